@@ -1,0 +1,149 @@
+// One process's memory on one device, as PyTorch and the client see it.
+//
+//   PyTorch  -> Malloc, Free, RecordStream, EmptyCache, Stats        (block layer)
+//   client   -> BeginStep, TakeTurn, PassTurn, Spill, arena messages (chunk layer)
+//
+// A block's address is fixed for its whole life; the memory behind it is not. Blocks lie in two address
+// regions that never share a chunk:
+//
+//   persistent  chunks of this job's own; spilled to host memory and restored at the same addresses
+//   transient   chunks of the lane's arena, mapped in every job of the lane; whoever has the turn uses
+//               them. A block that is alive when the turn passes (a survivor) keeps its bytes: its
+//               chunks are *adopted*, that is, they leave the arena and become this job's own, in
+//               place and without a copy (docs/decisions/0002).
+//
+// Thread-safe. Malloc and Free come from PyTorch on any thread. See allocator/README.md for the states of a
+// chunk, what is promised to PyTorch, and what is not done.
+#ifndef HOCKET_ALLOCATOR_CACHING_ALLOCATOR_H_
+#define HOCKET_ALLOCATOR_CACHING_ALLOCATOR_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "allocator/driver.h"
+#include "allocator/gate.h"
+#include "allocator/stats.h"
+
+namespace hocket {
+
+struct AllocatorOptions {
+  int device = 0;            // ordinal, as the driver counts
+  Bytes chunk_size = 0;      // 0: chosen from the device's capacity (docs/decisions)
+  Bytes memory_limit = 0;    // of this job on this device, resident and spilled; 0: the device's capacity
+  Bytes host_budget = 0;     // host memory for spilled bytes; 0: a share of what the machine has free
+  bool shares_arena = true;  // false: no other job will ever map our chunks (one job alone, tests)
+};
+
+// What a job holds, for the coordinator's ledger.
+struct Holdings {
+  Bytes persistent = 0;       // private chunks resident on the device, adopted ones included
+  Bytes arena = 0;            // chunks of the lane's arena known here (each is counted once per lane)
+  Bytes spilled = 0;          // private bytes that lie on the host
+  Bytes transient_peak = 0;   // the largest arena use of the turn
+  Bytes spilled_total = 0;    // bytes moved to the host since the start
+  Bytes restored_total = 0;   // and back
+  Bytes adopted_total = 0;    // bytes of survivors' chunks adopted since the start
+};
+
+class CachingAllocator {
+ public:
+  // `driver` and `gate` are borrowed and must outlive the allocator. Makes `options.device`'s primary
+  // context current on the calling thread. kInvalidArgument: a limit above the device's capacity.
+  static absl::StatusOr<std::unique_ptr<CachingAllocator>> Create(Driver& driver, const AllocatorOptions& options,
+                                                                  Gate* gate);
+  virtual ~CachingAllocator() = default;
+
+  // --- PyTorch's side -----------------------------------------------------------------------------
+
+  // A block of at least `size` bytes (rounded up to 512), usable on `stream` at once. Without the turn it
+  // waits for it first. size == 0 gives address 0.
+  // kResourceExhausted: PyTorch's out-of-memory text, with who holds what.
+  virtual absl::StatusOr<DevicePtr> Malloc(Bytes size, Stream stream) = 0;
+
+  // REQUIRES: `block` came from Malloc() and is not yet freed; aborts with the address otherwise. Never
+  // blocks for a turn.
+  virtual void Free(DevicePtr block) = 0;
+
+  // `block` is used on `stream` too: its memory is not reused before that stream has passed this point.
+  virtual void RecordStream(DevicePtr block, Stream stream) = 0;
+
+  // Gives memory that no block uses back to the driver (persistent region) or the lane.
+  virtual void EmptyCache() = 0;
+
+  // The block that contains `address`: its start and size. kNotFound when it is not ours.
+  virtual absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const = 0;
+
+  // Private pools of CUDA graphs: allocations on streams for which `filter` holds go to the pool's own
+  // persistent chunks until EndAllocateToPool. Nothing moves while a pool is open.
+  using PoolId = std::pair<std::uint64_t, std::uint64_t>;
+  virtual void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter) = 0;
+  virtual void EndAllocateToPool(PoolId pool) = 0;
+  virtual void ReleasePool(PoolId pool) = 0;
+
+  virtual DeviceStats Stats() const = 0;
+  virtual void ResetPeakStats() = 0;
+  virtual void ResetAccumulatedStats() = 0;
+  virtual std::vector<SegmentSnapshot> Snapshot() const = 0;
+
+  virtual void SetMemoryLimit(Bytes limit) = 0;
+  virtual Bytes MemoryLimit() const = 0;
+  // The largest Malloc() that could succeed now without anybody's help.
+  virtual Bytes LargestFree() const = 0;
+
+  // --- the client's side --------------------------------------------------------------------------
+  // Called with the device's context current or not: each call makes it current on its thread.
+
+  // A step of this job begins or ends; new blocks are placed by prediction in between. Constant time.
+  virtual void BeginStep() = 0;
+  virtual void EndStep() = 0;
+
+  // Waits until everything this process has queued on the device, on any stream, is done. Blocks without
+  // spinning. REQUIRES: no stream is capturing (Capturing() is false).
+  virtual absl::Status Drain() = 0;
+  // True if all that was queued is done. Never blocks.
+  virtual bool IsIdle() = 0;
+  // True while a graph pool is open.
+  virtual bool Capturing() const = 0;
+
+  // Locks the allocator: no Malloc or Free runs while it is held. `HoldsTurn()` changes only under it.
+  virtual void Lock() = 0;
+  virtual void Unlock() = 0;
+
+  // The turn is ours (the lane lock is held): everything spilled comes back at its addresses. On
+  // kResourceExhausted the device is short of the number of bytes in `*missing`; what came back stays
+  // back: ask for room and call again. REQUIRES: not locked by the caller.
+  virtual absl::Status TakeTurn(Bytes* missing) = 0;
+
+  // The turn passes; called with the lock held and the device drained. Adopts the survivors' chunks,
+  // learns from them, releases empty private chunks, and forgets stream order (all streams are done).
+  // After it, no block of this job lies in the arena.
+  virtual void PassTurn() = 0;
+
+  // Moves private resident chunks to the host until `wanted` bytes of device memory are given back or
+  // nothing is left to move; returns the bytes given back (0 is no error). On a failed copy or an
+  // exhausted host budget the chunk at hand stays resident and the error says why; what was moved before
+  // stays moved. REQUIRES: this job does not have the turn and its threads stand at doors.
+  virtual absl::StatusOr<Bytes> Spill(Bytes wanted) = 0;
+
+  // The lane's arena, as messages tell it. Safe at any time: a chunk added is used from the next Malloc
+  // on; a chunk dropped is unmapped at once (it is in use only by the job that has the turn, which is the
+  // one that drops it). The id of a chunk is known at most once.
+  virtual absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) = 0;
+  virtual void DropArenaChunk(ArenaChunkId id) = 0;
+  // After a holder died in its turn: its kernels may still write into the arena, so none of its chunks
+  // is used again by anybody.
+  virtual void DropWholeArena() = 0;
+  // Descriptors of all arena chunks, for a job that joins the lane.
+  virtual std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> ExportArena() = 0;
+
+  virtual Holdings Held() const = 0;
+
+  // Aborts, naming the first invariant that does not hold.
+  virtual void CheckInvariants() const = 0;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_CACHING_ALLOCATOR_H_

@@ -1,0 +1,47 @@
+// What the allocator asks of whoever decides turns.
+//
+// The client implements it; tests put a scripted one in its place. The allocator knows no sockets and no
+// policies: it asks, and obeys what the client tells it (CachingAllocator's client side).
+#ifndef HOCKET_ALLOCATOR_GATE_H_
+#define HOCKET_ALLOCATOR_GATE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "csrc/base/bytes.h"
+#include "csrc/base/unique_fd.h"
+
+namespace hocket {
+
+// Names a chunk of a lane's arena, for all jobs of the lane. Drawn at random by the job that creates it.
+using ArenaChunkId = std::uint64_t;
+
+// Thread-safe. The allocator never holds a lock of its own while it calls AwaitTurn() or AwaitRoom().
+class Gate {
+ public:
+  virtual ~Gate() = default;
+
+  // True while this process has the turn. One atomic load. Under the allocator's lock the answer "true"
+  // stays true until the lock is dropped: a turn is only given up with that lock held.
+  virtual bool HoldsTurn() const = 0;
+
+  // Blocks until this process has the turn; outside a step this begins an implicit turn. The caller is at
+  // a door: its job may be spilled meanwhile. An error means that the turn can never come (the
+  // message says why) and is handed to the caller of malloc.
+  virtual absl::Status AwaitTurn() = 0;
+
+  // The device cannot give `bytes` more. Asks that others make room and blocks until they did (OK: try
+  // again) or cannot: kResourceExhausted, whose message says who holds what.
+  virtual absl::Status AwaitRoom(Bytes bytes) = 0;
+
+  // The lane's arena has a new chunk; `descriptor` lets the other jobs of the lane map it.
+  virtual void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) = 0;
+
+  // These chunks have left the arena: adopted by this job, or released.
+  virtual void ArenaLost(ArenaChunkId chunk) = 0;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_GATE_H_

@@ -1,0 +1,42 @@
+#include "csrc/base/paths.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace hocket {
+
+std::string RuntimeDir() {
+  if (const char* dir = std::getenv("HOCKET_RUNTIME_DIR"); dir != nullptr && *dir != '\0') return dir;
+  if (access("/run/hocket/hocketd.sock", W_OK) == 0) return "/run/hocket";
+  return absl::StrCat("/tmp/hocket-", geteuid());
+}
+
+absl::StatusOr<std::string> EnsureRuntimeDir() {
+  const std::string dir = RuntimeDir();
+  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::UnavailableError(absl::StrCat("cannot create the folder ", dir, " for Hocket's socket: ",
+                                               std::strerror(errno),
+                                               ". Free some space there, or name another folder in HOCKET_RUNTIME_DIR."));
+  }
+  struct stat info {};
+  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        dir, " is not a folder. Remove it, or name another folder in HOCKET_RUNTIME_DIR."));
+  }
+  if (dir != "/run/hocket" && (info.st_uid != geteuid() || (info.st_mode & 022) != 0)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(dir, " belongs to uid ", info.st_uid, " with mode ", absl::Hex(info.st_mode & 07777),
+                     ": it must be yours alone (chmod 700). Or name another folder in HOCKET_RUNTIME_DIR."));
+  }
+  return dir;
+}
+
+std::string SocketPath() { return RuntimeDir() + "/hocketd.sock"; }
+
+}  // namespace hocket

@@ -1,0 +1,31 @@
+// Where a node's Hocket keeps its files. Paths depend on the uid only, so that every environment of a
+// user finds the same daemon; HOCKET_RUNTIME_DIR overrides them (tests, several daemons on purpose).
+//
+//   <runtime dir>/hocketd.sock      the coordinator's socket
+//   <runtime dir>/start.lock        who may start a coordinator
+//   <runtime dir>/lane-<key>.lock   held by the kernel for the process that has the turn (docs: design)
+//   <runtime dir>/hocketd.log       the coordinator's log
+//   <runtime dir>/jobs/             what a restarted coordinator waits for
+#ifndef HOCKET_CSRC_BASE_PATHS_H_
+#define HOCKET_CSRC_BASE_PATHS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace hocket {
+
+// $HOCKET_RUNTIME_DIR, else /run/hocket where a system daemon's socket lies there, else
+// /tmp/hocket-<uid>. Creates nothing.
+std::string RuntimeDir();
+
+// RuntimeDir(), created (mode 0700) where missing. kFailedPrecondition when it belongs to another user
+// or others may write to it; kUnavailable, with errno's text, when it cannot be made.
+absl::StatusOr<std::string> EnsureRuntimeDir();
+
+// <runtime dir>/hocketd.sock
+std::string SocketPath();
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_BASE_PATHS_H_

@@ -1,0 +1,86 @@
+// A job's side of Hocket: joins a coordinator, begins and ends steps, and obeys.
+//
+//   training thread --BeginStep/EndStep--> state word <--agent thread-- coordinator
+//   PyTorch         --Malloc-------------> allocator --Gate--> (this)
+//
+// While nobody waits, a step costs one atomic operation at each end and nothing is sent, drained or
+// copied. A thread waits for the turn only at Hocket's doors: BeginStep() and a blocked allocation.
+//
+// One Client per process and device. Thread-safe. If the coordinator dies, the holder runs on; the first
+// client to notice starts another, and all join again. A forked child has no part in its parent's job: in it
+// every call here does nothing.
+#ifndef HOCKET_CSRC_CLIENT_CLIENT_H_
+#define HOCKET_CSRC_CLIENT_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "allocator/caching_allocator.h"
+#include "allocator/gate.h"
+
+namespace hocket {
+
+struct JobOptions {
+  std::string name;                 // empty: from the program
+  double weight = 1;                // > 0, finite
+  std::string priority = "normal";  // high | normal | low
+  Bytes memory_limit = 0;           // 0: the device's capacity
+  std::uint64_t total_steps = 0;    // 0: unknown
+  std::string torch_version;        // for status
+};
+
+// What the process is told about itself; `hocket run` prints it.
+struct JobInfo {
+  std::uint64_t id = 0;
+  std::string name;
+  std::string device_name;
+  std::string sharing_with;         // names, comma separated; empty: alone
+  std::uint64_t steps = 0;
+  std::uint64_t turns = 0;
+  bool joined = false;
+  bool coordinated = false;         // false: no coordinator can be had; steps run without turns' order
+  bool holds_turn = false;
+};
+
+// Called around every place where a thread blocks for the turn, on that thread. The Python bindings
+// release and take the interpreter's lock here.
+struct BlockingHooks {
+  std::function<void*()> before;      // returns a token for `after`
+  std::function<void(void*)> after;
+};
+void SetBlockingHooks(BlockingHooks hooks);
+
+class Client : public Gate {
+ public:
+  // Finds (or starts) the coordinator and joins. `device_uuid` and `capacity` come from the driver.
+  // kInvalidArgument: an option out of range, with the value and the range. kUnavailable: no coordinator
+  // can be reached or started; the text says what was tried.
+  static absl::StatusOr<std::unique_ptr<Client>> Join(const JobOptions& options, const std::string& device_uuid,
+                                                      const std::string& device_name, Bytes capacity);
+
+  // The device's memory, which must outlive every turn; set once, before the first step. Without one (jobs on
+  // the CPU) turns are passed and nothing is moved.
+  virtual void SetAllocator(CachingAllocator* allocator) = 0;
+
+  // Waits for the turn if this process does not have it. Steps nest: a step inside a step of the same
+  // thread is part of the outer one. Several threads may be in steps at once; they share the turn.
+  virtual absl::Status BeginStep() = 0;
+  // Ends the step; passes the turn on if somebody waits for it and no other thread is in a step.
+  // `count`: whether this was a step (false: a scope such as an evaluation that is not counted).
+  virtual void EndStep(bool count = true) = 0;
+
+  // This process is one rank of a gang: see csrc/wire/messages.h, Gang.
+  virtual void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) = 0;
+
+  // Ends the step and the turn, leaves the coordinator; the process may go on outside (its memory stays
+  // where it is, its allocations no longer wait).
+  virtual void Leave() = 0;
+
+  virtual JobInfo Info() const = 0;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_CLIENT_CLIENT_H_

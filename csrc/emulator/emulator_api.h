@@ -1,0 +1,58 @@
+// What the emulated GPU's own pieces say to each other; nobody outside csrc/emulator includes this.
+//
+// The emulated driver (libcuda.so.1) exports these beside the driver's own functions. The emulated
+// runtime and the operators call them. C linkage, so that the pieces need not share a C++ runtime.
+//
+// A device address is PROT_NONE to the host. The bytes are reached through an alias: the same memory,
+// mapped a second time at address + hocket_emulator_alias_offset().
+#ifndef HOCKET_CSRC_EMULATOR_EMULATOR_API_H_
+#define HOCKET_CSRC_EMULATOR_EMULATOR_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A CUstream / cudaStream_t; NULL is the legacy default stream of the current device.
+typedef void* HocketEmulatorStream;
+
+// Bytes that a kernel reads (write == 0) or writes. `address` may be a device or a host address.
+typedef struct {
+  uint64_t address;
+  uint64_t bytes;
+  int write;
+} HocketEmulatorRange;
+
+// 1 where kernels compute nothing and take modelled time (timing mode), 0 in values mode.
+int hocket_emulator_is_timing(void);
+
+// 1 where the order of uses is checked (`hocket emulate --check`).
+int hocket_emulator_is_checking(void);
+
+// Added to a device address it gives the address at which the process may touch the bytes.
+ptrdiff_t hocket_emulator_alias_offset(void);
+
+// 1 if `address` lies in the device address window.
+int hocket_emulator_is_device_address(uint64_t address);
+
+// Values mode. A kernel is about to run on the calling thread in place of `stream`: waits until
+// everything queued on the stream before it is done, then (check mode) verifies and records the uses.
+// A range on unmapped memory ends the process with the kernel and the address named.
+void hocket_emulator_begin_kernel(HocketEmulatorStream stream, const char* name, const HocketEmulatorRange* ranges,
+                                  size_t count);
+// The kernel begun last on this thread has finished. `late` uses (fresh outputs) may be recorded here.
+void hocket_emulator_end_kernel(HocketEmulatorStream stream, const HocketEmulatorRange* ranges, size_t count);
+
+// Timing mode. Queues `microseconds` of device time on `stream`; returns at once.
+void hocket_emulator_launch(HocketEmulatorStream stream, const char* name, double microseconds);
+
+// Ends the process the way a lost device does in this emulator: message to stderr, then SIGABRT.
+void hocket_emulator_fatal(const char* message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // HOCKET_CSRC_EMULATOR_EMULATOR_API_H_

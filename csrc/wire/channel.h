@@ -1,0 +1,48 @@
+// A connected Unix SEQPACKET socket that carries messages, each with at most one descriptor.
+#ifndef HOCKET_CSRC_WIRE_CHANNEL_H_
+#define HOCKET_CSRC_WIRE_CHANNEL_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "csrc/base/unique_fd.h"
+#include "csrc/wire/messages.h"
+
+namespace hocket::wire {
+
+// A message as it came, with the descriptor that came with it (or none).
+struct Received {
+  Message message;
+  UniqueFd descriptor;
+};
+
+// Send() may be called from several threads; Receive() from one.
+class Channel {
+ public:
+  explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  // kUnavailable, with errno's text and the path, when nobody listens there.
+  static absl::StatusOr<Channel> Connect(const std::string& path);
+
+  // Sends in one packet. Never blocks for a slow reader: kResourceExhausted when its queue is full.
+  // kUnavailable when the peer is gone. `descriptor` (-1: none) is duplicated into the message.
+  absl::Status Send(const Message& message, int descriptor = -1);
+
+  // Blocks for the next message. kUnavailable: the peer closed. kInvalidArgument: what came is no frame
+  // of ours; the text says which length or field is wrong. A message of an unknown type is skipped.
+  absl::StatusOr<Received> Receive();
+
+  int fd() const { return socket_.get(); }
+  // The peer's pid and uid, as the kernel knows them.
+  absl::StatusOr<std::pair<int, unsigned>> Peer() const;
+  // Ends both directions: a blocked Receive() returns kUnavailable.
+  void Shutdown();
+
+ private:
+  UniqueFd socket_;
+};
+
+}  // namespace hocket::wire
+
+#endif  // HOCKET_CSRC_WIRE_CHANNEL_H_

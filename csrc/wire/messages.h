@@ -1,0 +1,259 @@
+// What jobs, the coordinator and the CLI say to each other; PROTOCOL.md draws the conversations.
+//
+// A message is a struct with a list of numbered fields. The number is the field's name on the wire: it is
+// never reused, unknown ones are skipped, missing ones keep the default written here. So two versions of
+// Hocket talk to each other as long as the major version of the frame is the same.
+//
+//   job -> coordinator   Join, Gang, Wait, TurnOver, YieldAck, NeedRoom, Spilled, ArenaGrew, ArenaLost,
+//                        Report, Leave
+//   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport
+//   CLI <-> coordinator  Command, CommandResult
+#ifndef HOCKET_CSRC_WIRE_MESSAGES_H_
+#define HOCKET_CSRC_WIRE_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace hocket::wire {
+
+// HOCKET_FIELDS(F(1, name) F(2, weight)) gives a struct the visitor that the codec (codec.h) uses both
+// ways. Field types: uint64_t, int64_t, double, bool (as uint64_t), std::string.
+#define HOCKET_FIELDS(...)       \
+  template <typename Visitor>    \
+  void VisitFields(Visitor& v) { \
+    __VA_ARGS__                  \
+  }
+#define F(number, field) v(number, field);
+
+// First message of a job's connection. Carries one descriptor: the job's shared page (shared_page.h).
+// Sent again, with `rejoin`, to a coordinator that was restarted.
+struct Join {
+  static constexpr uint16_t kType = 1;
+  std::string name;               // empty: the coordinator gives one, from `program`
+  uint64_t pid = 0;
+  uint64_t process_start = 0;     // field 22 of /proc/pid/stat: tells a pid from its next bearer
+  std::string program;            // for people: argv[0] and the script
+  std::string device;             // the driver's UUID, or "cpu"
+  std::string device_name;
+  uint64_t capacity = 0;          // bytes
+  double weight = 1;              // > 0
+  std::string priority = "normal";  // "high" | "normal" | "low"
+  uint64_t memory_limit = 0;      // bytes; 0: none
+  uint64_t total_steps = 0;       // 0: unknown
+  std::string hocket_version;
+  std::string torch_version;
+  bool rejoin = false;
+  uint64_t job = 0;               // rejoin: the id given by the coordinator before
+  bool holds_turn = false;        // rejoin: this process holds the lane lock
+  uint64_t persistent = 0;        // rejoin: as in Report
+  uint64_t spilled = 0;
+  uint64_t arena = 0;
+  uint64_t steps = 0;
+  std::string gang;               // rejoin: as in Gang
+  uint64_t gang_rank = 0;
+  uint64_t gang_size = 0;
+  HOCKET_FIELDS(F(1, name) F(2, pid) F(3, process_start) F(4, program) F(5, device) F(6, device_name) F(7, capacity)
+                F(8, weight) F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
+                F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent) F(18, spilled)
+                F(19, arena) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size))
+};
+
+struct Joined {
+  static constexpr uint16_t kType = 2;
+  uint64_t job = 0;              // this job's id, unique in the coordinator's life and after a restart
+  std::string name;              // as given, or made unique
+  std::string lane_lock;         // path of the lane's lock file
+  std::string sharing_with;      // names of the other jobs on the device, comma separated
+  uint64_t epoch = 0;            // of the coordinator: changes when it restarts
+  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(5, epoch))
+};
+
+// The connection ends after it. `reason` is a full sentence for the user.
+struct Refused {
+  static constexpr uint16_t kType = 3;
+  std::string reason;
+  HOCKET_FIELDS(F(1, reason))
+};
+
+// "I stand at a door and want the turn." Answered by Grant, in the end. One outstanding per job.
+struct Wait {
+  static constexpr uint16_t kType = 4;
+  bool implicit = false;         // an allocation outside a step asks
+  uint64_t need = 0;             // spilled bytes that must come back first
+  uint64_t gang_step = 0;        // steps completed
+  HOCKET_FIELDS(F(1, implicit) F(2, need) F(3, gang_step))
+};
+
+// The turn is yours. Take the lane lock, restore, go.
+struct Grant {
+  static constexpr uint16_t kType = 5;
+  uint64_t turn = 0;             // number of the turn: quoted in Yield, YieldAck and TurnOver
+  bool fresh_arena = false;      // the last holder died in its turn: drop every arena chunk known
+  bool contended = false;        // others wait already: as a Yield with `now` false
+  std::string reason;            // why this job, from the policy
+  HOCKET_FIELDS(F(1, turn) F(2, fresh_arena) F(3, contended) F(4, reason))
+};
+
+// Others wait. now == false: give the turn up when you would not use it (between two steps, loading data).
+// now == true: give it up at the end of the step `stop_step` (0: of the step you are in); a job in an
+// implicit turn gives up when idle. Gangs answer with YieldAck.
+struct Yield {
+  static constexpr uint16_t kType = 6;
+  uint64_t turn = 0;
+  bool now = false;
+  uint64_t stop_step = 0;        // gangs: all ranks stop after this step; counts steps completed
+  HOCKET_FIELDS(F(1, turn) F(2, now) F(3, stop_step))
+};
+
+// Rank -> coordinator: `accepted` unless this rank has already gone past `stop_step`.
+struct YieldAck {
+  static constexpr uint16_t kType = 7;
+  uint64_t turn = 0;
+  uint64_t stop_step = 0;
+  uint64_t step = 0;             // steps completed
+  bool accepted = false;
+  HOCKET_FIELDS(F(1, turn) F(2, stop_step) F(3, step) F(4, accepted))
+};
+
+// Drained, survivors adopted, lane lock released: the turn is free.
+struct TurnOver {
+  static constexpr uint16_t kType = 8;
+  uint64_t turn = 0;
+  uint64_t steps = 0;            // completed in all
+  uint64_t turn_steps = 0;       // completed in this turn
+  uint64_t drain_ns = 0;         // time of the drain
+  uint64_t persistent = 0;       // bytes, as in Report
+  uint64_t spilled = 0;
+  uint64_t arena = 0;
+  uint64_t transient_peak = 0;
+  bool movable = false;          // all threads that use the GPU stand at doors
+  std::string why_not_movable;   // for explain
+  HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled) F(7, arena)
+                F(8, transient_peak) F(9, movable) F(10, why_not_movable))
+};
+
+// The holder's device is full. Answered by Room. One outstanding per job.
+struct NeedRoom {
+  static constexpr uint16_t kType = 9;
+  uint64_t bytes = 0;
+  bool restoring = false;        // at the begin of a turn: never answered "no"; it waits
+  HOCKET_FIELDS(F(1, bytes) F(2, restoring))
+};
+
+// ok: try again. Otherwise `reason` says who holds what, and why nobody can be moved.
+struct Room {
+  static constexpr uint16_t kType = 10;
+  bool ok = false;
+  std::string reason;
+  HOCKET_FIELDS(F(1, ok) F(2, reason))
+};
+
+// To a job without the turn: give back at least `bytes`, if you can.
+struct Spill {
+  static constexpr uint16_t kType = 11;
+  uint64_t request = 0;
+  uint64_t bytes = 0;
+  HOCKET_FIELDS(F(1, request) F(2, bytes))
+};
+
+// Answer to Spill, and sent unasked (request 0) when a job reaches a door and becomes movable.
+struct Spilled {
+  static constexpr uint16_t kType = 12;
+  uint64_t request = 0;
+  uint64_t freed = 0;
+  uint64_t persistent = 0;       // bytes, as in Report, after it
+  uint64_t spilled = 0;
+  bool movable = false;
+  std::string why_not;           // why less than asked was freed
+  HOCKET_FIELDS(F(1, request) F(2, freed) F(3, persistent) F(4, spilled) F(5, movable) F(6, why_not))
+};
+
+// Holder -> coordinator: a new arena chunk, with its descriptor. The coordinator passes it on as ArenaAdd
+// to the other jobs of the lane and keeps no descriptor. Also the answer to ArenaExport (`to_job` set).
+struct ArenaGrew {
+  static constexpr uint16_t kType = 13;
+  uint64_t chunk = 0;
+  uint64_t size = 0;
+  uint64_t to_job = 0;           // 0: every other job of the lane
+  HOCKET_FIELDS(F(1, chunk) F(2, size) F(3, to_job))
+};
+struct ArenaAdd {
+  static constexpr uint16_t kType = 14;
+  uint64_t chunk = 0;
+  uint64_t size = 0;
+  HOCKET_FIELDS(F(1, chunk) F(2, size))
+};
+
+// Holder -> coordinator -> the others: the chunk has left the arena; unmap and forget it.
+struct ArenaLost {
+  static constexpr uint16_t kType = 15;
+  uint64_t chunk = 0;
+  HOCKET_FIELDS(F(1, chunk))
+};
+struct ArenaDrop {
+  static constexpr uint16_t kType = 16;
+  uint64_t chunk = 0;            // 0: all of them
+  HOCKET_FIELDS(F(1, chunk))
+};
+
+// Coordinator -> a job of the lane: send every arena chunk to `to_job`, which has just joined.
+struct ArenaExport {
+  static constexpr uint16_t kType = 17;
+  uint64_t to_job = 0;
+  HOCKET_FIELDS(F(1, to_job))
+};
+
+// This process is rank `rank` of `size` of a gang; sent when init_process_group has met. All ranks that
+// name the same id form the gang; it is complete once `size` ranks said so.
+struct Gang {
+  static constexpr uint16_t kType = 18;
+  std::string gang;
+  uint64_t rank = 0;
+  uint64_t size = 0;
+  HOCKET_FIELDS(F(1, gang) F(2, rank) F(3, size))
+};
+
+// What a job holds, sent when it has changed outside a turn's end.
+struct Report {
+  static constexpr uint16_t kType = 19;
+  uint64_t persistent = 0;
+  uint64_t spilled = 0;
+  uint64_t arena = 0;
+  uint64_t steps = 0;
+  std::string note;              // why the job stands still or cannot be moved, for explain
+  HOCKET_FIELDS(F(1, persistent) F(2, spilled) F(3, arena) F(4, steps) F(5, note))
+};
+
+struct Leave {
+  static constexpr uint16_t kType = 20;
+  bool keeps_running = false;    // hocket.leave(): the process lives on, outside
+  HOCKET_FIELDS(F(1, keeps_running))
+};
+
+// CLI: a connection that begins with Command is a control connection. `arguments` and `result` are JSON
+// objects; commands are listed in PROTOCOL.md (status, policy, pause, resume, logs, stop, ...).
+struct Command {
+  static constexpr uint16_t kType = 21;
+  std::string command;
+  std::string arguments;
+  HOCKET_FIELDS(F(1, command) F(2, arguments))
+};
+struct CommandResult {
+  static constexpr uint16_t kType = 22;
+  bool ok = false;
+  std::string error;             // a full sentence
+  std::string result;
+  HOCKET_FIELDS(F(1, ok) F(2, error) F(3, result))
+};
+
+#undef F
+#undef HOCKET_FIELDS
+
+using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room, Spill, Spilled,
+                             ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang, Report, Leave, Command,
+                             CommandResult>;
+
+}  // namespace hocket::wire
+
+#endif  // HOCKET_CSRC_WIRE_MESSAGES_H_
