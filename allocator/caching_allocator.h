@@ -17,8 +17,11 @@
 #ifndef HOCKET_ALLOCATOR_CACHING_ALLOCATOR_H_
 #define HOCKET_ALLOCATOR_CACHING_ALLOCATOR_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,20 +41,21 @@ struct AllocatorOptions {
 
 // What a job holds, for the coordinator's ledger.
 struct Holdings {
-  Bytes persistent = 0;       // private chunks resident on the device, adopted ones included
-  Bytes arena = 0;            // chunks of the lane's arena known here (each is counted once per lane)
-  Bytes spilled = 0;          // private bytes that lie on the host
-  Bytes transient_peak = 0;   // the largest arena use of the turn
-  Bytes spilled_total = 0;    // bytes moved to the host since the start
-  Bytes restored_total = 0;   // and back
-  Bytes adopted_total = 0;    // bytes of survivors' chunks adopted since the start
+  Bytes persistent = 0;      // private chunks resident on the device, adopted ones included
+  Bytes arena = 0;           // chunks of the lane's arena known here (each is counted once per lane)
+  Bytes spilled = 0;         // private bytes that lie on the host
+  Bytes transient_peak = 0;  // the largest arena use of the turn
+  Bytes spilled_total = 0;   // bytes moved to the host since the start
+  Bytes restored_total = 0;  // and back
+  Bytes adopted_total = 0;   // bytes of survivors' chunks adopted since the start
 };
 
 class CachingAllocator {
  public:
   // `driver` and `gate` are borrowed and must outlive the allocator. Makes `options.device`'s primary
   // context current on the calling thread. kInvalidArgument: a limit above the device's capacity.
-  static absl::StatusOr<std::unique_ptr<CachingAllocator>> Create(Driver& driver, const AllocatorOptions& options,
+  static absl::StatusOr<std::unique_ptr<CachingAllocator>> Create(Driver& driver,
+                                                                  const AllocatorOptions& options,
                                                                   Gate* gate);
   virtual ~CachingAllocator() = default;
 

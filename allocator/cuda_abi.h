@@ -1,0 +1,83 @@
+// The part of the CUDA driver's C interface that Hocket uses, declared here so that a build needs no CUDA
+// headers. Layouts and numbers are those of CUDA 12 and 13 (tests/allocator/cuda_abi_test.cc compares them
+// with the vendor's header where one is found).
+//
+// The opaque structs are declared at global scope under the vendor's names, so a program that includes
+// both this and cuda.h has one CUstream, not two.
+#ifndef HOCKET_ALLOCATOR_CUDA_ABI_H_
+#define HOCKET_ALLOCATOR_CUDA_ABI_H_
+
+#include <cstddef>
+#include <cstdint>
+
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+
+namespace hocket {
+
+// An address in device memory (CUdeviceptr).
+using DevicePtr = std::uint64_t;
+// A queue of device work (CUstream, cudaStream_t). nullptr is the legacy default stream.
+using Stream = CUstream_st*;
+
+namespace cuda {
+
+using Result = int;
+using Device = int;
+using Context = CUctx_st*;
+using Event = CUevent_st*;
+using MemoryHandle = unsigned long long;
+
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kInvalidValue = 1;
+inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kNoDevice = 100;
+inline constexpr Result kNotReady = 600;
+
+inline constexpr int kAttributeVirtualMemory = 102;
+inline constexpr int kAttributePosixHandles = 103;
+
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventBlockingSync = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kHostRegisterPortable = 1;
+
+inline constexpr int kAllocationPinned = 1;
+inline constexpr int kHandlePosixFd = 1;
+inline constexpr int kLocationDevice = 1;
+inline constexpr int kAccessReadWrite = 3;
+inline constexpr int kGranularityMinimum = 0;
+inline constexpr int kCaptureRelaxed = 2;
+
+struct Uuid {
+  unsigned char bytes[16];
+};
+
+struct MemoryLocation {
+  int type;
+  int id;
+};
+
+struct AllocationProperties {
+  int type;
+  int requested_handle_types;
+  MemoryLocation location;
+  void* win32_metadata;
+  struct {
+    unsigned char compression_type;
+    unsigned char gpu_direct_rdma_capable;
+    unsigned short usage;
+    unsigned char reserved[4];
+  } flags;
+};
+
+struct AccessDescription {
+  MemoryLocation location;
+  int flags;
+};
+
+}  // namespace cuda
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_CUDA_ABI_H_
