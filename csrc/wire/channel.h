@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "csrc/base/unique_fd.h"
@@ -17,7 +18,7 @@ struct Received {
   UniqueFd descriptor;
 };
 
-// Send() may be called from several threads; Receive() from one.
+// Send() may be called from several threads; Receive() and TryReceive() from one.
 class Channel {
  public:
   explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
@@ -29,9 +30,13 @@ class Channel {
   // kUnavailable when the peer is gone. `descriptor` (-1: none) is duplicated into the message.
   absl::Status Send(const Message& message, int descriptor = -1);
 
-  // Blocks for the next message. kUnavailable: the peer closed. kInvalidArgument: what came is no frame
-  // of ours; the text says which length or field is wrong. A message of an unknown type is skipped.
+  // Blocks for the next message. kUnavailable: the peer closed. kFailedPrecondition: the peer speaks another
+  // major version. kInvalidArgument: what came is no frame of ours; the text says which length or field is
+  // wrong. A message of an unknown type is skipped, and descriptors of skipped or refused packets are closed.
   absl::StatusOr<Received> Receive();
+
+  // As Receive(), but none when nothing is there now.
+  absl::StatusOr<std::optional<Received>> TryReceive();
 
   int fd() const { return socket_.get(); }
   // The peer's pid and uid, as the kernel knows them.
@@ -40,7 +45,10 @@ class Channel {
   void Shutdown();
 
  private:
+  absl::StatusOr<std::optional<Received>> ReceiveWith(int flags);
+
   UniqueFd socket_;
+  std::string buffer_;  // of the reading thread
 };
 
 }  // namespace hocket::wire

@@ -30,6 +30,7 @@ namespace hocket::wire {
 // Sent again, with `rejoin`, to a coordinator that was restarted.
 struct Join {
   static constexpr uint16_t kType = 1;
+  static constexpr const char* kName = "Join";
   std::string name;               // empty: the coordinator gives one, from `program`
   uint64_t pid = 0;
   uint64_t process_start = 0;     // field 22 of /proc/pid/stat: tells a pid from its next bearer
@@ -61,6 +62,7 @@ struct Join {
 
 struct Joined {
   static constexpr uint16_t kType = 2;
+  static constexpr const char* kName = "Joined";
   uint64_t job = 0;              // this job's id, unique in the coordinator's life and after a restart
   std::string name;              // as given, or made unique
   std::string lane_lock;         // path of the lane's lock file
@@ -72,6 +74,7 @@ struct Joined {
 // The connection ends after it. `reason` is a full sentence for the user.
 struct Refused {
   static constexpr uint16_t kType = 3;
+  static constexpr const char* kName = "Refused";
   std::string reason;
   HOCKET_FIELDS(F(1, reason))
 };
@@ -79,6 +82,7 @@ struct Refused {
 // "I stand at a door and want the turn." Answered by Grant, in the end. One outstanding per job.
 struct Wait {
   static constexpr uint16_t kType = 4;
+  static constexpr const char* kName = "Wait";
   bool implicit = false;         // an allocation outside a step asks
   uint64_t need = 0;             // spilled bytes that must come back first
   uint64_t gang_step = 0;        // steps completed
@@ -88,6 +92,7 @@ struct Wait {
 // The turn is yours. Take the lane lock, restore, go.
 struct Grant {
   static constexpr uint16_t kType = 5;
+  static constexpr const char* kName = "Grant";
   uint64_t turn = 0;             // number of the turn: quoted in Yield, YieldAck and TurnOver
   bool fresh_arena = false;      // the last holder died in its turn: drop every arena chunk known
   bool contended = false;        // others wait already: as a Yield with `now` false
@@ -100,6 +105,7 @@ struct Grant {
 // implicit turn gives up when idle. Gangs answer with YieldAck.
 struct Yield {
   static constexpr uint16_t kType = 6;
+  static constexpr const char* kName = "Yield";
   uint64_t turn = 0;
   bool now = false;
   uint64_t stop_step = 0;        // gangs: all ranks stop after this step; counts steps completed
@@ -109,6 +115,7 @@ struct Yield {
 // Rank -> coordinator: `accepted` unless this rank has already gone past `stop_step`.
 struct YieldAck {
   static constexpr uint16_t kType = 7;
+  static constexpr const char* kName = "YieldAck";
   uint64_t turn = 0;
   uint64_t stop_step = 0;
   uint64_t step = 0;             // steps completed
@@ -119,6 +126,7 @@ struct YieldAck {
 // Drained, survivors adopted, lane lock released: the turn is free.
 struct TurnOver {
   static constexpr uint16_t kType = 8;
+  static constexpr const char* kName = "TurnOver";
   uint64_t turn = 0;
   uint64_t steps = 0;            // completed in all
   uint64_t turn_steps = 0;       // completed in this turn
@@ -136,6 +144,7 @@ struct TurnOver {
 // The holder's device is full. Answered by Room. One outstanding per job.
 struct NeedRoom {
   static constexpr uint16_t kType = 9;
+  static constexpr const char* kName = "NeedRoom";
   uint64_t bytes = 0;
   bool restoring = false;        // at the begin of a turn: never answered "no"; it waits
   HOCKET_FIELDS(F(1, bytes) F(2, restoring))
@@ -144,6 +153,7 @@ struct NeedRoom {
 // ok: try again. Otherwise `reason` says who holds what, and why nobody can be moved.
 struct Room {
   static constexpr uint16_t kType = 10;
+  static constexpr const char* kName = "Room";
   bool ok = false;
   std::string reason;
   HOCKET_FIELDS(F(1, ok) F(2, reason))
@@ -152,6 +162,7 @@ struct Room {
 // To a job without the turn: give back at least `bytes`, if you can.
 struct Spill {
   static constexpr uint16_t kType = 11;
+  static constexpr const char* kName = "Spill";
   uint64_t request = 0;
   uint64_t bytes = 0;
   HOCKET_FIELDS(F(1, request) F(2, bytes))
@@ -160,6 +171,7 @@ struct Spill {
 // Answer to Spill, and sent unasked (request 0) when a job reaches a door and becomes movable.
 struct Spilled {
   static constexpr uint16_t kType = 12;
+  static constexpr const char* kName = "Spilled";
   uint64_t request = 0;
   uint64_t freed = 0;
   uint64_t persistent = 0;       // bytes, as in Report, after it
@@ -173,6 +185,7 @@ struct Spilled {
 // to the other jobs of the lane and keeps no descriptor. Also the answer to ArenaExport (`to_job` set).
 struct ArenaGrew {
   static constexpr uint16_t kType = 13;
+  static constexpr const char* kName = "ArenaGrew";
   uint64_t chunk = 0;
   uint64_t size = 0;
   uint64_t to_job = 0;           // 0: every other job of the lane
@@ -180,6 +193,7 @@ struct ArenaGrew {
 };
 struct ArenaAdd {
   static constexpr uint16_t kType = 14;
+  static constexpr const char* kName = "ArenaAdd";
   uint64_t chunk = 0;
   uint64_t size = 0;
   HOCKET_FIELDS(F(1, chunk) F(2, size))
@@ -188,11 +202,13 @@ struct ArenaAdd {
 // Holder -> coordinator -> the others: the chunk has left the arena; unmap and forget it.
 struct ArenaLost {
   static constexpr uint16_t kType = 15;
+  static constexpr const char* kName = "ArenaLost";
   uint64_t chunk = 0;
   HOCKET_FIELDS(F(1, chunk))
 };
 struct ArenaDrop {
   static constexpr uint16_t kType = 16;
+  static constexpr const char* kName = "ArenaDrop";
   uint64_t chunk = 0;            // 0: all of them
   HOCKET_FIELDS(F(1, chunk))
 };
@@ -200,6 +216,7 @@ struct ArenaDrop {
 // Coordinator -> a job of the lane: send every arena chunk to `to_job`, which has just joined.
 struct ArenaExport {
   static constexpr uint16_t kType = 17;
+  static constexpr const char* kName = "ArenaExport";
   uint64_t to_job = 0;
   HOCKET_FIELDS(F(1, to_job))
 };
@@ -208,6 +225,7 @@ struct ArenaExport {
 // name the same id form the gang; it is complete once `size` ranks said so.
 struct Gang {
   static constexpr uint16_t kType = 18;
+  static constexpr const char* kName = "Gang";
   std::string gang;
   uint64_t rank = 0;
   uint64_t size = 0;
@@ -217,6 +235,7 @@ struct Gang {
 // What a job holds, sent when it has changed outside a turn's end.
 struct Report {
   static constexpr uint16_t kType = 19;
+  static constexpr const char* kName = "Report";
   uint64_t persistent = 0;
   uint64_t spilled = 0;
   uint64_t arena = 0;
@@ -227,6 +246,7 @@ struct Report {
 
 struct Leave {
   static constexpr uint16_t kType = 20;
+  static constexpr const char* kName = "Leave";
   bool keeps_running = false;    // hocket.leave(): the process lives on, outside
   HOCKET_FIELDS(F(1, keeps_running))
 };
@@ -235,16 +255,19 @@ struct Leave {
 // objects; commands are listed in PROTOCOL.md (status, policy, pause, resume, logs, stop, ...).
 struct Command {
   static constexpr uint16_t kType = 21;
+  static constexpr const char* kName = "Command";
   std::string command;
   std::string arguments;
   HOCKET_FIELDS(F(1, command) F(2, arguments))
 };
 struct CommandResult {
   static constexpr uint16_t kType = 22;
+  static constexpr const char* kName = "CommandResult";
   bool ok = false;
   std::string error;             // a full sentence
-  std::string result;
-  HOCKET_FIELDS(F(1, ok) F(2, error) F(3, result))
+  std::string result;            // a long result comes in several messages: join the parts
+  bool last = true;              // false: the next part follows
+  HOCKET_FIELDS(F(1, ok) F(2, error) F(3, result) F(4, last))
 };
 
 #undef F

@@ -1,0 +1,165 @@
+#include "csrc/wire/channel.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/wire/codec.h"
+
+namespace hocket::wire {
+namespace {
+
+// Room for more descriptors than a message may carry, so that too many are seen and closed.
+constexpr size_t kMaxDescriptorsSeen = 4;
+
+struct Packet {
+  size_t size = 0;
+  std::vector<UniqueFd> descriptors;
+  bool frame_cut = false;
+  bool descriptors_cut = false;
+};
+
+void TakeDescriptors(msghdr& header, std::vector<UniqueFd>& out) {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      out.emplace_back(fd);
+    }
+  }
+}
+
+// kUnavailable: the peer closed, or the socket failed. kResourceExhausted: nothing there now.
+absl::StatusOr<Packet> ReceivePacket(int socket, std::string& buffer, int flags) {
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptorsSeen * sizeof(int))];
+  iovec data{buffer.data(), buffer.size()};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  ssize_t size;
+  do {
+    size = recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    return absl::ResourceExhaustedError("nothing there");
+  if (size < 0) return absl::UnavailableError(absl::StrCat("cannot receive: ", std::strerror(errno)));
+  Packet packet;
+  TakeDescriptors(header, packet.descriptors);
+  packet.size = static_cast<size_t>(size);
+  packet.frame_cut = (header.msg_flags & MSG_TRUNC) != 0;
+  packet.descriptors_cut = (header.msg_flags & MSG_CTRUNC) != 0;
+  return packet;
+}
+
+absl::Status CheckPacket(const Packet& packet) {
+  if (packet.size == 0) return absl::UnavailableError("the peer closed the connection");
+  if (packet.frame_cut) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a packet has more than ", kMaxFrameSize, " bytes, the largest frame allowed"));
+  }
+  if (packet.descriptors.size() > 1 || packet.descriptors_cut) {
+    return absl::InvalidArgumentError(absl::StrCat("a packet carries ", packet.descriptors.size(),
+                                                   packet.descriptors_cut ? " or more" : "",
+                                                   " descriptors, at most 1 is allowed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SendError(const char* what) {
+  const std::string text = absl::StrCat("cannot send ", what, ": ", std::strerror(errno));
+  const bool full = errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ETOOMANYREFS;
+  return full ? absl::ResourceExhaustedError(text) : absl::UnavailableError(text);
+}
+
+}  // namespace
+
+absl::StatusOr<Channel> Channel::Connect(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot connect to ", path, ": the path has ", path.size(), " characters, a socket's may have ",
+        sizeof(address.sun_path) - 1, ". Name a shorter folder in HOCKET_RUNTIME_DIR."));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket) return absl::UnavailableError(absl::StrCat("cannot make a socket: ", std::strerror(errno)));
+  int result;
+  do {
+    result = connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot connect to the coordinator at ", path, ": ", std::strerror(errno)));
+  }
+  return Channel(std::move(socket));
+}
+
+absl::Status Channel::Send(const Message& message, int descriptor) {
+  HOCKET_ASSIGN_OR_RETURN(std::string frame, Encode(message));
+  iovec data{frame.data(), frame.size()};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (descriptor >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof(control);
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &descriptor, sizeof(int));
+  }
+  ssize_t sent;
+  do {
+    sent = sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  return sent < 0 ? SendError(NameOf(message)) : absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Received>> Channel::ReceiveWith(int flags) {
+  buffer_.resize(kMaxFrameSize);
+  while (true) {
+    auto packet = ReceivePacket(socket_.get(), buffer_, flags);
+    if (absl::IsResourceExhausted(packet.status())) return std::optional<Received>();
+    HOCKET_RETURN_IF_ERROR(packet.status());
+    HOCKET_RETURN_IF_ERROR(CheckPacket(*packet));
+    HOCKET_ASSIGN_OR_RETURN(auto message, Decode(absl::string_view(buffer_.data(), packet->size)));
+    if (!message) continue;  // a newer peer's type
+    Received received{*std::move(message), UniqueFd()};
+    if (!packet->descriptors.empty()) received.descriptor = std::move(packet->descriptors.front());
+    return std::optional<Received>(std::move(received));
+  }
+}
+
+absl::StatusOr<Received> Channel::Receive() {
+  HOCKET_ASSIGN_OR_RETURN(auto received, ReceiveWith(0));
+  if (!received) return absl::UnavailableError("the socket is in non-blocking mode and nothing is there");
+  return *std::move(received);
+}
+
+absl::StatusOr<std::optional<Received>> Channel::TryReceive() { return ReceiveWith(MSG_DONTWAIT); }
+
+absl::StatusOr<std::pair<int, unsigned>> Channel::Peer() const {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot see who the peer is: ", std::strerror(errno)));
+  }
+  return std::make_pair(static_cast<int>(peer.pid), static_cast<unsigned>(peer.uid));
+}
+
+void Channel::Shutdown() { shutdown(socket_.get(), SHUT_RDWR); }
+
+}  // namespace hocket::wire

@@ -1,0 +1,211 @@
+#include "csrc/wire/codec.h"
+
+#include <bit>
+#include <type_traits>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket::wire {
+namespace {
+
+enum Tag : uint16_t { kU64 = 1, kI64 = 2, kF64 = 3, kBytes = 4 };
+
+template <typename Unsigned>
+void Put(std::string& out, Unsigned value) {
+  for (size_t i = 0; i < sizeof(value); ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+}
+
+// REQUIRES: `bytes` holds at least sizeof(Unsigned) from `at` on.
+template <typename Unsigned>
+Unsigned Get(absl::string_view bytes, size_t at = 0) {
+  Unsigned value = 0;
+  for (size_t i = 0; i < sizeof(value); ++i)
+    value = static_cast<Unsigned>(value | static_cast<Unsigned>(static_cast<unsigned char>(bytes[at + i]))
+                                              << (8 * i));
+  return value;
+}
+
+// Appends each field it is shown to a frame.
+class FieldWriter {
+ public:
+  explicit FieldWriter(std::string& out) : out_(out) {}
+
+  void operator()(uint16_t number, uint64_t value) { Number(number, kU64, value); }
+  void operator()(uint16_t number, int64_t value) { Number(number, kI64, static_cast<uint64_t>(value)); }
+  void operator()(uint16_t number, double value) { Number(number, kF64, std::bit_cast<uint64_t>(value)); }
+  void operator()(uint16_t number, bool value) { Number(number, kU64, value ? 1 : 0); }
+  void operator()(uint16_t number, const std::string& value) {
+    Header(number, kBytes, value.size());
+    out_ += value;
+  }
+
+ private:
+  void Header(uint16_t number, Tag tag, size_t length) {
+    Put<uint16_t>(out_, number);
+    Put<uint16_t>(out_, tag);
+    Put<uint32_t>(out_, static_cast<uint32_t>(length));
+  }
+  void Number(uint16_t number, Tag tag, uint64_t value) {
+    Header(number, tag, sizeof(value));
+    Put<uint64_t>(out_, value);
+  }
+
+  std::string& out_;
+};
+
+struct RawField {
+  uint16_t tag;
+  absl::string_view payload;
+};
+using RawFields = absl::flat_hash_map<uint16_t, RawField>;
+
+// Fills each field it is shown from a frame's fields; remembers the first one that does not fit.
+class FieldReader {
+ public:
+  FieldReader(const RawFields& fields, const char* message) : fields_(fields), message_(message) {}
+
+  void operator()(uint16_t number, uint64_t& value) { Number(number, kU64, value); }
+  void operator()(uint16_t number, int64_t& value) { Number(number, kI64, value); }
+  void operator()(uint16_t number, double& value) { Number(number, kF64, value); }
+  void operator()(uint16_t number, bool& value) {
+    uint64_t raw = value ? 1 : 0;
+    Number(number, kU64, raw);
+    if (raw > 1)
+      Fail(absl::StrCat("field ", number, " of ", message_, " is ", raw, ", which is neither 0 nor 1"));
+    value = raw != 0;
+  }
+  void operator()(uint16_t number, std::string& value) {
+    if (const RawField* field = Find(number, kBytes))
+      value.assign(field->payload.data(), field->payload.size());
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const RawField* Find(uint16_t number, Tag tag) {
+    auto it = fields_.find(number);
+    if (it == fields_.end()) return nullptr;
+    if (it->second.tag == tag) return &it->second;
+    Fail(absl::StrCat("field ", number, " of ", message_, " has the type tag ", it->second.tag, ", expected ",
+                      tag));
+    return nullptr;
+  }
+
+  template <typename Value>
+  void Number(uint16_t number, Tag tag, Value& value) {
+    const RawField* field = Find(number, tag);
+    if (field == nullptr) return;
+    if (field->payload.size() == sizeof(value)) {
+      value = std::bit_cast<Value>(Get<uint64_t>(field->payload));
+    } else {
+      Fail(absl::StrCat("field ", number, " of ", message_, " says ", field->payload.size(),
+                        " bytes, a number has ", sizeof(value)));
+    }
+  }
+
+  void Fail(const std::string& why) {
+    if (status_.ok()) status_ = absl::InvalidArgumentError(why);
+  }
+
+  const RawFields& fields_;
+  const char* message_;
+  absl::Status status_;
+};
+
+absl::StatusOr<RawFields> ParseFields(absl::string_view body) {
+  RawFields fields;
+  while (!body.empty()) {
+    if (body.size() < kFieldHeaderSize) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a field's header needs ", kFieldHeaderSize, " bytes, the frame holds ", body.size()));
+    }
+    const auto number = Get<uint16_t>(body);
+    const auto tag = Get<uint16_t>(body, 2);
+    const auto length = Get<uint32_t>(body, 4);
+    body.remove_prefix(kFieldHeaderSize);
+    if (length > body.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("field ", number, " says ", length, " bytes, the frame holds ", body.size()));
+    }
+    fields[number] = {tag, body.substr(0, length)};
+    body.remove_prefix(length);
+  }
+  return fields;
+}
+
+absl::Status CheckHeader(absl::string_view frame) {
+  if (frame.size() < kFrameHeaderSize) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a frame's header needs ", kFrameHeaderSize, " bytes, this packet has ", frame.size()));
+  }
+  if (const auto major = Get<uint16_t>(frame, 4); major != kMajorVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the peer speaks version ", major, " of Hocket's protocol, this side version ",
+                     kMajorVersion, ": install the same release of Hocket on both sides"));
+  }
+  if (const auto length = Get<uint32_t>(frame); length != frame.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the frame says ", length, " bytes, the packet has ", frame.size()));
+  }
+  if (frame.size() > kMaxFrameSize) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the frame has ", frame.size(), " bytes, at most ", kMaxFrameSize, " are allowed"));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Type>
+absl::StatusOr<std::optional<Message>> Read(const RawFields& fields) {
+  Type message;
+  FieldReader reader(fields, Type::kName);
+  message.VisitFields(reader);
+  HOCKET_RETURN_IF_ERROR(reader.status());
+  return Message(std::move(message));
+}
+
+// Tries the variant's alternatives one after the other.
+template <size_t kIndex = 0>
+absl::StatusOr<std::optional<Message>> ReadType(uint16_t type, const RawFields& fields) {
+  if constexpr (kIndex == std::variant_size_v<Message>) {
+    return std::optional<Message>();
+  } else {
+    using Type = std::variant_alternative_t<kIndex, Message>;
+    return type == Type::kType ? Read<Type>(fields) : ReadType<kIndex + 1>(type, fields);
+  }
+}
+
+}  // namespace
+
+const char* NameOf(const Message& message) {
+  return std::visit([](const auto& m) { return m.kName; }, message);
+}
+
+absl::StatusOr<std::string> Encode(const Message& message) {
+  std::string frame(sizeof(uint32_t), '\0');
+  Put<uint16_t>(frame, kMajorVersion);
+  Put<uint16_t>(frame, kMinorVersion);
+  Put<uint16_t>(frame, std::visit([](const auto& m) { return m.kType; }, message));
+  Put<uint16_t>(frame, 0);
+  FieldWriter writer(frame);
+  std::visit([&](const auto& m) { const_cast<std::decay_t<decltype(m)>&>(m).VisitFields(writer); }, message);
+  if (frame.size() > kMaxFrameSize) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot send ", NameOf(message), ": it has ", frame.size(),
+                                                   " bytes, at most ", kMaxFrameSize, " are allowed"));
+  }
+  std::string length;
+  Put<uint32_t>(length, static_cast<uint32_t>(frame.size()));
+  return frame.replace(0, length.size(), length);
+}
+
+absl::StatusOr<std::optional<Message>> Decode(absl::string_view frame) {
+  HOCKET_RETURN_IF_ERROR(CheckHeader(frame));
+  const auto type = Get<uint16_t>(frame, 8);
+  HOCKET_ASSIGN_OR_RETURN(const RawFields fields, ParseFields(frame.substr(kFrameHeaderSize)));
+  return ReadType(type, fields);
+}
+
+}  // namespace hocket::wire

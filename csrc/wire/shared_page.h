@@ -1,0 +1,109 @@
+// One page of memory in which a job tells the coordinator how it is doing, without a message.
+//
+// The job makes it (memfd, sealed against any change of its size), writes it with relaxed atomics and sends
+// its descriptor with Join. The coordinator maps it read-only after checking size and seals, so that nothing
+// the job does later can make a read fault. What stands in it is the job's word, good for display and
+// estimates; turns and the ledger follow messages only.
+#ifndef HOCKET_CSRC_WIRE_SHARED_PAGE_H_
+#define HOCKET_CSRC_WIRE_SHARED_PAGE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "csrc/base/unique_fd.h"
+
+namespace hocket::wire {
+
+inline constexpr uint64_t kPageMagic = 0x4547415054454b48;  // "HKETPAGE"
+inline constexpr uint32_t kPageVersion = 1;
+inline constexpr size_t kPageSize = 4096;
+
+// As it lies in memory. New words come at the end; `length` says how many bytes the writer knows, and a
+// reader takes the ones it does not have as 0. Another `version` is not read.
+struct PageWords {
+  std::atomic<uint64_t> magic;
+  std::atomic<uint32_t> version;
+  std::atomic<uint32_t> length;
+  std::atomic<uint64_t> steps;             // completed
+  std::atomic<uint64_t> step_time_ns;      // running average of a step's time
+  std::atomic<uint64_t> in_step;           // 1 while a thread is in a step
+  std::atomic<uint64_t> turns;             // taken
+  std::atomic<uint64_t> persistent;        // bytes resident on the device
+  std::atomic<uint64_t> transient;         // bytes of the arena in use
+  std::atomic<uint64_t> spilled;           // bytes on the host
+  std::atomic<uint64_t> last_boundary_ns;  // CLOCK_MONOTONIC
+  std::atomic<uint64_t> spilled_total;     // bytes moved to the host since the start
+  std::atomic<uint64_t> restored_total;    // and back
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(PageWords) <= kPageSize);
+
+// The words at one time; each is right by itself, not all together.
+struct PageValues {
+  uint64_t steps = 0;
+  uint64_t step_time_ns = 0;
+  uint64_t in_step = 0;
+  uint64_t turns = 0;
+  uint64_t persistent = 0;
+  uint64_t transient = 0;
+  uint64_t spilled = 0;
+  uint64_t last_boundary_ns = 0;
+  uint64_t spilled_total = 0;
+  uint64_t restored_total = 0;
+};
+
+// A mapping of the page; move-only.
+class PageMapping {
+ public:
+  PageMapping() = default;
+  explicit PageMapping(void* address) : address_(address) {}
+  PageMapping(PageMapping&& other) noexcept : address_(std::exchange(other.address_, nullptr)) {}
+  PageMapping& operator=(PageMapping&& other) noexcept {
+    std::swap(address_, other.address_);
+    return *this;
+  }
+  ~PageMapping();
+  PageWords* words() const { return static_cast<PageWords*>(address_); }
+
+ private:
+  void* address_ = nullptr;
+};
+
+// The job's end.
+class SharedPage {
+ public:
+  // A page with magic, version and length set and all else 0. kUnavailable, with errno's text, when the
+  // kernel gives none.
+  static absl::StatusOr<SharedPage> Create();
+
+  // Stays valid when the object moves. Write with std::memory_order_relaxed.
+  PageWords& words() { return *mapping_.words(); }
+  // To be sent with Join.
+  int fd() const { return fd_.get(); }
+
+ private:
+  SharedPage(UniqueFd fd, PageMapping mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
+  UniqueFd fd_;
+  PageMapping mapping_;
+};
+
+// The coordinator's end.
+class SharedPageView {
+ public:
+  // Maps `fd` and does not keep it. kInvalidArgument, with what was found and expected, when it is no sealed
+  // page of ours.
+  static absl::StatusOr<SharedPageView> Open(int fd);
+
+  PageValues Read() const;
+
+ private:
+  SharedPageView(PageMapping mapping, uint32_t length) : mapping_(std::move(mapping)), length_(length) {}
+  PageMapping mapping_;
+  uint32_t length_;
+};
+
+}  // namespace hocket::wire
+
+#endif  // HOCKET_CSRC_WIRE_SHARED_PAGE_H_
