@@ -54,10 +54,11 @@ struct Join {
   std::string gang;               // rejoin: as in Gang
   uint64_t gang_rank = 0;
   uint64_t gang_size = 0;
+  uint64_t turn = 0;              // rejoin: the number of the turn held
   HOCKET_FIELDS(F(1, name) F(2, pid) F(3, process_start) F(4, program) F(5, device) F(6, device_name) F(7, capacity)
                 F(8, weight) F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
                 F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent) F(18, spilled)
-                F(19, arena) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size))
+                F(19, arena) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size) F(24, turn))
 };
 
 struct Joined {
@@ -89,7 +90,8 @@ struct Wait {
   HOCKET_FIELDS(F(1, implicit) F(2, need) F(3, gang_step))
 };
 
-// The turn is yours. Take the lane lock, restore, go.
+// The turn is yours. Take the lane lock, restore, go. A thread that waits in a begin step then runs one step at
+// least, whatever Yield says meanwhile.
 struct Grant {
   static constexpr uint16_t kType = 5;
   static constexpr const char* kName = "Grant";
@@ -97,7 +99,8 @@ struct Grant {
   bool fresh_arena = false;      // the last holder died in its turn: drop every arena chunk known
   bool contended = false;        // others wait already: as a Yield with `now` false
   std::string reason;            // why this job, from the policy
-  HOCKET_FIELDS(F(1, turn) F(2, fresh_arena) F(3, contended) F(4, reason))
+  std::string lane_lock;         // where it differs from before: the job is in another lane now (a gang's rank)
+  HOCKET_FIELDS(F(1, turn) F(2, fresh_arena) F(3, contended) F(4, reason) F(5, lane_lock))
 };
 
 // Others wait. now == false: give the turn up when you would not use it (between two steps, loading data).
@@ -137,8 +140,10 @@ struct TurnOver {
   uint64_t transient_peak = 0;
   bool movable = false;          // all threads that use the GPU stand at doors
   std::string why_not_movable;   // for explain
+  uint64_t ready_ns = 0;         // from the Grant's arrival until lock, room and restored bytes were there
+  uint64_t restored = 0;         // bytes brought back at the begin of this turn
   HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled) F(7, arena)
-                F(8, transient_peak) F(9, movable) F(10, why_not_movable))
+                F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored))
 };
 
 // The holder's device is full. Answered by Room. One outstanding per job.
