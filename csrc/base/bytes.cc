@@ -25,7 +25,8 @@ absl::StatusOr<Bytes> ParseBytes(absl::string_view text) {
       absl::StrCat("'", text, "' is not a size: write a number and a unit, such as 512MiB, 8GiB or 4096"));
   absl::string_view rest = absl::StripAsciiWhitespace(text);
   size_t digits = 0;
-  while (digits < rest.size() && (std::isdigit(static_cast<unsigned char>(rest[digits])) || rest[digits] == '.'))
+  while (digits < rest.size() &&
+         (std::isdigit(static_cast<unsigned char>(rest[digits])) || rest[digits] == '.'))
     ++digits;
   double value = 0;
   if (digits == 0 || !absl::SimpleAtod(rest.substr(0, digits), &value)) return bad;

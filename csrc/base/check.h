@@ -28,8 +28,8 @@ struct CheckVoid {
 
 }  // namespace hocket::internal
 
-#define HOCKET_CHECK(condition)              \
-  (condition) ? (void)0                      \
+#define HOCKET_CHECK(condition)                   \
+  (condition) ? (void)0                           \
               : ::hocket::internal::CheckVoid() & \
                     ::hocket::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 

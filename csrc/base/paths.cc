@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace hocket {
 
@@ -20,19 +21,19 @@ std::string RuntimeDir() {
 absl::StatusOr<std::string> EnsureRuntimeDir() {
   const std::string dir = RuntimeDir();
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(absl::StrCat("cannot create the folder ", dir, " for Hocket's socket: ",
-                                               std::strerror(errno),
-                                               ". Free some space there, or name another folder in HOCKET_RUNTIME_DIR."));
+    return absl::UnavailableError(
+        absl::StrCat("cannot create the folder ", dir, " for Hocket's socket: ", std::strerror(errno),
+                     ". Free some space there, or name another folder in HOCKET_RUNTIME_DIR."));
   }
   struct stat info {};
   if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        dir, " is not a folder. Remove it, or name another folder in HOCKET_RUNTIME_DIR."));
+    return absl::FailedPreconditionError(
+        absl::StrCat(dir, " is not a folder. Remove it, or name another folder in HOCKET_RUNTIME_DIR."));
   }
   if (dir != "/run/hocket" && (info.st_uid != geteuid() || (info.st_mode & 022) != 0)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(dir, " belongs to uid ", info.st_uid, " with mode ", absl::Hex(info.st_mode & 07777),
-                     ": it must be yours alone (chmod 700). Or name another folder in HOCKET_RUNTIME_DIR."));
+    return absl::FailedPreconditionError(absl::StrCat(
+        dir, " belongs to uid ", info.st_uid, " with mode ", absl::StrFormat("%04o", info.st_mode & 07777),
+        ": it must be yours alone (chmod 700). Or name another folder in HOCKET_RUNTIME_DIR."));
   }
   return dir;
 }

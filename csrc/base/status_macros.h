@@ -7,10 +7,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define HOCKET_RETURN_IF_ERROR(expression)                  \
-  do {                                                      \
-    absl::Status hocket_status = (expression);              \
-    if (!hocket_status.ok()) return hocket_status;          \
+#define HOCKET_RETURN_IF_ERROR(expression)         \
+  do {                                             \
+    absl::Status hocket_status = (expression);     \
+    if (!hocket_status.ok()) return hocket_status; \
   } while (false)
 
 #define HOCKET_STATUS_CONCAT_INNER(a, b) a##b

@@ -31,44 +31,45 @@ namespace hocket::wire {
 struct Join {
   static constexpr uint16_t kType = 1;
   static constexpr const char* kName = "Join";
-  std::string name;               // empty: the coordinator gives one, from `program`
+  std::string name;  // empty: the coordinator gives one, from `program`
   uint64_t pid = 0;
-  uint64_t process_start = 0;     // field 22 of /proc/pid/stat: tells a pid from its next bearer
-  std::string program;            // for people: argv[0] and the script
-  std::string device;             // the driver's UUID, or "cpu"
+  uint64_t process_start = 0;  // field 22 of /proc/pid/stat: tells a pid from its next bearer
+  std::string program;         // for people: argv[0] and the script
+  std::string device;          // the driver's UUID, or "cpu"
   std::string device_name;
-  uint64_t capacity = 0;          // bytes
-  double weight = 1;              // > 0
+  uint64_t capacity = 0;            // bytes
+  double weight = 1;                // > 0
   std::string priority = "normal";  // "high" | "normal" | "low"
-  uint64_t memory_limit = 0;      // bytes; 0: none
-  uint64_t total_steps = 0;       // 0: unknown
+  uint64_t memory_limit = 0;        // bytes; 0: none
+  uint64_t total_steps = 0;         // 0: unknown
   std::string hocket_version;
   std::string torch_version;
   bool rejoin = false;
-  uint64_t job = 0;               // rejoin: the id given by the coordinator before
-  bool holds_turn = false;        // rejoin: this process holds the lane lock
-  uint64_t persistent = 0;        // rejoin: as in Report
+  uint64_t job = 0;         // rejoin: the id given by the coordinator before
+  bool holds_turn = false;  // rejoin: this process holds the lane lock
+  uint64_t persistent = 0;  // rejoin: as in Report
   uint64_t spilled = 0;
   uint64_t arena = 0;
   uint64_t steps = 0;
-  std::string gang;               // rejoin: as in Gang
+  std::string gang;  // rejoin: as in Gang
   uint64_t gang_rank = 0;
   uint64_t gang_size = 0;
-  uint64_t turn = 0;              // rejoin: the number of the turn held
-  HOCKET_FIELDS(F(1, name) F(2, pid) F(3, process_start) F(4, program) F(5, device) F(6, device_name) F(7, capacity)
-                F(8, weight) F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
-                F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent) F(18, spilled)
-                F(19, arena) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size) F(24, turn))
+  uint64_t turn = 0;  // rejoin: the number of the turn held
+  HOCKET_FIELDS(F(1, name) F(2, pid) F(3, process_start) F(4, program) F(5, device) F(6, device_name)
+                    F(7, capacity) F(8, weight) F(9, priority) F(10, memory_limit) F(11, total_steps)
+                        F(12, hocket_version) F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn)
+                            F(17, persistent) F(18, spilled) F(19, arena) F(20, steps) F(21, gang)
+                                F(22, gang_rank) F(23, gang_size) F(24, turn))
 };
 
 struct Joined {
   static constexpr uint16_t kType = 2;
   static constexpr const char* kName = "Joined";
-  uint64_t job = 0;              // this job's id, unique in the coordinator's life and after a restart
-  std::string name;              // as given, or made unique
-  std::string lane_lock;         // path of the lane's lock file
-  std::string sharing_with;      // names of the other jobs on the device, comma separated
-  uint64_t epoch = 0;            // of the coordinator: changes when it restarts
+  uint64_t job = 0;          // this job's id, unique in the coordinator's life and after a restart
+  std::string name;          // as given, or made unique
+  std::string lane_lock;     // path of the lane's lock file
+  std::string sharing_with;  // names of the other jobs on the device, comma separated
+  uint64_t epoch = 0;        // of the coordinator: changes when it restarts
   HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(5, epoch))
 };
 
@@ -84,22 +85,22 @@ struct Refused {
 struct Wait {
   static constexpr uint16_t kType = 4;
   static constexpr const char* kName = "Wait";
-  bool implicit = false;         // an allocation outside a step asks
-  uint64_t need = 0;             // spilled bytes that must come back first
-  uint64_t gang_step = 0;        // steps completed
+  bool implicit = false;   // an allocation outside a step asks
+  uint64_t need = 0;       // spilled bytes that must come back first
+  uint64_t gang_step = 0;  // steps completed
   HOCKET_FIELDS(F(1, implicit) F(2, need) F(3, gang_step))
 };
 
-// The turn is yours. Take the lane lock, restore, go. A thread that waits in a begin step then runs one step at
-// least, whatever Yield says meanwhile.
+// The turn is yours. Take the lane lock, restore, go. A thread that waits in a begin step then runs one step
+// at least, whatever Yield says meanwhile.
 struct Grant {
   static constexpr uint16_t kType = 5;
   static constexpr const char* kName = "Grant";
-  uint64_t turn = 0;             // number of the turn: quoted in Yield, YieldAck and TurnOver
-  bool fresh_arena = false;      // the last holder died in its turn: drop every arena chunk known
-  bool contended = false;        // others wait already: as a Yield with `now` false
-  std::string reason;            // why this job, from the policy
-  std::string lane_lock;         // where it differs from before: the job is in another lane now (a gang's rank)
+  uint64_t turn = 0;         // number of the turn: quoted in Yield, YieldAck and TurnOver
+  bool fresh_arena = false;  // the last holder died in its turn: drop every arena chunk known
+  bool contended = false;    // others wait already: as a Yield with `now` false
+  std::string reason;        // why this job, from the policy
+  std::string lane_lock;     // where it differs from before: the job is in another lane now (a gang's rank)
   HOCKET_FIELDS(F(1, turn) F(2, fresh_arena) F(3, contended) F(4, reason) F(5, lane_lock))
 };
 
@@ -111,7 +112,7 @@ struct Yield {
   static constexpr const char* kName = "Yield";
   uint64_t turn = 0;
   bool now = false;
-  uint64_t stop_step = 0;        // gangs: all ranks stop after this step; counts steps completed
+  uint64_t stop_step = 0;  // gangs: all ranks stop after this step; counts steps completed
   HOCKET_FIELDS(F(1, turn) F(2, now) F(3, stop_step))
 };
 
@@ -121,7 +122,7 @@ struct YieldAck {
   static constexpr const char* kName = "YieldAck";
   uint64_t turn = 0;
   uint64_t stop_step = 0;
-  uint64_t step = 0;             // steps completed
+  uint64_t step = 0;  // steps completed
   bool accepted = false;
   HOCKET_FIELDS(F(1, turn) F(2, stop_step) F(3, step) F(4, accepted))
 };
@@ -131,19 +132,20 @@ struct TurnOver {
   static constexpr uint16_t kType = 8;
   static constexpr const char* kName = "TurnOver";
   uint64_t turn = 0;
-  uint64_t steps = 0;            // completed in all
-  uint64_t turn_steps = 0;       // completed in this turn
-  uint64_t drain_ns = 0;         // time of the drain
-  uint64_t persistent = 0;       // bytes, as in Report
+  uint64_t steps = 0;       // completed in all
+  uint64_t turn_steps = 0;  // completed in this turn
+  uint64_t drain_ns = 0;    // time of the drain
+  uint64_t persistent = 0;  // bytes, as in Report
   uint64_t spilled = 0;
   uint64_t arena = 0;
   uint64_t transient_peak = 0;
-  bool movable = false;          // all threads that use the GPU stand at doors
-  std::string why_not_movable;   // for explain
-  uint64_t ready_ns = 0;         // from the Grant's arrival until lock, room and restored bytes were there
-  uint64_t restored = 0;         // bytes brought back at the begin of this turn
-  HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled) F(7, arena)
-                F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored))
+  bool movable = false;         // all threads that use the GPU stand at doors
+  std::string why_not_movable;  // for explain
+  uint64_t ready_ns = 0;        // from the Grant's arrival until lock, room and restored bytes were there
+  uint64_t restored = 0;        // bytes brought back at the begin of this turn
+  HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled)
+                    F(7, arena) F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns)
+                        F(12, restored))
 };
 
 // The holder's device is full. Answered by Room. One outstanding per job.
@@ -151,7 +153,7 @@ struct NeedRoom {
   static constexpr uint16_t kType = 9;
   static constexpr const char* kName = "NeedRoom";
   uint64_t bytes = 0;
-  bool restoring = false;        // at the begin of a turn: never answered "no"; it waits
+  bool restoring = false;  // at the begin of a turn: never answered "no"; it waits
   HOCKET_FIELDS(F(1, bytes) F(2, restoring))
 };
 
@@ -179,10 +181,10 @@ struct Spilled {
   static constexpr const char* kName = "Spilled";
   uint64_t request = 0;
   uint64_t freed = 0;
-  uint64_t persistent = 0;       // bytes, as in Report, after it
+  uint64_t persistent = 0;  // bytes, as in Report, after it
   uint64_t spilled = 0;
   bool movable = false;
-  std::string why_not;           // why less than asked was freed
+  std::string why_not;  // why less than asked was freed
   HOCKET_FIELDS(F(1, request) F(2, freed) F(3, persistent) F(4, spilled) F(5, movable) F(6, why_not))
 };
 
@@ -193,7 +195,7 @@ struct ArenaGrew {
   static constexpr const char* kName = "ArenaGrew";
   uint64_t chunk = 0;
   uint64_t size = 0;
-  uint64_t to_job = 0;           // 0: every other job of the lane
+  uint64_t to_job = 0;  // 0: every other job of the lane
   HOCKET_FIELDS(F(1, chunk) F(2, size) F(3, to_job))
 };
 struct ArenaAdd {
@@ -214,7 +216,7 @@ struct ArenaLost {
 struct ArenaDrop {
   static constexpr uint16_t kType = 16;
   static constexpr const char* kName = "ArenaDrop";
-  uint64_t chunk = 0;            // 0: all of them
+  uint64_t chunk = 0;  // 0: all of them
   HOCKET_FIELDS(F(1, chunk))
 };
 
@@ -245,14 +247,14 @@ struct Report {
   uint64_t spilled = 0;
   uint64_t arena = 0;
   uint64_t steps = 0;
-  std::string note;              // why the job stands still or cannot be moved, for explain
+  std::string note;  // why the job stands still or cannot be moved, for explain
   HOCKET_FIELDS(F(1, persistent) F(2, spilled) F(3, arena) F(4, steps) F(5, note))
 };
 
 struct Leave {
   static constexpr uint16_t kType = 20;
   static constexpr const char* kName = "Leave";
-  bool keeps_running = false;    // hocket.leave(): the process lives on, outside
+  bool keeps_running = false;  // hocket.leave(): the process lives on, outside
   HOCKET_FIELDS(F(1, keeps_running))
 };
 
@@ -269,18 +271,18 @@ struct CommandResult {
   static constexpr uint16_t kType = 22;
   static constexpr const char* kName = "CommandResult";
   bool ok = false;
-  std::string error;             // a full sentence
-  std::string result;            // a long result comes in several messages: join the parts
-  bool last = true;              // false: the next part follows
+  std::string error;   // a full sentence
+  std::string result;  // a long result comes in several messages: join the parts
+  bool last = true;    // false: the next part follows
   HOCKET_FIELDS(F(1, ok) F(2, error) F(3, result) F(4, last))
 };
 
 #undef F
 #undef HOCKET_FIELDS
 
-using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room, Spill, Spilled,
-                             ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang, Report, Leave, Command,
-                             CommandResult>;
+using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room,
+                             Spill, Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang,
+                             Report, Leave, Command, CommandResult>;
 
 }  // namespace hocket::wire
 

@@ -1,0 +1,74 @@
+#include "csrc/base/paths.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace hocket {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A runtime folder of this test's own.
+class PathsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/hocket-paths-XXXXXX";
+    base_ = mkdtemp(name);
+    Use(base_ + "/run");
+  }
+  void TearDown() override {
+    unsetenv("HOCKET_RUNTIME_DIR");
+    rmdir((base_ + "/run").c_str());
+    unlink((base_ + "/file").c_str());
+    rmdir(base_.c_str());
+  }
+  void Use(const std::string& dir) { setenv("HOCKET_RUNTIME_DIR", dir.c_str(), 1); }
+
+  std::string base_;
+};
+
+TEST_F(PathsTest, FollowTheEnvironment) {
+  EXPECT_EQ(RuntimeDir(), base_ + "/run");
+  EXPECT_EQ(SocketPath(), base_ + "/run/hocketd.sock");
+}
+
+TEST_F(PathsTest, CreatesTheFolderForItsUserAlone) {
+  ASSERT_TRUE(EnsureRuntimeDir().ok());
+  struct stat info {};
+  ASSERT_EQ(stat((base_ + "/run").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  EXPECT_TRUE(EnsureRuntimeDir().ok()) << "a second time";
+}
+
+TEST_F(PathsTest, RefusesAFolderThatOthersMayWriteTo) {
+  ASSERT_TRUE(EnsureRuntimeDir().ok());
+  ASSERT_EQ(chmod((base_ + "/run").c_str(), 0777), 0);
+  const auto dir = EnsureRuntimeDir();
+  ASSERT_FALSE(dir.ok());
+  EXPECT_THAT(std::string(dir.status().message()), HasSubstr("mode 0777"));
+  EXPECT_THAT(std::string(dir.status().message()), HasSubstr("chmod 700"));
+}
+
+TEST_F(PathsTest, RefusesAFileInTheFoldersPlace) {
+  Use(base_ + "/file");
+  fclose(fopen((base_ + "/file").c_str(), "w"));
+  const auto dir = EnsureRuntimeDir();
+  ASSERT_FALSE(dir.ok());
+  EXPECT_THAT(std::string(dir.status().message()), HasSubstr("is not a folder"));
+}
+
+TEST_F(PathsTest, SaysWhyAFolderCannotBeMade) {
+  Use(base_ + "/missing/run");
+  const auto dir = EnsureRuntimeDir();
+  ASSERT_FALSE(dir.ok());
+  EXPECT_THAT(std::string(dir.status().message()), HasSubstr("No such file or directory"));
+  EXPECT_THAT(std::string(dir.status().message()), HasSubstr("HOCKET_RUNTIME_DIR"));
+}
+
+}  // namespace
+}  // namespace hocket
