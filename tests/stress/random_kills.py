@@ -1,0 +1,146 @@
+"""Kills jobs and the daemon at random, again and again, and looks at what is left.
+
+    hocket emulate --name NAME --memory SIZE -- python -m tests.stress.random_kills --kills 100 --seed 1
+
+Three trainings run side by side. Each time one of them reports a step that the seed has chosen, somebody is killed
+with SIGKILL: a job (a fresh one takes its place), or the daemon. Afterwards every training must have come to its end
+with the losses it has alone, and nobody may be left holding or waiting for anything.
+
+Processes come from multiprocessing's fork server with torch already imported, so a start costs little. It ends with
+status 0 and one line of JSON, or names what hung, was lost or is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+from multiprocessing import connection
+
+from tests.stress import jobs
+
+PATIENCE = 120.0  # seconds without any sign of life after which something hangs; a bound, not a pace
+
+
+def _worker(kind: str, steps: int, pipe: connection.Connection) -> None:
+    losses = jobs.train(kind, steps, lambda step, loss: pipe.send((step, loss)))
+    pipe.send(losses)
+    pipe.close()
+
+
+class Slot:
+    """One training, started again after every kill until it has come to its end once."""
+
+    def __init__(self, context: multiprocessing.context.BaseContext, kind: str, steps: int) -> None:
+        self.kind, self.steps, self.starts = kind, steps, 0
+        self._context = context
+        self.start()
+
+    def start(self) -> None:
+        self.starts += 1
+        self.losses: list[str] | None = None
+        self.pipe, theirs = self._context.Pipe(duplex=False)
+        self.process = self._context.Process(target=_worker, args=(self.kind, self.steps, theirs))
+        self.process.start()
+        theirs.close()
+
+    def hear(self) -> int | None:
+        """Takes one message; the step it reports, or None at the end."""
+        message = self.pipe.recv()  # EOFError: it died
+        if isinstance(message, list):
+            self.losses = message
+            return None
+        return message[0]
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join()
+
+
+def _control(command: str, **arguments: object) -> dict:
+    from hocket import _control
+
+    return json.loads(_control.control(_control.socket_path(), command, json.dumps(arguments), 10000))
+
+
+def _kill_daemon() -> bool:
+    """Whether there was one to kill: after its death nobody may have noticed yet."""
+    try:
+        os.kill(_control("status")["daemon"]["pid"], signal.SIGKILL)
+    except (RuntimeError, OSError):
+        return False
+    return True
+
+
+def alone(context: multiprocessing.context.BaseContext, steps: int) -> dict[str, list[str]]:
+    """The losses of each kind with nobody beside it."""
+    losses = {}
+    for kind in jobs.KINDS:
+        slot = Slot(context, kind, steps)
+        while slot.hear() is not None:
+            pass
+        slot.process.join()
+        assert slot.losses is not None
+        losses[kind] = slot.losses
+    return losses
+
+
+def together(context: multiprocessing.context.BaseContext, steps: int, kills: int, seed: int) -> dict:
+    """Runs them side by side under fire; returns {slots, killed_jobs, killed_daemons}."""
+    draw = random.Random(seed)
+    slots = [Slot(context, kind, steps) for kind in jobs.KINDS]
+    killed_jobs = killed_daemons = 0
+    until_next = draw.randrange(1, 12)
+    while any(slot.losses is None for slot in slots):
+        running = {slot.pipe: slot for slot in slots if slot.losses is None}
+        ready = connection.wait(list(running), timeout=PATIENCE)
+        if not ready:
+            raise SystemExit(f"hung: no step for {PATIENCE:g} s. {json.dumps(_control('status'))}")
+        for pipe in ready:
+            slot = running[pipe]
+            try:
+                slot.hear()
+            except EOFError:
+                slot.process.join()
+                raise SystemExit(f"lost: {slot.kind} ended with status {slot.process.exitcode} by itself") from None
+            until_next -= 1
+            if until_next > 0 or killed_jobs + killed_daemons >= kills:
+                continue
+            until_next = draw.randrange(1, 12)
+            if draw.random() < 0.25:
+                killed_daemons += _kill_daemon()
+                continue
+            victim = draw.choice(slots)
+            if victim.losses is None:
+                victim.kill()
+                killed_jobs += 1
+            victim.start()  # one that had come to its end runs once more, to keep the others company
+            break  # `running` is out of date
+    for slot in slots:
+        slot.process.join()
+    return {"slots": slots, "killed_jobs": killed_jobs, "killed_daemons": killed_daemons}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "tests.stress.jobs"])
+    expected = alone(context, options.steps)
+    result = together(context, options.steps, options.kills, options.seed)
+    wrong = [slot.kind for slot in result.pop("slots") if slot.losses != expected[slot.kind]]
+    left = [job for job in _control("status").get("jobs", []) if job.get("state") in ("holds", "waits")]
+    print(json.dumps({**result, "seed": options.seed, "wrong": wrong, "left": left}), flush=True)
+    if wrong or left:
+        sys.exit(f"wrong losses: {wrong or 'none'}; left behind: {left or 'nothing'}")
+
+
+if __name__ == "__main__":
+    main()
