@@ -1,0 +1,24 @@
+// Timing mode's model of how long device work takes: every number of it is in costs.cc.
+#ifndef HOCKET_CSRC_EMULATOR_RUNTIME_COSTS_H_
+#define HOCKET_CSRC_EMULATOR_RUNTIME_COSTS_H_
+
+#include <cuda_runtime_api.h>
+
+namespace hocket::emulator {
+
+// A launch as its host stub makes it. `arguments` points to each argument's value.
+struct KernelLaunch {
+  const void* stub;
+  dim3 grid, block;
+  void** arguments;
+};
+
+// Microseconds of device time of a kernel by its mangled name and shape.
+double KernelMicroseconds(const char* name, const KernelLaunch& launch);
+
+// Microseconds of a matrix product of that many floating-point operations on elements of `bytes` bytes.
+double ProductMicroseconds(double operations, int bytes);
+
+}  // namespace hocket::emulator
+
+#endif  // HOCKET_CSRC_EMULATOR_RUNTIME_COSTS_H_

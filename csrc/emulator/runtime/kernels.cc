@@ -1,0 +1,80 @@
+#include "csrc/emulator/runtime/kernels.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "csrc/emulator/runtime/call.h"
+
+namespace hocket::emulator {
+namespace {
+
+struct Kernel {
+  const void* stub;
+  const char* name;  // lies in the library that registered it
+
+  bool operator<(const Kernel& other) const { return stub < other.stub; }
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<Kernel> kernels;
+  bool sorted = true;
+};
+
+// Never destroyed: libraries register before this one's constructors and ask after its destructors.
+Registry& TheRegistry() {
+  static Registry* const registry = new Registry;
+  return *registry;
+}
+
+void Register(const void* stub, const char* name) {
+  Registry& registry = TheRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  registry.kernels.push_back({stub, name});
+  registry.sorted = false;
+}
+
+}  // namespace
+
+const char* KernelName(const void* stub) {
+  Registry& registry = TheRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  std::vector<Kernel>& kernels = registry.kernels;
+  if (!registry.sorted) std::sort(kernels.begin(), kernels.end());
+  registry.sorted = true;
+  const auto found = std::lower_bound(kernels.begin(), kernels.end(), Kernel{stub, nullptr});
+  return found != kernels.end() && found->stub == stub ? found->name : "(unregistered kernel)";
+}
+
+std::string ReadableKernelName(const void* stub) {
+  const char* mangled = KernelName(stub);
+  int status = 0;
+  char* readable = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
+  std::string name = status == 0 ? readable : mangled;
+  std::free(readable);
+  if (name.rfind("void ", 0) == 0) name.erase(0, 5);
+  return name.substr(0, name.find('('));
+}
+
+}  // namespace hocket::emulator
+
+// nvcc's start-up code. A fat binary is never read; its handle only has to be an address.
+HOCKET_RUNTIME_EXPORT void** __cudaRegisterFatBinary(void*) {
+  static void* handle = nullptr;
+  return &handle;
+}
+
+HOCKET_RUNTIME_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
+HOCKET_RUNTIME_EXPORT void __cudaUnregisterFatBinary(void**) {}
+HOCKET_RUNTIME_EXPORT char __cudaInitModule(void**) { return 1; }
+
+HOCKET_RUNTIME_EXPORT void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, uint3*,
+                                                  uint3*, dim3*, dim3*, int*) {
+  hocket::emulator::Register(stub, name);
+}
+
+HOCKET_RUNTIME_EXPORT void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}

@@ -1,0 +1,20 @@
+// The kernels that libraries of this process have registered, by the address of their host stubs.
+//
+// nvcc's start-up code registers every kernel when its library is loaded: tens of thousands for torch. So
+// registering only appends; names are sorted out when the first one is asked for.
+#ifndef HOCKET_CSRC_EMULATOR_RUNTIME_KERNELS_H_
+#define HOCKET_CSRC_EMULATOR_RUNTIME_KERNELS_H_
+
+#include <string>
+
+namespace hocket::emulator {
+
+// The mangled name of the kernel behind a host stub; "(unregistered kernel)" if nobody registered it.
+const char* KernelName(const void* stub);
+
+// The same, as a person writes it, without its parameters.
+std::string ReadableKernelName(const void* stub);
+
+}  // namespace hocket::emulator
+
+#endif  // HOCKET_CSRC_EMULATOR_RUNTIME_KERNELS_H_
