@@ -1,0 +1,59 @@
+"""Several PyTorch jobs share one GPU and take turns by training step.
+
+    import hocket
+
+    for batch in hocket.steps(loader):       # the one line
+        loss = model(batch).loss
+        loss.backward(); optimizer.step(); optimizer.zero_grad()
+
+Import it before CUDA starts in the process: its allocator becomes PyTorch's then. Afterwards it can only pass
+turns, and says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import _hocket_start
+
+if TYPE_CHECKING:
+    from hocket._job import join as join
+    from hocket._job import leave as leave
+    from hocket.errors import BuiltForAnotherTorch as BuiltForAnotherTorch
+    from hocket.errors import CoordinatorUnavailable as CoordinatorUnavailable
+    from hocket.errors import HocketError as HocketError
+    from hocket.errors import NotBuilt as NotBuilt
+    from hocket._steps import step as step
+    from hocket._steps import steps as steps
+
+_PUBLIC = {
+    "steps": "hocket._steps",
+    "step": "hocket._steps",
+    "join": "hocket._job",
+    "leave": "hocket._job",
+    "HocketError": "hocket.errors",
+    "CoordinatorUnavailable": "hocket.errors",
+    "BuiltForAnotherTorch": "hocket.errors",
+    "NotBuilt": "hocket.errors",
+    "__version__": "hocket._version",
+}
+__all__ = [name for name in _PUBLIC if name != "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'hocket' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])
+
+
+if _hocket_start.imported_by_program:
+    from hocket import _job
+
+    _job.activate()

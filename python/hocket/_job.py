@@ -1,0 +1,275 @@
+"""This process as a job: the only module that calls ``_native``.
+
+    import hocket  ->  activate(): Hocket's allocator becomes PyTorch's, ranks become gangs
+    join()         ->  what the job says of itself; the first step or the first allocation on the device joins
+    steps()/step() ->  current().begin_step() / end_step()
+    leave()        ->  out again; the process lives on outside
+
+If the coordinator cannot be had, steps run all the same. Thread-safe as far as ``_native`` is: a module-level lock
+guards only this module's own state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from hocket.errors import BuiltForAnotherTorch, HocketError, NotBuilt
+
+PRIORITIES = ("high", "normal", "low")
+
+_lock = threading.RLock()
+_native: ModuleType | None = None  # set by activate()
+_activated = False
+_joined = False
+_joined_callbacks: list[Callable[[dict[str, Any]], None]] = []
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What a job says of itself. Checked when made: ValueError names the option, its value and what it may be."""
+
+    name: str = ""
+    weight: float = 1.0
+    priority: str = "normal"
+    memory_limit: int = 0  # bytes; 0: the device's capacity
+    total_steps: int = 0  # 0: unknown
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.weight, (int, float)) and math.isfinite(self.weight) and self.weight > 0):
+            raise ValueError(f"weight is {self.weight!r}: it must be a number > 0 (1 is usual; 2 gets twice the time)")
+        if self.priority not in PRIORITIES:
+            raise ValueError(f"priority is {self.priority!r}: it must be one of {', '.join(PRIORITIES)}")
+        if self.memory_limit < 0:
+            raise ValueError(f"memory_limit is {self.memory_limit} bytes: it must be > 0, or 0 for the whole device")
+        if self.total_steps < 0:
+            raise ValueError(f"total_steps is {self.total_steps}: it must be > 0, or 0 where it is not known")
+
+
+def options_from_environment() -> Options:
+    """What ``hocket run`` and the environment say (HOCKET_NAME, _WEIGHT, _PRIORITY, _MEMORY_LIMIT, _TOTAL_STEPS)."""
+
+    def read(variable: str, convert: Callable[[str], Any], default: Any) -> Any:
+        text = os.environ.get(variable, "")
+        try:
+            return convert(text) if text else default
+        except ValueError as error:
+            raise ValueError(f"{variable}={text!r}: {error}") from None
+
+    return Options(
+        name=os.environ.get("HOCKET_NAME", ""),
+        weight=read("HOCKET_WEIGHT", float, 1.0),
+        priority=os.environ.get("HOCKET_PRIORITY") or "normal",
+        memory_limit=read("HOCKET_MEMORY_LIMIT", parse_bytes, 0),
+        total_steps=read("HOCKET_TOTAL_STEPS", int, 0),
+    )
+
+
+def parse_bytes(size: str | int) -> int:
+    """Bytes of ``8GiB``, ``"512 MiB"`` or a plain number. ValueError names the text and the accepted forms."""
+    return size if isinstance(size, int) else int(load_control().parse_bytes(size))
+
+
+def load_control() -> ModuleType:
+    """The extension that knows no torch. NotBuilt says how to get it."""
+    try:
+        return importlib.import_module("hocket._control")
+    except ImportError as error:
+        raise NotBuilt(
+            f"Hocket's compiled part is missing or does not load ({error}). "
+            "Install it again in this environment: pip install --no-build-isolation ."
+        ) from error
+
+
+def _load_native(torch_version: str) -> ModuleType:
+    built_for = load_control().built_for_torch
+    if built_for != torch_version:
+        raise BuiltForAnotherTorch(
+            f"Hocket was built for torch {built_for}, and this environment has torch {torch_version}. "
+            "Build it again for this one, in Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+        )
+    try:
+        return importlib.import_module("hocket._native")
+    except ImportError as error:
+        raise NotBuilt(
+            f"Hocket's extension for torch {torch_version} does not load ({error}). "
+            "Build it again, in Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+        ) from error
+
+
+def activate() -> None:
+    """Makes Hocket's allocator PyTorch's, if CUDA has not started, and lets ranks become gangs. Once.
+
+    Without torch in the environment it does nothing. BuiltForAnotherTorch, NotBuilt: see errors.
+    """
+    try:
+        import torch  # its own last act may call this function through `hocket run`
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return
+    global _activated, _native
+    with _lock:
+        if _activated:
+            return
+        native = _native or _load_native(torch.__version__)
+        _native, _activated = native, True
+        _configure(options_from_environment())
+        _install_allocator(torch, native)
+    from hocket import gang
+
+    gang.install()
+    torch.cuda._lazy_call(_on_cuda_start)
+
+
+def _install_allocator(torch: ModuleType, native: ModuleType) -> None:
+    if os.environ.get("HOCKET_ALLOCATOR", "hocket") == "off":
+        return
+    if torch.cuda.is_initialized():
+        _say("CUDA had started before hocket was imported: this job takes turns, but its memory stays where it is. "
+             "Import hocket before the first use of the GPU.")  # fmt: skip
+        return
+    try:
+        native.install_allocator()
+    except RuntimeError as error:
+        _say(f"{error} This job takes turns, but its memory stays where it is.")
+
+
+def _say(sentence: str) -> None:
+    print(f"hocket: {sentence}", file=sys.stderr, flush=True)
+
+
+def _configure(options: Options) -> None:
+    global _options
+    _options = options
+    assert _native is not None
+    _native.configure(**dataclasses.asdict(options))
+
+
+_options = Options()
+
+
+def _on_cuda_start() -> None:
+    """PyTorch has just started CUDA, before its first allocation."""
+    try:
+        join_now()
+    except HocketError as error:
+        _say(str(error))
+
+
+def join_now() -> None:
+    """Joins the coordinator if this process has not, and tells those who asked (on_join)."""
+    global _joined
+    if _joined:
+        return
+    native = _require_native()
+    with _lock:
+        if _joined:
+            return
+        native.join()
+        _joined = True
+        info = native.info()
+        callbacks = list(_joined_callbacks)
+        _joined_callbacks.clear()
+    for callback in callbacks:
+        callback(info)
+
+
+class JoiningSteps:
+    """This process's steps; the first joins. What ``hooks.Tracker`` drives."""
+
+    def begin_step(self) -> None:
+        join_now()
+        _require_native().begin_step()
+
+    def end_step(self, count: bool) -> None:
+        _require_native().end_step(count)
+
+
+def on_join(callback: Callable[[dict[str, Any]], None]) -> None:
+    """Calls ``callback(info)`` when this process joins."""
+    with _lock:
+        _joined_callbacks.append(callback)
+
+
+def _require_native() -> ModuleType:
+    if _native is None:
+        activate()
+    if _native is None:
+        raise NotBuilt("hocket's steps need PyTorch, and this environment has no torch. Install torch, then Hocket.")
+    return _native
+
+
+def current() -> ModuleType:
+    """This process's job, which says its steps itself: ``begin_step()``, ``end_step(count)``, ``info()``. Joined."""
+    native = _require_native()
+    from hocket import hooks
+
+    hooks.stand_down()
+    join_now()
+    return native
+
+
+def join(
+    name: str | None = None,
+    weight: float | None = None,
+    priority: str | None = None,
+    memory_limit: str | int | None = None,
+    total_steps: int | None = None,
+) -> None:
+    """Says who this job is. Optional; call it before the model goes to the GPU and before the first step.
+
+    Args:
+        name: shown by ``hocket status``; made unique where another job has it. Default: from the program.
+        weight: share of the device under the ``fair`` policy, > 0.
+        priority: ``"high"``, ``"normal"`` or ``"low"``.
+        memory_limit: the most device memory it may use: ``"20GiB"`` or bytes.
+        total_steps: how many steps it will run, if known.
+
+    Raises:
+        ValueError: an option out of range, with its value and the range.
+        HocketError: the job has joined already.
+    """
+    given = {
+        "name": name,
+        "weight": weight,
+        "priority": priority,
+        "memory_limit": None if memory_limit is None else parse_bytes(memory_limit),
+        "total_steps": total_steps,
+    }
+    options = dataclasses.replace(_options, **{k: v for k, v in given.items() if v is not None})
+    native = _require_native()
+    if _joined:
+        this = native.info()["name"]
+        raise HocketError(
+            f"hocket.join(): this process is job {this} already: it joined when CUDA started or its first step began. "
+            f"Call join() before both, or change it from outside: hocket set {this} --weight 2"
+        )
+    _configure(options)
+
+
+def join_gang(gang: str, rank: int, size: int) -> None:
+    """This process is rank ``rank`` of ``size`` that must have their turns together."""
+    _require_native().join_gang(gang, rank, size)
+
+
+def coordinator_path() -> str:
+    """The socket of the coordinator that this process uses."""
+    return str(load_control().socket_path())
+
+
+def leave() -> None:
+    """Ends the job: its turn passes on and its allocations no longer wait; the process goes on outside.
+
+    Its memory stays on the device, where the coordinator counts it no longer. Does nothing for a process that has
+    not joined.
+    """
+    if _native is not None and _joined:
+        _native.leave()

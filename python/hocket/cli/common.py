@@ -1,0 +1,45 @@
+"""Asking the coordinator, and saying what it answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from hocket._job import load_control
+from hocket.errors import NotBuilt
+
+
+def control() -> Any:
+    """The extension that knows no torch; exit status 1 with a sentence where it is missing."""
+    try:
+        return load_control()
+    except NotBuilt as error:
+        raise click.ClickException(str(error)) from None
+
+
+def socket_path() -> str:
+    return str(control().socket_path())
+
+
+def ask(command: str, timeout_ms: int = 10_000, **arguments: Any) -> dict[str, Any]:
+    """The coordinator's answer to ``command``; exit status 1 with its own sentence where it refuses or is absent."""
+    try:
+        return json.loads(control().control(socket_path(), command, json.dumps(arguments), timeout_ms))
+    except (RuntimeError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def size(count: int) -> str:
+    """``61.4 GiB``."""
+    return str(control().format_bytes(count))
+
+
+def duration(seconds: float) -> str:
+    """``4.2 ms``, ``1.30 s``, ``12 min``: for people."""
+    if seconds < 1:
+        return f"{seconds * 1e3:.1f} ms"
+    if seconds < 100:
+        return f"{seconds:.2f} s"
+    return f"{seconds / 60:.0f} min"

@@ -1,0 +1,14 @@
+"""``hocket explain JOB``."""
+
+from __future__ import annotations
+
+import click
+
+from hocket.cli.common import ask
+
+
+@click.command()
+@click.argument("job")
+def command(job: str) -> None:
+    """Why JOB (its name or id) runs or waits: who has the turn since when, and what memory stands in the way."""
+    click.echo(ask("explain", job=job)["text"])

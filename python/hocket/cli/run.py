@@ -1,0 +1,39 @@
+"""``hocket run -- CMD``: a program takes turns without a line of Hocket in it."""
+
+from __future__ import annotations
+
+import click
+
+from hocket.cli.options import COMMAND, PRIORITY, PROGRAM, Size, Weight
+from hocket.cli.program import become
+
+
+@click.command(context_settings=PROGRAM)
+@click.option("--name", default="", help="Name of the job. Default: from the program.")
+@click.option("--weight", type=Weight(), help="Share of the device, > 0. Default: 1.")
+@click.option("--priority", type=PRIORITY, help="Default: normal.")
+@click.option("--memory-limit", type=Size(), help="Most device memory it may use, for example 20GiB.")
+@click.option("--total-steps", type=click.IntRange(min=1), help="How many steps it will run, if known.")
+@COMMAND
+def command(
+    name: str,
+    weight: float | None,
+    priority: str | None,
+    memory_limit: int | None,
+    total_steps: int | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND so that every PyTorch process in it shares the GPU and takes turns by training step.
+
+    Steps are found through PyTorch's own optimizer hooks and DataLoader fetches; launchers such as torchrun and
+    accelerate need nothing. The exit status and signals are COMMAND's own.
+    """
+    given = {
+        "HOCKET_NAME": name,
+        "HOCKET_WEIGHT": weight,
+        "HOCKET_PRIORITY": priority,
+        "HOCKET_MEMORY_LIMIT": memory_limit,
+        "HOCKET_TOTAL_STEPS": total_steps,
+    }
+    variables = {variable: str(value) for variable, value in given.items() if value}
+    become(command, {"HOCKET_RUN": "1", **variables}, "hocket run -- python train.py")

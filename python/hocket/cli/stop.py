@@ -1,0 +1,15 @@
+"""``hocket stop``."""
+
+from __future__ import annotations
+
+import click
+
+from hocket.cli.common import ask
+
+
+@click.command()
+@click.option("--force", is_flag=True, help="Even while jobs run: they go on, and the first of them starts it again.")
+def command(force: bool) -> None:
+    """End the coordinator when no job needs it."""
+    ask("stop", force=force)
+    click.echo("the coordinator has ended.")

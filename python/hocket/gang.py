@@ -1,0 +1,64 @@
+"""Ranks that meet in ``init_process_group`` become a gang: their turns come together.
+
+Every rank puts the name of its coordinator (machine and socket) into the group's own store and reads the others'.
+Those that share a coordinator form one gang of it; a job spread over several machines has one gang on each.
+Nothing orders these gangs with each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+from typing import Any
+
+from hocket import _job
+
+_met = 0  # how often this process has met others
+
+
+def install() -> None:
+    """Wraps ``torch.distributed.init_process_group``. Does nothing where torch has no distributed part."""
+    import torch.distributed as distributed
+
+    if not distributed.is_available() or hasattr(distributed.init_process_group, "_hocket_original"):
+        return
+    from torch.distributed import distributed_c10d
+
+    original = distributed_c10d.init_process_group
+
+    @functools.wraps(original)
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        meet(distributed_c10d)
+        return result
+
+    init_process_group._hocket_original = original  # type: ignore[attr-defined]
+    distributed_c10d.init_process_group = init_process_group
+    distributed.init_process_group = init_process_group
+
+
+def meet(distributed: Any) -> None:
+    """The default group has just met: this rank joins the gang of those that share its coordinator."""
+    global _met
+    size, rank = distributed.get_world_size(), distributed.get_rank()
+    _met += 1
+    if size < 2:
+        return
+    store, key = distributed._get_default_store(), f"hocket/gang/{_met}"
+    if rank == 0:
+        store.set(f"{key}/name", os.urandom(6).hex())
+    store.set(f"{key}/{rank}", f"{_machine()} {_job.coordinator_path()}")
+    members = [store.get(f"{key}/{other}") for other in range(size)]
+    local = [other for other in range(size) if members[other] == members[rank]]
+    if len(local) > 1:
+        _job.join_gang(store.get(f"{key}/name").decode(), local.index(rank), len(local))
+
+
+def _machine() -> str:
+    """The same for all processes of one machine (also in containers of one kernel), different elsewhere."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return socket.gethostname()

@@ -1,0 +1,368 @@
+"""Boundaries of a program without a line of ours in it (``hocket run``).
+
+Two kinds of events are seen: PyTorch's global optimizer hooks, and fetches from a ``torch.utils.data.DataLoader``.
+A ``Tracker`` makes steps of them, by these rules:
+
+1.  **A fetch is a boundary.** The step ends before the batch is fetched and the next begins when it is there, so
+    another job may run while this one loads data. Activations are dead there, and mostly gradients too.
+2.  **A step is counted when an optimizer steps**, not when a batch is fetched: micro-batches of gradient
+    accumulation may hand the turn on, and so may evaluation loops, but neither counts.
+3.  **Several optimizers make one round** (GANs, one optimizer per parameter group). A round is over when an optimizer
+    steps that has stepped in it already. Once one round is known, the next is counted as soon as the same optimizers
+    have stepped. The first is therefore counted with the second, or when the process ends.
+4.  **Without a DataLoader in the round, the end of ``optimizer.step()`` is the boundary**; the next begins with the next
+    forward of a module. Where ``optimizer.zero_grad()`` was seen to follow the step, the boundary waits for it.
+5.  **A step that GradScaler skips** (inf or nan in the gradients) counts like any other: the loop did its pass.
+6.  **Inside ``optimizer.step(closure)``** (LBFGS) and **inside backward** (an optimizer per parameter, stepped by hooks;
+    activation checkpointing) there is no boundary: steps are noted there, and the boundary comes with rule 1 or 4.
+7.  **Only training threads have boundaries**: the main thread, and any that has stepped an optimizer itself. Loader
+    workers, pinning and prefetching threads, and autograd's own are ignored.
+8.  **Events before CUDA has started and before any optimizer has stepped** are ignored: looking at a first batch says
+    nothing yet about the device.
+9.  A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on, these hooks stand down.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+HOW = "steps found through PyTorch's optimizer hooks and DataLoader fetches"
+
+
+class Steps(Protocol):
+    """What a Tracker drives: a job's steps."""
+
+    def begin_step(self) -> None: ...
+    def end_step(self, count: bool) -> None: ...
+
+
+@dataclasses.dataclass
+class _Thread:
+    """What is known of one thread."""
+
+    trains: bool  # rule 7
+    in_step: bool = False
+    fetching: int = 0  # depth: a data set may iterate over a DataLoader of its own
+    stepping: list[int] = dataclasses.field(default_factory=list)  # ids of the optimizers now inside step()
+    round: set[int] = dataclasses.field(default_factory=set)  # ids of the optimizers that stepped in this round
+    known_round: frozenset[int] = frozenset()
+    counted: bool = False  # this round is counted already
+    uncounted: int = 0  # rounds that are over, to be told at the next boundary
+    fetched: bool = False  # since the round began
+    fetches_batches: bool = False  # the round before did
+    zeroes_after_step: bool = False  # zero_grad() was seen between a step and the next forward
+    after_step: bool = False  # the optimizer has stepped, no forward since
+    pending: bool = False  # a boundary is due at the next forward or zero_grad
+
+
+class Tracker:
+    """Makes steps of events, by the rules above.
+
+    ``watch_forward(True)`` is called when the next forward of a module matters, ``watch_forward(False)`` when it no
+    longer does. ``started()`` says whether CUDA has (rule 8).
+    """
+
+    def __init__(self, steps: Steps, watch_forward: Callable[[bool], None], started: Callable[[], bool]) -> None:
+        self.boundaries = 0
+        self._steps = steps
+        self._watch_forward = watch_forward
+        self._started = started
+        self._seen_optimizer = False
+        self._threads: dict[int, _Thread] = {}
+        self._last_training: _Thread | None = None
+        self._waiting_for_forward = 0
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._standing_down = False
+
+    # Events. `in_backward` is True where autograd is running on the calling thread.
+
+    def fetching(self) -> None:
+        """A DataLoader is asked for a batch."""
+        thread = self._thread()
+        thread.fetching += 1
+        if thread.fetching == 1 and self._applies(thread):
+            thread.stepping.clear()  # a step() that raised never reported its end
+            self._end(thread)
+
+    def fetched(self, got_batch: bool) -> None:
+        """It answered, with a batch or with the end of the data or an error."""
+        thread = self._thread()
+        thread.fetching -= 1
+        if thread.fetching == 0 and self._applies(thread) and got_batch:
+            thread.fetched = True
+            self._begin(thread)
+
+    def optimizer_began(self, optimizer: object, in_backward: bool) -> None:
+        thread = self._thread()
+        if not in_backward:
+            if id(optimizer) in thread.stepping:  # it raised last time
+                thread.stepping.clear()
+            thread.stepping.append(id(optimizer))
+
+    def optimizer_ended(self, optimizer: object, in_backward: bool) -> None:
+        """``optimizer`` has stepped, or GradScaler skipped it."""
+        self._seen_optimizer = True
+        if in_backward:
+            thread = self._last_training or self._thread(threading.main_thread())
+            self._note(thread, optimizer)
+            if not thread.fetches_batches:
+                self._await_forward(thread)
+            return
+        thread = self._thread()
+        thread.trains = True
+        if thread.stepping:
+            thread.stepping.pop()
+        self._note(thread, optimizer)
+        if not thread.stepping and self._applies(thread):
+            self._after_step(thread)
+
+    def zeroed(self, in_backward: bool) -> None:
+        """An optimizer's gradients were zeroed."""
+        thread = self._thread()
+        if in_backward or thread.stepping or not thread.after_step or not self._applies(thread):
+            return
+        thread.zeroes_after_step = True
+        if thread.pending:
+            self._end_if_open(thread)
+
+    def forward_began(self, in_backward: bool) -> None:
+        """A module's forward begins."""
+        thread = self._thread()
+        if in_backward or thread.stepping or not thread.pending:
+            return
+        self._forward_came(thread)
+        if self._applies(thread):
+            self._end_if_open(thread)
+            self._begin(thread)
+
+    def stand_down(self) -> None:
+        """The program says its steps itself. The calling thread's step ends."""
+        if not self._standing_down:
+            self._standing_down = True
+            self._end_if_open(self._thread())
+
+    def finish(self) -> None:
+        """The process ends: its last round is counted and its step ends."""
+        thread = self._thread()
+        if thread.round and not thread.counted:
+            thread.uncounted += 1
+            thread.counted = True
+        if self._applies(thread) and (thread.in_step or thread.uncounted):
+            self._end(thread)
+
+    # What follows from them.
+
+    def _thread(self, which: threading.Thread | None = None) -> _Thread:
+        which = which or threading.current_thread()
+        assert which.ident is not None
+        thread = self._threads.get(which.ident)
+        if thread is None:
+            thread = _Thread(trains=which is threading.main_thread())
+            self._threads[which.ident] = thread
+        return thread
+
+    def _applies(self, thread: _Thread) -> bool:
+        if self._standing_down or not thread.trains or os.getpid() != self._pid:
+            return False
+        if not self._seen_optimizer and not self._started():
+            return False
+        self._last_training = thread
+        return True
+
+    def _note(self, thread: _Thread, optimizer: object) -> None:
+        """Rules 2 and 3."""
+        over = id(optimizer) in thread.round or (thread.counted and thread.round == thread.known_round)
+        if over or not thread.round:
+            self._begin_round(thread)
+        thread.round.add(id(optimizer))
+        thread.after_step = True
+        if thread.round == thread.known_round and not thread.counted:
+            thread.counted = True
+            thread.uncounted += 1
+
+    def _begin_round(self, thread: _Thread) -> None:
+        if thread.round and not thread.counted:
+            thread.uncounted += 1
+        thread.known_round = frozenset(thread.round)
+        thread.round.clear()
+        thread.counted = False
+        thread.fetches_batches, thread.fetched = thread.fetched, False
+
+    def _after_step(self, thread: _Thread) -> None:
+        """Rule 4."""
+        if thread.fetches_batches:
+            return
+        if not (thread.in_step and thread.zeroes_after_step):
+            self._end(thread)
+        self._await_forward(thread)
+
+    def _begin(self, thread: _Thread) -> None:
+        thread.after_step = False
+        if not thread.in_step:
+            self._steps.begin_step()
+            thread.in_step = True
+
+    def _end(self, thread: _Thread) -> None:
+        """A boundary: tells the rounds that are over, each as one step."""
+        self.boundaries += 1
+        if not thread.in_step:
+            self._steps.begin_step()
+        self._steps.end_step(thread.uncounted > 0)
+        for _ in range(thread.uncounted - 1):
+            self._steps.begin_step()
+            self._steps.end_step(True)
+        thread.in_step = False
+        thread.uncounted = 0
+
+    def _end_if_open(self, thread: _Thread) -> None:
+        if thread.in_step:
+            self._end(thread)
+
+    def _await_forward(self, thread: _Thread) -> None:
+        if thread.pending:
+            return
+        with self._lock:
+            thread.pending = True
+            self._waiting_for_forward += 1
+            if self._waiting_for_forward == 1:
+                self._watch_forward(True)
+
+    def _forward_came(self, thread: _Thread) -> None:
+        with self._lock:
+            thread.pending = False
+            self._waiting_for_forward -= 1
+            if self._waiting_for_forward == 0:
+                self._watch_forward(False)
+
+
+_tracker: Tracker | None = None
+
+
+def stand_down() -> None:
+    """Rule 9. Does nothing where no hooks are installed."""
+    if _tracker is not None:
+        _tracker.stand_down()
+
+
+def install(steps: Steps) -> Tracker:
+    """Sees PyTorch's events from now on. Once per process."""
+    global _tracker
+    import torch
+
+    forward = _ForwardHook()
+    tracker = Tracker(steps, forward.watch, torch.cuda.is_initialized)
+    forward.tracker = tracker
+    _see_optimizers(tracker)
+    _see_scalers(tracker)
+    _see_loaders(tracker)
+    atexit.register(tracker.finish)
+    _tracker = tracker
+    return tracker
+
+
+def _in_backward() -> bool:
+    import torch
+
+    return torch._C._current_graph_task_id() != -1
+
+
+class _ForwardHook:
+    """PyTorch's global forward pre-hook, registered only while a tracker waits for a forward: it slows every module."""
+
+    def __init__(self) -> None:
+        self.tracker: Tracker | None = None
+        self._handle: Any = None
+
+    def watch(self, wanted: bool) -> None:
+        from torch.nn.modules import module
+
+        if wanted:
+            self._handle = module.register_module_forward_pre_hook(self._forward)
+        else:
+            self._handle.remove()
+
+    def _forward(self, module: Any, arguments: Any) -> None:
+        assert self.tracker is not None
+        self.tracker.forward_began(_in_backward())
+
+
+def _see_optimizers(tracker: Tracker) -> None:
+    from torch.optim import optimizer as optim
+
+    optim.register_optimizer_step_pre_hook(lambda o, a, k: tracker.optimizer_began(o, _in_backward()))
+    optim.register_optimizer_step_post_hook(lambda o, a, k: tracker.optimizer_ended(o, _in_backward()))
+    zero_grad = optim.Optimizer.zero_grad
+
+    @functools.wraps(zero_grad)
+    def zero_grad_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = zero_grad(self, *args, **kwargs)
+        tracker.zeroed(_in_backward())
+        return result
+
+    optim.Optimizer.zero_grad = zero_grad_and_tell  # type: ignore[method-assign]
+
+
+def _see_scalers(tracker: Tracker) -> None:
+    from torch.amp.grad_scaler import GradScaler
+
+    step = GradScaler.step
+
+    @functools.wraps(step)
+    def step_and_tell(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        stepped: list[object] = []
+        handle = optimizer.register_step_post_hook(lambda *_: stepped.append(optimizer))
+        try:
+            result = step(self, optimizer, *args, **kwargs)
+        finally:
+            handle.remove()
+        if not stepped:
+            tracker.optimizer_ended(optimizer, _in_backward())
+        return result
+
+    GradScaler.step = step_and_tell  # type: ignore[method-assign]
+
+
+def _see_loaders(tracker: Tracker) -> None:
+    from torch.utils.data import dataloader
+
+    following = dataloader._BaseDataLoaderIter.__next__
+
+    @functools.wraps(following)
+    def next_and_tell(self: Any) -> Any:
+        tracker.fetching()
+        got = False
+        try:
+            batch = following(self)
+            got = True
+            return batch
+        finally:
+            tracker.fetched(got)
+
+    dataloader._BaseDataLoaderIter.__next__ = next_and_tell  # type: ignore[method-assign]
+
+
+def warn_without_boundaries(tracker: Tracker, job: str) -> None:
+    """Says so once when no boundary was found in the first minute (HOCKET_BOUNDARY_WARNING_SECONDS)."""
+    seconds = float(os.environ.get("HOCKET_BOUNDARY_WARNING_SECONDS") or 60)
+
+    def check() -> None:
+        if tracker.boundaries == 0:
+            print(
+                f"hocket: no step boundary of job {job} was found in {seconds:g} s, so it keeps the device while it "
+                "computes. Write `for batch in hocket.steps(loader):` around its training loop, or "
+                "`with hocket.step():` around one pass of it.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    timer = threading.Timer(seconds, check)
+    timer.daemon = True
+    timer.start()

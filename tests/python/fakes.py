@@ -1,0 +1,73 @@
+"""A job that takes no turns but writes down what it is told: stands in for the compiled ``_native`` and ``_control``."""
+
+from __future__ import annotations
+
+import types
+
+
+class FakeNative(types.ModuleType):
+    """``story`` is what happened, in order: "begin", "end", "end uncounted", "join", "leave", "install", "gang ...".
+
+    ``steps`` counts like the client: the outermost step of a thread, if it is counted.
+    """
+
+    def __init__(self, torch_version: str) -> None:
+        super().__init__("hocket._native")
+        self.built_for = torch_version
+        self.story: list[str] = []
+        self.steps = 0
+        self.depth = 0
+        self.options: dict[str, object] = {}
+        self.joined = False
+
+    def configure(self, **options: object) -> None:
+        self.options = options
+
+    def install_allocator(self) -> None:
+        self.story.append("install")
+
+    def join(self) -> None:
+        self.joined = True
+        self.story.append("join")
+
+    def begin_step(self) -> None:
+        self.depth += 1
+        self.story.append("begin")
+
+    def end_step(self, count: bool = True) -> None:
+        assert self.depth > 0, f"a step ends that never began: {self.story}"
+        self.depth -= 1
+        self.steps += bool(count and self.depth == 0)
+        self.story.append("end" if count else "end uncounted")
+
+    def join_gang(self, gang: str, rank: int, size: int) -> None:
+        self.story.append(f"gang {rank}/{size}")
+
+    def leave(self) -> None:
+        self.joined = False
+        self.story.append("leave")
+
+    def info(self) -> dict[str, object]:
+        return {
+            "id": 1,
+            "name": self.options.get("name") or "job",
+            "device_name": "no device",
+            "sharing_with": "",
+            "steps": self.steps,
+            "turns": 0,
+            "joined": self.joined,
+            "coordinated": self.joined,
+            "holds_turn": self.depth > 0,
+        }
+
+
+def fake_control(torch_version: str) -> types.ModuleType:
+    module = types.ModuleType("hocket._control")
+    module.built_for_torch = torch_version  # type: ignore[attr-defined]
+    module.parse_bytes = _parse_bytes  # type: ignore[attr-defined]
+    module.socket_path = lambda: "/nowhere/hocketd.sock"  # type: ignore[attr-defined]
+    return module
+
+
+def _parse_bytes(text: str) -> int:
+    return int(text.removesuffix("GiB")) << (30 if text.endswith("GiB") else 0)

@@ -1,0 +1,78 @@
+"""hocket.join() and hocket.leave(): what a job says of itself, and what is refused."""
+
+from __future__ import annotations
+
+import hocket
+import pytest
+from fakes import FakeNative
+from hocket import _job
+
+
+def test_join_says_who_the_job_is_before_it_joins(native: FakeNative) -> None:
+    hocket.join(name="resnet", weight=2, priority="high", memory_limit="20GiB", total_steps=10_000)
+    assert not native.joined
+    assert native.options == {
+        "name": "resnet",
+        "weight": 2,
+        "priority": "high",
+        "memory_limit": 20 << 30,
+        "total_steps": 10_000,
+    }
+
+
+def test_what_join_does_not_say_stays_as_hocket_run_said_it(
+    native: FakeNative, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOCKET_NAME", "from-the-command-line")
+    monkeypatch.setenv("HOCKET_WEIGHT", "3")
+    monkeypatch.setattr(_job, "_options", _job.options_from_environment())
+    hocket.join(priority="low")
+    assert native.options["name"] == "from-the-command-line"
+    assert (native.options["weight"], native.options["priority"]) == (3.0, "low")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("weight", 0, "weight is 0: it must be a number > 0"),
+        ("weight", -1.5, "weight is -1.5"),
+        ("weight", float("nan"), "weight is nan"),
+        ("weight", float("inf"), "weight is inf"),
+        ("priority", "urgent", "priority is 'urgent': it must be one of high, normal, low"),
+        ("memory_limit", -1, "memory_limit is -1 bytes"),
+        ("total_steps", -5, "total_steps is -5"),
+    ],
+)
+def test_an_option_out_of_range_is_named_with_its_value(
+    native: FakeNative, option: str, value: object, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        hocket.join(**{option: value})
+
+
+def test_a_wrong_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOCKET_WEIGHT", "heavy")
+    with pytest.raises(ValueError, match="HOCKET_WEIGHT='heavy'"):
+        _job.options_from_environment()
+
+
+def test_joining_twice_is_an_error_that_says_what_to_do(native: FakeNative) -> None:
+    list(hocket.steps([1]))
+    with pytest.raises(hocket.HocketError, match="already.*Call join\\(\\) before both"):
+        hocket.join(name="late")
+
+
+def test_leave_before_joining_does_nothing(native: FakeNative) -> None:
+    hocket.leave()
+    assert native.story == []
+
+
+def test_leave_ends_the_job(native: FakeNative) -> None:
+    list(hocket.steps([1]))
+    hocket.leave()
+    assert native.story[-1] == "leave"
+
+
+def test_another_torch_is_refused_with_how_to_rebuild(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ImportError, match="built for torch .*has torch 1.0.0.*pip install"):
+        _job._load_native("1.0.0")
