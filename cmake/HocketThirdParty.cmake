@@ -1,38 +1,26 @@
-# Third-party libraries: what the system has first (Debian 12's packages suffice); a pinned fetch where a
-# package is missing and a network allows it.
+# Third-party libraries: what the system has first (Debian 12's packages suffice); where a package is
+# missing and a network allows it, the sources of one commit.
 include(FetchContent)
 find_package(Threads REQUIRED)
 
-find_package(absl QUIET)
-if(NOT absl_FOUND)
-  set(ABSL_PROPAGATE_CXX_STD ON)
-  FetchContent_Declare(absl URL https://github.com/abseil/abseil-cpp/releases/download/20240722.0/abseil-cpp-20240722.0.tar.gz
-    URL_HASH SHA256=f50e5ac311a81382da7fa75b97310e4b9006474f9560ac46f54a9967f07d4ae3)
-  FetchContent_MakeAvailable(absl)
-endif()
+# hocket_third_party(NAME REPOSITORY COMMIT): find_package(NAME), else the sources of that commit.
+function(hocket_third_party name repository commit)
+  find_package(${name} QUIET GLOBAL)
+  if(NOT ${name}_FOUND)
+    message(STATUS "Hocket: ${name} is not installed; fetching it")
+    FetchContent_Declare(${name} GIT_REPOSITORY ${repository} GIT_TAG ${commit})
+    FetchContent_MakeAvailable(${name})
+  endif()
+endfunction()
 
-find_package(nlohmann_json QUIET)
-if(NOT nlohmann_json_FOUND)
-  FetchContent_Declare(nlohmann_json URL https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz
-    URL_HASH SHA256=d6c65aca6b1ed68e7a182f4757257b107ae403032760ed6ef121c9d55e81757d)
-  FetchContent_MakeAvailable(nlohmann_json)
-endif()
-
-find_package(spdlog QUIET)
-if(NOT spdlog_FOUND)
-  FetchContent_Declare(spdlog URL https://github.com/gabime/spdlog/archive/refs/tags/v1.14.1.tar.gz
-    URL_HASH SHA256=1586508029a7d0670dfcb2d97575dcdc242d3868a259742b69f100801ab4e16b)
-  FetchContent_MakeAvailable(spdlog)
-endif()
+set(ABSL_PROPAGATE_CXX_STD ON)
+hocket_third_party(absl https://github.com/abseil/abseil-cpp 4447c7562e3bc702ade25105912dce503f0c4010)  # 20240722.0
+hocket_third_party(nlohmann_json https://github.com/nlohmann/json 9cca280a4d0ccf0c08f47a99aa71d1b0e52f8d03)  # 3.11.3
+hocket_third_party(spdlog https://github.com/gabime/spdlog 7c02e204c92545f869e2f04edaab1f19fe8b19fd)  # 1.13.0
 
 if(HOCKET_TESTS)
-  find_package(GTest QUIET)
-  if(NOT GTest_FOUND)
-    set(INSTALL_GTEST OFF)
-    FetchContent_Declare(googletest URL https://github.com/google/googletest/archive/refs/tags/v1.14.0.tar.gz
-      URL_HASH SHA256=8ad598c73ad796e0d8280b082cebd82a630d73e73cd3c70057938a6501bba5d7)
-    FetchContent_MakeAvailable(googletest)
-  endif()
+  set(INSTALL_GTEST OFF CACHE INTERNAL "")
+  hocket_third_party(GTest https://github.com/google/googletest 52eb8108c5bdec04579160ae17225d66034bd723)  # 1.17.0
   include(GoogleTest)
 endif()
 if(HOCKET_BENCHMARKS)

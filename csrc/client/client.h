@@ -19,36 +19,18 @@
 #include "absl/status/statusor.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/gate.h"
+#include "csrc/client/job_options.h"
 
 namespace hocket {
-
-struct JobOptions {
-  std::string name;                 // empty: from the program
-  double weight = 1;                // > 0, finite
-  std::string priority = "normal";  // high | normal | low
-  Bytes memory_limit = 0;           // 0: the device's capacity
-  std::uint64_t total_steps = 0;    // 0: unknown
-  std::string torch_version;        // for status
-};
-
-// What the process is told about itself; `hocket run` prints it.
-struct JobInfo {
-  std::uint64_t id = 0;
-  std::string name;
-  std::string device_name;
-  std::string sharing_with;         // names, comma separated; empty: alone
-  std::uint64_t steps = 0;
-  std::uint64_t turns = 0;
-  bool joined = false;
-  bool coordinated = false;         // false: no coordinator can be had; steps run without turns' order
-  bool holds_turn = false;
-};
 
 // Called around every place where a thread blocks for the turn, on that thread. The Python bindings
 // release and take the interpreter's lock here.
 struct BlockingHooks {
-  std::function<void*()> before;      // returns a token for `after`
+  std::function<void*()> before;  // returns a token for `after`
   std::function<void(void*)> after;
+  // Asked a few times a second, between `before` and `after`, while a thread waits in BeginStep(): true ends
+  // the wait, and BeginStep() returns kCancelled without having begun (Ctrl-C).
+  std::function<bool()> interrupted;
 };
 void SetBlockingHooks(BlockingHooks hooks);
 
@@ -57,7 +39,8 @@ class Client : public Gate {
   // Finds (or starts) the coordinator and joins. `device_uuid` and `capacity` come from the driver.
   // kInvalidArgument: an option out of range, with the value and the range. kUnavailable: no coordinator
   // can be reached or started; the text says what was tried.
-  static absl::StatusOr<std::unique_ptr<Client>> Join(const JobOptions& options, const std::string& device_uuid,
+  static absl::StatusOr<std::unique_ptr<Client>> Join(const JobOptions& options,
+                                                      const std::string& device_uuid,
                                                       const std::string& device_name, Bytes capacity);
 
   // The device's memory, which must outlive every turn; set once, before the first step. Without one (jobs on

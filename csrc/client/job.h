@@ -8,33 +8,37 @@
 #ifndef HOCKET_CSRC_CLIENT_JOB_H_
 #define HOCKET_CSRC_CLIENT_JOB_H_
 
-#include <memory>
 #include <string>
+#include <utility>
 
-#include "csrc/client/client.h"
+#include "csrc/client/job_options.h"
 
 namespace hocket {
 
-// One training job of this process. Installs Hocket's allocator as PyTorch's current CUDA allocator, so it
+// The training job of this process. Installs Hocket's allocator as PyTorch's current CUDA allocator, so it
 // must be made before CUDA starts in this process; throws std::runtime_error, saying what to do, otherwise.
+// There is one job in a process: making a second Job throws too. When it dies, the job leaves.
 class __attribute__((visibility("default"))) Job {
  public:
   explicit Job(const std::string& name) : Job(JobOptions{.name = name}) {}
   explicit Job(const JobOptions& options);
+  Job(const Job&) = delete;
   ~Job();
 
   // A step lasts as long as this object.
   class __attribute__((visibility("default"))) Scope {
    public:
-    explicit Scope(Client* client);
-    Scope(Scope&& other) noexcept : client_(std::exchange(other.client_, nullptr)) {}
+    Scope(Scope&& other) noexcept : open_(std::exchange(other.open_, false)) {}
     ~Scope();
 
    private:
-    Client* client_;
+    friend class Job;
+    Scope() = default;
+
+    bool open_ = true;
   };
 
-  // Waits for the turn and begins a step.
+  // Waits for the turn and begins a step. Throws std::runtime_error where the turn can never come.
   [[nodiscard]] Scope Step();
 
   JobInfo Info() const;
