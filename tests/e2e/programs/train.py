@@ -1,0 +1,100 @@
+"""A training whose persistent memory can be chosen; says where it is, and waits there when told to.
+
+    train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--hold PLACE] [--end HOW]
+
+Lines: "built", "step N" inside step N, "done turns=T steps=S". ``--hold built`` or ``--hold N`` waits for a line on
+standard input there. ``--end`` (in step ``--at``): raise, exit, sys.exit or kill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name", default="train")
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--losses")
+    parser.add_argument("--plain", action="store_true", help="without a line of Hocket")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--hold", default="")
+    parser.add_argument("--end", default="", choices=["", "raise", "exit", "sys.exit", "kill"])
+    parser.add_argument("--at", type=int, default=-1)
+    return parser.parse_args()
+
+
+options = parse()
+if not options.plain:
+    import hocket
+
+    hocket.join(name=options.name)
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+
+
+def reached(place: object) -> None:
+    print(f"step {place}" if isinstance(place, int) else place, flush=True)
+    if options.hold == str(place):
+        sys.stdin.readline()
+
+
+def end_here() -> None:
+    if options.end == "raise":
+        raise ArithmeticError("on purpose")
+    if options.end == "exit":
+        os._exit(9)
+    if options.end == "sys.exit":
+        sys.exit(3)
+    if options.end == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def build() -> tuple[nn.Module, torch.optim.Optimizer]:
+    layers = [nn.Linear(options.width, options.width) for _ in range(options.layers)]
+    model = nn.Sequential(*layers).to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+    return model, optimizer
+
+
+def data() -> DataLoader:
+    generator = torch.Generator().manual_seed(options.seed)
+    rows = torch.randn(options.steps * options.batch, options.width, generator=generator)
+    return DataLoader(TensorDataset(rows), batch_size=options.batch, num_workers=options.workers)
+
+
+def main() -> None:
+    torch.manual_seed(options.seed)
+    model, optimizer = build()
+    reached("built")
+    losses = []
+    batches = data() if options.plain else hocket.steps(data(), optimizer=optimizer)
+    for i, (rows,) in enumerate(batches):
+        rows = rows.to("cuda")
+        loss = nn.functional.mse_loss(model(rows), rows)
+        loss.backward()
+        reached(i)
+        if i == options.at:
+            end_here()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    if options.losses:
+        with open(options.losses, "w", encoding="ascii") as file:
+            file.writelines(f"{loss.hex()}\n" for loss in losses)
+    from hocket import _native
+
+    info = _native.info()
+    print(f"done turns={info['turns']} steps={info['steps']}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

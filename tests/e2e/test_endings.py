@@ -1,0 +1,107 @@
+"""However a job ends, the turn goes on to the others; and a program under Hocket ends as it does without."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
+from world import Program, World, hocket_command
+
+SMALL = ("--steps", 12, "--layers", 2, "--width", 256)
+
+
+def two(world: World, *how: object) -> tuple[Program, Program]:
+    """A job that will end in its step 4, and one that must go on. Both are built; neither has begun."""
+    ending = world.job("train", "--name", "ending", "--hold", "built", *SMALL, *how)
+    other = world.job("train", "--name", "other", "--hold", "built", "--losses", world.losses("other"), *SMALL)
+    ending.expect("built")
+    other.expect("built")
+    return ending, other
+
+
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [("raise", 1), ("sys.exit", 3), ("exit", 9), ("kill", -signal.SIGKILL)],
+    ids=["an exception", "sys.exit", "os._exit", "kill -9"],
+)
+def test_a_job_that_ends_in_its_step_gives_the_turn_on(
+    world: World, alone: Callable[..., list[str]], how: str, status: int
+) -> None:
+    ending, other = two(world, "--end", how, "--at", 4)
+    ending.go_on()
+    other.go_on()
+    assert ending.wait() == status, ending.story()
+    other.finishes()
+    assert world.losses("other").read_text().split() == alone("train", *SMALL)
+
+
+def test_ctrl_c_in_a_step_gives_the_turn_on(world: World, alone: Callable[..., list[str]]) -> None:
+    ending = world.job("train", "--name", "ending", "--hold", "4", *SMALL)
+    ending.expect("step 4")
+    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    ending.signal(signal.SIGINT)
+    assert ending.wait() == -signal.SIGINT, ending.story()
+    assert "KeyboardInterrupt" in ending.stderr
+    other.finishes()
+    assert world.losses("other").read_text().split() == alone("train", *SMALL)
+
+
+def test_ctrl_c_ends_a_job_that_waits_for_its_turn(world: World) -> None:
+    holding = world.job("train", "--name", "holding", "--hold", "4", *SMALL)
+    holding.expect("step 4")
+    waiting = world.job("wait_for_turn")
+    waiting.expect("asking")
+    waiting.signal(signal.SIGINT)
+    assert waiting.wait() == -signal.SIGINT, waiting.story()
+    holding.go_on()
+    holding.finishes()
+
+
+def test_an_exception_that_the_program_catches_leaves_it_able_to_go_on(world: World) -> None:
+    program = world.job("catches")
+    program.finishes()
+    assert program.lines[-1] == "steps=3"
+
+
+def test_exit_codes_pass_through_run_and_emulate(world: World) -> None:
+    run = [*hocket_command(), "run", "--"]
+    assert world.start("sh", "-c", "exit 7").wait() == 7
+    assert world.start(*run, "sh", "-c", "exit 9").wait() == 9
+    assert world.start(*run, sys.executable, "-c", "import torch, sys; sys.exit(5)").wait() == 5
+
+
+def test_signals_pass_through_run_and_emulate(world: World) -> None:
+    program = world.start(*hocket_command(), "run", "--", "sh", "-c", "echo ready; exec sleep 1000")
+    program.expect("ready")
+    program.signal(signal.SIGTERM)
+    assert program.wait() == -signal.SIGTERM
+
+
+def test_the_coordinator_is_killed_and_nobody_loses_a_step(world: World, alone: Callable[..., list[str]]) -> None:
+    jobs = [
+        world.job("train", "--name", n, "--hold", "4", "--losses", world.losses(n), *SMALL) for n in ("a", "b")
+    ]
+    jobs[0].expect("step 4")  # it has the turn
+    before = world.status()["pid"]
+    world.start("kill", "-9", str(before), emulated=False).wait()
+    jobs[0].go_on()
+    jobs[1].expect("step 4")
+    jobs[1].go_on()
+    for job in jobs:
+        job.finishes()
+    for name in ("a", "b"):
+        assert world.losses(name).read_text().split() == alone("train", *SMALL)
+
+
+def test_a_stopped_waiter_does_not_stop_the_others(world: World, alone: Callable[..., list[str]]) -> None:
+    stopped = world.job("train", "--name", "stopped", "--hold", "built", *SMALL)
+    stopped.expect("built")
+    stopped.signal(signal.SIGSTOP)
+    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    other.finishes()
+    assert world.losses("other").read_text().split() == alone("train", *SMALL)
+    stopped.signal(signal.SIGCONT)
+    stopped.go_on()
+    stopped.finishes()

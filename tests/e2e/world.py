@@ -1,0 +1,179 @@
+"""What the tests here stand on: a World starts programs on an emulated device of its own and reads what they say."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pathlib
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Sequence
+
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+PATIENCE = 120  # seconds until a test that hangs is given up
+
+
+def hocket_command() -> list[str]:
+    """The ``hocket`` of the interpreter that runs the tests."""
+    beside = pathlib.Path(sys.executable).with_name("hocket")
+    found = str(beside) if beside.exists() else shutil.which("hocket")
+    if not found:
+        raise RuntimeError("no hocket command beside this Python: run scripts/setup, then scripts/test")
+    return [found]
+
+
+class Program:
+    """A process that a test started. Its output is read as it comes; ``expect`` waits for a line."""
+
+    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
+        self.command = list(command)
+        self.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+            bufsize=1,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        self.errors: list[str] = []
+        self._new: queue.Queue[str | None] = queue.Queue()
+        self._held: collections.deque[str] = collections.deque()
+        self._readers = [
+            threading.Thread(target=self._read_lines, daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            self._new.put(line.rstrip("\n"))
+        self._new.put(None)
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr
+        self.errors.extend(line.rstrip("\n") for line in self.process.stderr)
+
+    def expect(self, start: str) -> str:
+        """The next line that begins with ``start``; fails with the program's story when it ends without one."""
+        while True:
+            try:
+                line = self._new.get(timeout=PATIENCE)
+            except queue.Empty:
+                raise AssertionError(f"no line {start!r} in {PATIENCE} s\n{self.story()}") from None
+            if line is None:
+                self.process.wait()
+                raise AssertionError(f"the program ended without a line {start!r}\n{self.story()}")
+            if line.startswith(start):
+                return line
+
+    def go_on(self) -> None:
+        """Lets a program go on that waits for a line."""
+        assert self.process.stdin
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait(self) -> int:
+        """Its exit status (negative: the signal that ended it)."""
+        try:
+            status = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"does not end within {PATIENCE} s\n{self.story()}") from None
+        for reader in self._readers:
+            reader.join(PATIENCE)
+        return status
+
+    def finishes(self) -> Program:
+        """Waits for its end, which must be a good one."""
+        status = self.wait()
+        assert status == 0, f"ended with status {status}\n{self.story()}"
+        return self
+
+    def kill(self) -> None:
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    @property
+    def stderr(self) -> str:
+        return "\n".join(self.errors)
+
+    def story(self) -> str:
+        said = "\n".join(self.lines[-30:])
+        return f"command: {' '.join(self.command)}\n--- said:\n{said}\n--- stderr:\n{self.stderr[-4000:]}"
+
+
+class World:
+    """A runtime folder (so: a coordinator) and an emulated device of their own."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.memory = "512MiB"
+        self.devices = 1
+        self.name = f"test-{uuid.uuid4().hex[:12]}"
+        self.programs: list[Program] = []
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_")}
+        self.environment |= {
+            "HOCKET_RUNTIME_DIR": str(folder / "run"),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", ""),
+        }
+        if daemon := os.environ.get("HOCKET_DAEMON"):
+            self.environment["HOCKET_DAEMON"] = daemon
+
+    def start(self, *command: str, emulated: bool = True, **variables: str) -> Program:
+        """Starts a command on the device (or beside it)."""
+        emulate = [*hocket_command(), "emulate", "--name", self.name, "--memory", self.memory]
+        emulate += ["--devices", str(self.devices), "--"]
+        program = Program([*(emulate if emulated else []), *command], {**self.environment, **variables})
+        self.programs.append(program)
+        return program
+
+    def job(self, program: str, *arguments: object, **variables: str) -> Program:
+        """Starts ``programs/<program>.py``, which uses Hocket itself."""
+        return self.start(sys.executable, str(PROGRAMS / f"{program}.py"), *map(str, arguments), **variables)
+
+    def run(self, program: str, *arguments: object, **variables: str) -> Program:
+        """Starts ``programs/<program>.py`` with ``hocket run``."""
+        script = [sys.executable, str(PROGRAMS / f"{program}.py"), *map(str, arguments)]
+        return self.start(*hocket_command(), "run", "--", *script, **variables)
+
+    def hocket(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Runs the command line to its end."""
+        return subprocess.run(
+            [*hocket_command(), *arguments],
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    def status(self) -> dict:
+        answer = self.hocket("status", "--json")
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
+
+    def losses(self, name: str) -> pathlib.Path:
+        return self.folder / f"{name}.losses"
+
+    def close(self) -> None:
+        for program in self.programs:
+            program.kill()
+        self.hocket("stop", "--force")
