@@ -1,0 +1,107 @@
+#include "csrc/emulator/driver/copies.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace hocket::emulator {
+namespace {
+
+enum class Side { kDevice, kPinned, kPageable, kInvalid };
+
+Side SideOf(Gpu& gpu, std::uint64_t address, Bytes size) {
+  if (gpu.memory().window().HasDeviceAddress(address)) {
+    return gpu.memory().Accessible(address, size) ? Side::kDevice : Side::kInvalid;
+  }
+  if (address == 0) return Side::kInvalid;
+  return gpu.host().IsPinned(address, size) ? Side::kPinned : Side::kPageable;
+}
+
+// Where the process can touch the bytes.
+char* Touchable(Gpu& gpu, std::uint64_t address) {
+  const Window& window = gpu.memory().window();
+  return reinterpret_cast<char*>(window.HasDeviceAddress(address) ? address + window.alias_offset()
+                                                                  : address);
+}
+
+Engine EngineFor(Side to, Side from) {
+  if (to == Side::kDevice && from == Side::kDevice) return Engine::kOnDevice;
+  return to == Side::kDevice ? Engine::kToDevice : Engine::kToHost;
+}
+
+const char* NameFor(Engine engine) {
+  if (engine == Engine::kToDevice) return "memory copy to the device";
+  return engine == Engine::kToHost ? "memory copy to the host" : "memory copy on the device";
+}
+
+std::shared_ptr<char[]> Staged(const char* from, Bytes size) {
+  std::shared_ptr<char[]> copy(new char[size]);
+  std::memcpy(copy.get(), from, size);
+  return copy;
+}
+
+template <typename T>
+void FillWith(char* to, std::uint32_t value, std::size_t count) {
+  const T unit = static_cast<T>(value);
+  if (sizeof(T) == 1) {
+    std::memset(to, static_cast<int>(unit), count);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * sizeof(T), &unit, sizeof(T));
+}
+
+void FillBytes(char* to, std::uint32_t value, int width, std::size_t count) {
+  if (width == 1) return FillWith<std::uint8_t>(to, value, count);
+  if (width == 2) return FillWith<std::uint16_t>(to, value, count);
+  FillWith<std::uint32_t>(to, value, count);
+}
+
+}  // namespace
+
+cuda::Result Copy(std::uint64_t to, std::uint64_t from, Bytes size, Stream handle) {
+  Gpu& gpu = Gpu::Get();
+  const std::shared_ptr<StreamState> stream = gpu.FindStream(handle);
+  if (stream == nullptr) return cuda::kInvalidHandle;
+  if (size == 0) return cuda::kSuccess;
+  const Side to_side = SideOf(gpu, to, size);
+  const Side from_side = SideOf(gpu, from, size);
+  if (to_side == Side::kInvalid || from_side == Side::kInvalid) return cuda::kInvalidValue;
+
+  Operation operation{.engine = EngineFor(to_side, from_side), .bytes = size};
+  operation.name = NameFor(operation.engine);
+  char* target = Touchable(gpu, to);
+  char* source = Touchable(gpu, from);
+  if (from_side == Side::kPageable) {
+    operation.action = [target, staged = Staged(source, size), size] {
+      std::memcpy(target, staged.get(), size);
+    };
+  } else {
+    operation.action = [target, source, size] { std::memmove(target, source, size); };
+  }
+  stream->Submit(std::move(operation));
+  if (to_side == Side::kPageable) stream->Wait();
+  return cuda::kSuccess;
+}
+
+cuda::Result CopyAndWait(std::uint64_t to, std::uint64_t from, Bytes size) {
+  if (const cuda::Result result = Copy(to, from, size, nullptr)) return result;
+  Gpu::Get().FindStream(nullptr)->Wait();
+  return cuda::kSuccess;
+}
+
+cuda::Result Fill(DevicePtr to, std::uint32_t value, int width, std::size_t count, Stream handle) {
+  Gpu& gpu = Gpu::Get();
+  const std::shared_ptr<StreamState> stream = gpu.FindStream(handle);
+  if (stream == nullptr) return cuda::kInvalidHandle;
+  if (count == 0) return cuda::kSuccess;
+  const Bytes size = count * width;
+  const Side side = SideOf(gpu, to, size);
+  if (to % width != 0 || (side != Side::kDevice && side != Side::kPinned)) return cuda::kInvalidValue;
+  char* target = Touchable(gpu, to);
+  stream->Submit(Operation{.name = "memory fill", .engine = Engine::kOnDevice, .bytes = size, .action = [=] {
+                             FillBytes(target, value, width, count);
+                           }});
+  return cuda::kSuccess;
+}
+
+}  // namespace hocket::emulator

@@ -1,0 +1,170 @@
+// Addresses, memory and the bond of the two, as one process sees them.
+//
+// At start one window of addresses is reserved: the lower half holds device addresses, the upper half
+// their aliases, a fixed distance above. Device addresses stay PROT_NONE for ever, so host code that follows
+// one faults; a chunk that is mapped with access appears at the alias only, where copies and kernels reach
+// it. A chunk is one memfd. It counts against its device (shared_state.h) as long as a process holds a handle
+// or a mapping of it.
+//
+//   Reserve -> [range] -- Map --> [mapped] -- SetAccess --> [accessible]
+//                 ^                  |                          |
+//                 +------ Unmap -----+--------------------------+
+//
+// Errors are the driver's: an address outside a range, over a mapping, or a partial unmap is
+// kInvalidValue; a handle that was released is kInvalidValue; a full device is kOutOfMemory.
+//
+// Thread-safe.
+#ifndef HOCKET_CSRC_EMULATOR_DRIVER_DEVICE_MEMORY_H_
+#define HOCKET_CSRC_EMULATOR_DRIVER_DEVICE_MEMORY_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "csrc/base/bytes.h"
+#include "csrc/base/unique_fd.h"
+#include "csrc/emulator/driver/abi.h"
+#include "csrc/emulator/driver/shared_state.h"
+
+namespace hocket::emulator {
+
+// The unit of mapping, that of today's GPUs.
+inline constexpr Bytes kGranularity = Bytes{2} << 20;
+// The unit in which cuMemAlloc takes memory.
+inline constexpr Bytes kAllocationUnit = Bytes{64} << 10;
+
+// The addresses; reserved once, never given back.
+class Window {
+ public:
+  Window();
+  DevicePtr base() const { return base_; }
+  Bytes size() const { return size_; }
+  std::ptrdiff_t alias_offset() const { return static_cast<std::ptrdiff_t>(size_); }
+  bool HasDeviceAddress(std::uint64_t address) const { return address - base_ < size_; }
+  bool HasAlias(std::uint64_t address) const { return address - base_ - size_ < size_; }
+
+ private:
+  DevicePtr base_ = 0;
+  Bytes size_ = 0;
+};
+
+// Device memory without an address, held by this process as long as the object lives.
+class Chunk {
+ public:
+  Chunk(SharedState& state, std::uint64_t id, int device, Bytes size, UniqueFd file);
+  ~Chunk();
+
+  std::uint64_t id() const { return id_; }
+  int device() const { return device_; }
+  Bytes size() const { return size_; }
+  const UniqueFd& file() const { return file_; }
+  // True once another process has been able to see it.
+  bool shared() const { return shared_; }
+  void MarkShared() { shared_ = true; }
+  // In a forked child: closes the descriptor and leaves the tables alone.
+  void Abandon() { file_.Reset(); }
+
+ private:
+  SharedState& state_;
+  const std::uint64_t id_;
+  const int device_;
+  const Bytes size_;
+  UniqueFd file_;
+  bool shared_ = false;
+};
+
+struct Mapping {
+  Bytes size = 0;
+  Bytes offset = 0;
+  std::shared_ptr<Chunk> chunk;
+  int access = 0;
+  bool allocated = false;  // by Allocate()
+};
+
+// A mapping with its address.
+struct MappedRange {
+  DevicePtr address = 0;
+  Mapping mapping;
+};
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(SharedState& state) : state_(state) {}
+
+  const Window& window() const { return window_; }
+
+  // --- addresses ---
+  cuda::Result Reserve(Bytes size, Bytes alignment, DevicePtr hint, DevicePtr* address);
+  cuda::Result FreeAddresses(DevicePtr address, Bytes size);
+
+  // --- chunks and their handles ---
+  cuda::Result Create(int device, Bytes size, cuda::MemoryHandle* handle);
+  cuda::Result Release(cuda::MemoryHandle handle);
+  // A descriptor of the chunk, the caller's to close.
+  cuda::Result Export(cuda::MemoryHandle handle, int* descriptor);
+  cuda::Result Import(int descriptor, cuda::MemoryHandle* handle);
+  // A further handle of the chunk mapped at `address`.
+  cuda::Result Retain(DevicePtr address, cuda::MemoryHandle* handle);
+  std::shared_ptr<Chunk> Find(cuda::MemoryHandle handle) const;
+
+  // --- the bond ---
+  cuda::Result Map(DevicePtr address, Bytes size, Bytes offset, cuda::MemoryHandle handle);
+  // Exactly one or several whole mappings.
+  cuda::Result Unmap(DevicePtr address, Bytes size);
+  cuda::Result SetAccess(DevicePtr address, Bytes size, int access);
+  // OK when [address, address + size) is exactly one or several whole mappings.
+  bool IsWhole(DevicePtr address, Bytes size) const;
+
+  // --- all in one: memory with its address ---
+  cuda::Result Allocate(int device, Bytes size, DevicePtr* address);
+  // kInvalidValue when Allocate() did not give `address`.
+  cuda::Result FreeAllocation(DevicePtr address);
+  std::optional<Bytes> AllocationSize(DevicePtr address) const;
+  // An Allocate()d or mapped chunk of another process, mapped here.
+  cuda::Result AllocateImported(int descriptor, DevicePtr* address);
+
+  // The mapping at `address`, if any.
+  std::optional<MappedRange> At(DevicePtr address) const;
+  // True when all of it is mapped with access.
+  bool Accessible(DevicePtr address, Bytes size) const;
+  // "the nearest mapped memory is 2.0 MiB at 0x... (0x... bytes before it)", for messages about faults.
+  std::string Nearest(DevicePtr address) const;
+
+  // Around fork(): no table is half-changed in the child, whose descriptors are then closed.
+  void Lock() { mutex_.lock(); }
+  void Unlock() { mutex_.unlock(); }
+  void AbandonAll();
+
+ private:
+  using Handles = std::map<cuda::MemoryHandle, std::shared_ptr<Chunk>>;
+
+  // REQUIRES: mutex_ is held, for all below.
+  cuda::Result ReserveLocked(Bytes size, Bytes alignment, DevicePtr hint, DevicePtr* address);
+  bool IsWholeLocked(DevicePtr address, Bytes size) const;
+  bool InOneRange(DevicePtr address, Bytes size) const;
+  bool Overlaps(DevicePtr address, Bytes size) const;
+  std::shared_ptr<Chunk> CreateChunk(int device, Bytes size, cuda::Result* result);
+  std::shared_ptr<Chunk> ImportChunk(int descriptor, cuda::Result* result);
+  // The chunk of that id where this process holds it already.
+  std::shared_ptr<Chunk> Known(std::uint64_t id) const;
+  cuda::MemoryHandle AddHandle(std::shared_ptr<Chunk> chunk);
+  cuda::Result MapWhole(std::shared_ptr<Chunk> chunk, DevicePtr* address);
+  cuda::Result Show(DevicePtr address, Mapping& mapping, int access);
+  void Hide(DevicePtr address, Bytes size);
+  std::map<DevicePtr, Mapping>::const_iterator Containing(DevicePtr address) const;
+
+  SharedState& state_;
+  const Window window_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  std::map<DevicePtr, Bytes> ranges_;
+  std::map<DevicePtr, Mapping> mappings_;
+  Handles handles_;
+  cuda::MemoryHandle next_handle_ = 1;
+};
+
+}  // namespace hocket::emulator
+
+#endif  // HOCKET_CSRC_EMULATOR_DRIVER_DEVICE_MEMORY_H_

@@ -1,0 +1,122 @@
+#include "csrc/emulator/driver/gpu.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "csrc/emulator/driver/faults.h"
+#include "csrc/emulator/driver/process.h"
+
+namespace hocket::emulator {
+namespace {
+
+enum class Phase { kNotStarted, kRunning, kForked, kEnded };
+
+std::atomic<Phase> phase = Phase::kNotStarted;
+std::atomic<Gpu*> gpu = nullptr;
+std::mutex start_mutex;
+
+// The contexts pushed by this thread; the last is the current one. Never empty once one was set.
+std::vector<Context*>& ContextStack() {
+  thread_local std::vector<Context*> stack;
+  return stack;
+}
+
+}  // namespace
+
+Gpu::Gpu() : settings_(Settings::Get()), state_(settings_), memory_(state_) {}
+
+cuda::Result Gpu::Start() {
+  const std::lock_guard lock(start_mutex);
+  if (phase != Phase::kNotStarted) return Ready();
+  RaiseDescriptorLimit();
+  gpu = new Gpu();  // lives until the process ends: threads and late destructors may still call
+  InstallFaultHandler();
+  pthread_atfork(&Gpu::BeforeFork, &Gpu::InParent, &Gpu::InChild);
+  std::atexit(&Gpu::AtExit);
+  phase = Phase::kRunning;
+  return cuda::kSuccess;
+}
+
+cuda::Result Gpu::Ready() {
+  switch (phase.load(std::memory_order_acquire)) {
+    case Phase::kRunning:
+      return cuda::kSuccess;
+    case Phase::kEnded:
+      return cuda::kDeinitialized;
+    default:
+      return cuda::kNotInitialized;
+  }
+}
+
+Gpu& Gpu::Get() { return *gpu.load(std::memory_order_acquire); }
+
+Gpu* Gpu::IfStarted() { return phase == Phase::kRunning || phase == Phase::kEnded ? gpu.load() : nullptr; }
+
+Context* Gpu::PrimaryContext(int device) {
+  const std::lock_guard lock(contexts_mutex_);
+  if (Context* context = contexts_[device]) return context;
+  if (!state_.AddContext(device)) return nullptr;
+  contexts_[device] = new Context(device, streams_);  // kept: handles of it may be anywhere
+  return contexts_[device];
+}
+
+Context* Gpu::Find(cuda::Context handle) const {
+  for (const std::atomic<Context*>& context : contexts_) {
+    if (context != nullptr && context.load()->handle() == handle) return context;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<StreamState> Gpu::FindStream(Stream handle) {
+  Context* context = CurrentContext();
+  if (reinterpret_cast<std::uintptr_t>(handle) > cuda::kPerThreadStream) return streams_.Find(handle);
+  if (context == nullptr) return nullptr;
+  if (reinterpret_cast<std::uintptr_t>(handle) != cuda::kPerThreadStream) return context->legacy();
+  thread_local std::array<std::shared_ptr<StreamState>, kMaxDevices> own;
+  std::shared_ptr<StreamState>& stream = own[context->device()];
+  if (stream == nullptr) stream = streams_.Create(context->device(), StreamState::Kind::kBlocking, 0);
+  return stream;
+}
+
+void Gpu::Synchronize(Context& context) {
+  for (const auto& stream : streams_.Of(context.device())) stream->Wait();
+}
+
+void Gpu::BeforeFork() { Get().memory_.Lock(); }
+
+void Gpu::InParent() { Get().memory_.Unlock(); }
+
+void Gpu::InChild() {
+  Get().memory_.AbandonAll();
+  phase = Phase::kForked;
+}
+
+void Gpu::AtExit() {
+  if (phase != Phase::kRunning) return;
+  phase = Phase::kEnded;
+  for (const auto& stream : Get().streams_.All()) stream->queue().Stop();
+  Get().state_.Leave();
+}
+
+Context* CurrentContext() { return ContextStack().empty() ? nullptr : ContextStack().back(); }
+
+void SetCurrentContext(Context* context) {
+  std::vector<Context*>& stack = ContextStack();
+  if (!stack.empty()) stack.pop_back();
+  if (context != nullptr) stack.push_back(context);
+}
+
+void PushContext(Context* context) { ContextStack().push_back(context); }
+
+cuda::Result PopContext(Context** context) {
+  std::vector<Context*>& stack = ContextStack();
+  if (stack.empty()) return cuda::kInvalidContext;
+  *context = stack.back();
+  stack.pop_back();
+  return cuda::kSuccess;
+}
+
+}  // namespace hocket::emulator

@@ -1,0 +1,92 @@
+// The emulated GPU of this process: everything behind the driver's functions, in one place.
+//
+//   SharedState   what all processes see               (shared_state.h)
+//   DeviceMemory  addresses and chunks                 (device_memory.h)
+//   HostMemory    pinned ranges of host memory         (host_memory.h)
+//   contexts      one per device, each with its default stream
+//   streams, events, graphs: behind the handles that programs hold
+//
+// It is made by cuInit() and lives until the process ends; then the queues stop, memory is given back and
+// every call answers kDeinitialized. In a forked child every call answers kNotInitialized, the chunks'
+// descriptors are closed and their mappings are gone.
+#ifndef HOCKET_CSRC_EMULATOR_DRIVER_GPU_H_
+#define HOCKET_CSRC_EMULATOR_DRIVER_GPU_H_
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "csrc/emulator/driver/device_memory.h"
+#include "csrc/emulator/driver/host_memory.h"
+#include "csrc/emulator/driver/settings.h"
+#include "csrc/emulator/driver/shared_state.h"
+#include "csrc/emulator/driver/streams.h"
+
+namespace hocket::emulator {
+
+class Gpu {
+ public:
+  // cuInit().
+  static cuda::Result Start();
+  // kSuccess, or why no call can be served now.
+  static cuda::Result Ready();
+  // REQUIRES: Ready().
+  static Gpu& Get();
+  // nullptr before cuInit() and in a forked child. For the fault handler.
+  static Gpu* IfStarted();
+
+  const Settings& settings() const { return settings_; }
+  SharedState& state() { return state_; }
+  DeviceMemory& memory() { return memory_; }
+  HostMemory& host() { return host_; }
+  Streams& streams() { return streams_; }
+  Events& events() { return events_; }
+
+  bool IsDevice(int device) const { return device >= 0 && device < state_.devices(); }
+  // The device's primary context; its overhead counts from the first call on. nullptr: it does not fit.
+  Context* PrimaryContext(int device);
+  // True when some thread has made the device's context.
+  bool HasContext(int device) const { return contexts_[device].load() != nullptr; }
+  // The context a handle names, nullptr for one that we never gave.
+  Context* Find(cuda::Context handle) const;
+
+  // The stream behind `handle`, the default streams' special names included, in the thread's context.
+  // nullptr: not (or no longer) a stream.
+  std::shared_ptr<StreamState> FindStream(Stream handle);
+
+  // Waits for all work of the context.
+  void Synchronize(Context& context);
+
+ private:
+  Gpu();
+  static void BeforeFork();
+  static void InParent();
+  static void InChild();
+  static void AtExit();
+
+  const Settings& settings_;
+  SharedState state_;
+  DeviceMemory memory_;
+  HostMemory host_;
+  Streams streams_;
+  Events events_;
+  std::mutex contexts_mutex_;
+  std::array<std::atomic<Context*>, kMaxDevices> contexts_ = {};
+};
+
+// The calling thread's context and what it pushed before; nullptr: none.
+Context* CurrentContext();
+void SetCurrentContext(Context* context);
+void PushContext(Context* context);
+// kInvalidContext when nothing was pushed or set.
+cuda::Result PopContext(Context** context);
+
+}  // namespace hocket::emulator
+
+// First line of every driver function that needs the device.
+#define HOCKET_ENTER()                                                                               \
+  do {                                                                                               \
+    if (const ::hocket::cuda::Result not_ready = ::hocket::emulator::Gpu::Ready()) return not_ready; \
+  } while (false)
+
+#endif  // HOCKET_CSRC_EMULATOR_DRIVER_GPU_H_

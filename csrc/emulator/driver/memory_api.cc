@@ -1,0 +1,211 @@
+// The driver's functions that deal with memory.
+#include <algorithm>
+
+#include "csrc/emulator/driver/gpu.h"
+
+using hocket::Bytes;
+using hocket::DevicePtr;
+using hocket::cuda::AccessDescription;
+using hocket::cuda::AllocationProperties;
+using hocket::cuda::MemoryHandle;
+using hocket::cuda::MemoryLocation;
+using hocket::cuda::Result;
+using namespace hocket::emulator;  // NOLINT: one file of forwarding functions
+namespace cuda = hocket::cuda;
+
+namespace {
+
+DeviceMemory& Memory() { return Gpu::Get().memory(); }
+
+// What the emulated devices can do: pinned memory on a device, exportable as a descriptor.
+Result CheckProperties(const AllocationProperties* properties) {
+  if (properties == nullptr || properties->type != cuda::kAllocationPinned) return cuda::kInvalidValue;
+  if (properties->location.type != cuda::kLocationDevice) return cuda::kNotSupported;
+  if ((properties->requested_handle_types & ~cuda::kHandlePosixFd) != 0) return cuda::kNotSupported;
+  return Gpu::Get().IsDevice(properties->location.id) ? cuda::kSuccess : cuda::kInvalidDevice;
+}
+
+}  // namespace
+
+HOCKET_DRIVER_API Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  HOCKET_ENTER();
+  Context* context = CurrentContext();
+  if (context == nullptr) return cuda::kInvalidContext;
+  SharedState& state = Gpu::Get().state();
+  const Bytes used = state.UsedBytes(context->device());
+  if (free != nullptr) *free = state.memory() - std::min(used, state.memory());
+  if (total != nullptr) *total = state.memory();
+  return cuda::kSuccess;
+}
+
+// --- addresses, chunks and the bond of the two ---
+
+HOCKET_DRIVER_API Result cuMemGetAllocationGranularity(std::size_t* granularity,
+                                                       const AllocationProperties* properties, int option) {
+  HOCKET_ENTER();
+  if (granularity == nullptr || option < 0 || option > 1) return cuda::kInvalidValue;
+  if (const Result result = CheckProperties(properties)) return result;
+  *granularity = kGranularity;
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuMemAddressReserve(DevicePtr* address, std::size_t size, std::size_t alignment,
+                                             DevicePtr hint, unsigned long long flags) {
+  HOCKET_ENTER();
+  if (address == nullptr || flags != 0) return cuda::kInvalidValue;
+  return Memory().Reserve(size, alignment, hint, address);
+}
+
+HOCKET_DRIVER_API Result cuMemAddressFree(DevicePtr address, std::size_t size) {
+  HOCKET_ENTER();
+  return Memory().FreeAddresses(address, size);
+}
+
+HOCKET_DRIVER_API Result cuMemCreate(MemoryHandle* handle, std::size_t size,
+                                     const AllocationProperties* properties, unsigned long long flags) {
+  HOCKET_ENTER();
+  if (handle == nullptr || flags != 0) return cuda::kInvalidValue;
+  if (const Result result = CheckProperties(properties)) return result;
+  return Memory().Create(properties->location.id, size, handle);
+}
+
+HOCKET_DRIVER_API Result cuMemRelease(MemoryHandle handle) {
+  HOCKET_ENTER();
+  return Memory().Release(handle);
+}
+
+HOCKET_DRIVER_API Result cuMemMap(DevicePtr address, std::size_t size, std::size_t offset,
+                                  MemoryHandle handle, unsigned long long flags) {
+  HOCKET_ENTER();
+  return flags != 0 ? cuda::kInvalidValue : Memory().Map(address, size, offset, handle);
+}
+
+HOCKET_DRIVER_API Result cuMemUnmap(DevicePtr address, std::size_t size) {
+  HOCKET_ENTER();
+  return Memory().Unmap(address, size);
+}
+
+HOCKET_DRIVER_API Result cuMemSetAccess(DevicePtr address, std::size_t size, const AccessDescription* access,
+                                        std::size_t count) {
+  HOCKET_ENTER();
+  if (access == nullptr || count == 0) return cuda::kInvalidValue;
+  int flags = cuda::kAccessNone;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (access[i].location.type != cuda::kLocationDevice) return cuda::kNotSupported;
+    if (!Gpu::Get().IsDevice(access[i].location.id)) return cuda::kInvalidDevice;
+    flags = std::max(flags, access[i].flags);
+  }
+  return Memory().SetAccess(address, size, flags);
+}
+
+HOCKET_DRIVER_API Result cuMemGetAccess(unsigned long long* flags, const MemoryLocation*, DevicePtr address) {
+  HOCKET_ENTER();
+  const auto mapped = Memory().At(address);
+  if (flags == nullptr || !mapped) return cuda::kInvalidValue;
+  *flags = static_cast<unsigned long long>(mapped->mapping.access);
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuMemExportToShareableHandle(void* shareable, MemoryHandle handle, int type,
+                                                      unsigned long long flags) {
+  HOCKET_ENTER();
+  if (shareable == nullptr || flags != 0) return cuda::kInvalidValue;
+  if (type != cuda::kHandlePosixFd) return cuda::kNotSupported;
+  return Memory().Export(handle, static_cast<int*>(shareable));
+}
+
+HOCKET_DRIVER_API Result cuMemImportFromShareableHandle(MemoryHandle* handle, void* shareable, int type) {
+  HOCKET_ENTER();
+  if (handle == nullptr) return cuda::kInvalidValue;
+  if (type != cuda::kHandlePosixFd) return cuda::kNotSupported;
+  return Memory().Import(static_cast<int>(reinterpret_cast<std::intptr_t>(shareable)), handle);
+}
+
+HOCKET_DRIVER_API Result cuMemRetainAllocationHandle(MemoryHandle* handle, void* address) {
+  HOCKET_ENTER();
+  if (handle == nullptr) return cuda::kInvalidValue;
+  return Memory().Retain(reinterpret_cast<DevicePtr>(address), handle);
+}
+
+HOCKET_DRIVER_API Result cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties,
+                                                                MemoryHandle handle) {
+  HOCKET_ENTER();
+  const std::shared_ptr<Chunk> chunk = Memory().Find(handle);
+  if (properties == nullptr || chunk == nullptr) return cuda::kInvalidValue;
+  *properties = AllocationProperties();
+  properties->type = cuda::kAllocationPinned;
+  properties->requested_handle_types = cuda::kHandlePosixFd;
+  properties->location = {cuda::kLocationDevice, chunk->device()};
+  return cuda::kSuccess;
+}
+
+// --- memory with its address ---
+
+HOCKET_DRIVER_API Result cuMemAlloc_v2(DevicePtr* address, std::size_t size) {
+  HOCKET_ENTER();
+  Context* context = CurrentContext();
+  if (context == nullptr) return cuda::kInvalidContext;
+  return address == nullptr ? cuda::kInvalidValue : Memory().Allocate(context->device(), size, address);
+}
+
+// Waits for the device first, as a GPU's driver does.
+HOCKET_DRIVER_API Result cuMemFree_v2(DevicePtr address) {
+  HOCKET_ENTER();
+  if (address == 0) return cuda::kSuccess;
+  const auto mapped = Memory().At(address);
+  if (!mapped || mapped->address != address || !mapped->mapping.allocated) return cuda::kInvalidValue;
+  Gpu& gpu = Gpu::Get();
+  if (Context* context = gpu.PrimaryContext(mapped->mapping.chunk->device())) gpu.Synchronize(*context);
+  return Memory().FreeAllocation(address);
+}
+
+HOCKET_DRIVER_API Result cuMemGetAddressRange_v2(DevicePtr* base, std::size_t* size, DevicePtr address) {
+  HOCKET_ENTER();
+  const auto mapped = Memory().At(address);
+  if (!mapped) return cuda::kNotFound;
+  if (base != nullptr) *base = mapped->address;
+  if (size != nullptr) *size = mapped->mapping.size;
+  return cuda::kSuccess;
+}
+
+// --- host memory ---
+
+HOCKET_DRIVER_API Result cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
+  HOCKET_ENTER();
+  return address == nullptr ? cuda::kInvalidValue : Gpu::Get().host().Allocate(size, flags, address);
+}
+
+HOCKET_DRIVER_API Result cuMemAllocHost_v2(void** address, std::size_t size) {
+  return cuMemHostAlloc(address, size, 0);
+}
+
+HOCKET_DRIVER_API Result cuMemFreeHost(void* address) {
+  HOCKET_ENTER();
+  return address == nullptr ? cuda::kSuccess : Gpu::Get().host().Free(address);
+}
+
+HOCKET_DRIVER_API Result cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
+  HOCKET_ENTER();
+  return Gpu::Get().host().Register(address, size, flags);
+}
+
+HOCKET_DRIVER_API Result cuMemHostUnregister(void* address) {
+  HOCKET_ENTER();
+  return Gpu::Get().host().Unregister(address);
+}
+
+HOCKET_DRIVER_API Result cuMemHostGetDevicePointer_v2(DevicePtr* device_address, void* address, unsigned) {
+  HOCKET_ENTER();
+  const auto start = reinterpret_cast<std::uint64_t>(address);
+  if (device_address == nullptr || !Gpu::Get().host().At(start)) return cuda::kInvalidValue;
+  *device_address = start;
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuMemHostGetFlags(unsigned* flags, void* address) {
+  HOCKET_ENTER();
+  const auto range = Gpu::Get().host().At(reinterpret_cast<std::uint64_t>(address));
+  if (flags == nullptr || !range) return cuda::kInvalidValue;
+  *flags = range->flags;
+  return cuda::kSuccess;
+}

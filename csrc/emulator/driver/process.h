@@ -1,0 +1,30 @@
+// What the emulated driver asks the kernel about processes, descriptors and time.
+#ifndef HOCKET_CSRC_EMULATOR_DRIVER_PROCESS_H_
+#define HOCKET_CSRC_EMULATOR_DRIVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "csrc/base/unique_fd.h"
+
+namespace hocket::emulator {
+
+std::int64_t MonotonicNs();
+
+// When `pid` was started, in clock ticks since boot; nothing where it is dead (a zombie is).
+std::optional<std::int64_t> StartTime(pid_t pid);
+
+// True while `pid` is the process that was started then.
+bool ProcessLives(pid_t pid, std::int64_t start_time);
+
+// The same file at a descriptor above the standard three, closed on exec.
+UniqueFd AboveStandard(UniqueFd fd);
+
+// Lets the process open as many descriptors as the kernel permits it.
+void RaiseDescriptorLimit();
+
+}  // namespace hocket::emulator
+
+#endif  // HOCKET_CSRC_EMULATOR_DRIVER_PROCESS_H_

@@ -1,0 +1,32 @@
+// How the emulated GPU is to be, read once from the environment (`hocket emulate` sets it).
+#ifndef HOCKET_CSRC_EMULATOR_DRIVER_SETTINGS_H_
+#define HOCKET_CSRC_EMULATOR_DRIVER_SETTINGS_H_
+
+#include <chrono>
+#include <string>
+
+#include "csrc/base/bytes.h"
+
+namespace hocket::emulator {
+
+inline constexpr int kMaxDevices = 16;
+
+struct Settings {
+  std::string name = "default";             // HOCKET_EMULATOR_NAME
+  Bytes memory = Bytes{8} << 30;            // HOCKET_EMULATOR_MEMORY, of each device
+  int devices = 1;                          // HOCKET_EMULATOR_DEVICES, 1 to kMaxDevices
+  bool timing = false;                      // HOCKET_EMULATOR_MODE=timing
+  bool check = false;                       // HOCKET_EMULATOR_CHECK=1
+  std::chrono::milliseconds teardown{0};    // HOCKET_EMULATOR_TEARDOWN_MS
+  std::chrono::microseconds copy_delay{0};  // HOCKET_EMULATOR_COPY_DELAY_US, added to each copy
+  Bytes context_memory = 0;                 // HOCKET_EMULATOR_CONTEXT_MEMORY, taken by each context
+  std::chrono::microseconds slice{2000};    // HOCKET_EMULATOR_SLICE_US, timing mode's time slice
+
+  // The settings of this process. A value that cannot be read ends the process with a message that names
+  // the variable and the text.
+  static const Settings& Get();
+};
+
+}  // namespace hocket::emulator
+
+#endif  // HOCKET_CSRC_EMULATOR_DRIVER_SETTINGS_H_

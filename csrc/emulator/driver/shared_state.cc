@@ -1,0 +1,371 @@
+#include "csrc/emulator/driver/shared_state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/check.h"
+#include "csrc/base/unique_fd.h"
+#include "csrc/emulator/driver/process.h"
+#include "csrc/emulator/emulator_api.h"
+
+namespace hocket::emulator {
+
+struct SharedLayout {
+  std::atomic<std::uint64_t> magic;  // 0 until the page is initialised. Written last.
+  std::uint64_t token;
+  std::uint64_t memory;
+  std::int32_t devices;
+  std::int32_t padding;
+  pthread_mutex_t mutex;
+  std::uint64_t next_chunk;
+  std::uint64_t next_generation;
+  std::int32_t chunk_end;  // no chunk record at or behind it was ever used
+  ProcessRecord processes[kMaxProcesses];
+  ChunkRecord chunks[kMaxChunks];
+  SharedEventRecord events[kMaxSharedEvents];
+};
+
+namespace {
+
+// Changes with SharedLayout.
+constexpr std::uint64_t kMagic = 0x686f636b65740001;
+constexpr int kSlotBits = 16;
+
+std::uint64_t Bit(int process) { return std::uint64_t{1} << (process % 64); }
+
+bool Held(const ChunkRecord& chunk) {
+  for (std::uint64_t word : chunk.holders) {
+    if (word != 0) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void Fail(const std::string& path, const char* what) {
+  const std::string reason = std::strerror(errno);
+  hocket_emulator_fatal(absl::StrCat("cannot ", what, " ", path, ": ", reason,
+                                     ". The emulated GPU keeps its state there; make it writable.")
+                            .c_str());
+  std::abort();
+}
+
+UniqueFd OpenPage(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd) Fail(path, "open");
+  if (flock(fd.get(), LOCK_EX) != 0) Fail(path, "lock");
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) Fail(path, "inspect");
+  if (info.st_uid != geteuid()) {
+    errno = EPERM;
+    Fail(path, "use another user's");
+  }
+  if (info.st_size < static_cast<off_t>(sizeof(SharedLayout)) &&
+      ftruncate(fd.get(), sizeof(SharedLayout)) != 0) {
+    Fail(path, "enlarge");
+  }
+  return fd;
+}
+
+void InitMutex(pthread_mutex_t& mutex) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+}
+
+}  // namespace
+
+// Holds the page's lock; repairs what a dead owner left.
+class SharedState::Guard {
+ public:
+  explicit Guard(SharedState& state) : mutex_(state.page_->mutex) {
+    const int result = pthread_mutex_lock(&mutex_);
+    HOCKET_CHECK(result == 0 || result == EOWNERDEAD) << std::strerror(result);
+    if (result == EOWNERDEAD) {
+      state.Repair();
+      pthread_mutex_consistent(&mutex_);
+    }
+  }
+  ~Guard() { pthread_mutex_unlock(&mutex_); }
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+SharedState::SharedState(const Settings& settings) : settings_(settings) {
+  const std::string path = absl::StrCat("/dev/shm/hocket-emulator-", geteuid(), "-", settings.name);
+  const UniqueFd fd = OpenPage(path);  // locked: one process at a time creates or enters
+  void* page = mmap(nullptr, sizeof(SharedLayout), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (page == MAP_FAILED) Fail(path, "map");
+  madvise(page, sizeof(SharedLayout), MADV_DONTFORK);
+  page_ = static_cast<SharedLayout*>(page);
+  if (page_->magic == 0) Create(settings);
+  if (page_->magic != kMagic) {
+    hocket_emulator_fatal(absl::StrCat("cannot use ", path,
+                                       ": another version of the emulated GPU made it. Stop its "
+                                       "processes and delete it, or choose another name.")
+                              .c_str());
+  }
+  Adopt(settings);
+  Enter();
+}
+
+void SharedState::Create(const Settings& settings) {
+  InitMutex(page_->mutex);
+  if (getrandom(&page_->token, sizeof(page_->token), 0) != sizeof(page_->token)) page_->token = getpid();
+  page_->memory = settings.memory;
+  page_->devices = settings.devices;
+  page_->next_chunk = 1;
+  page_->next_generation = 1;
+  page_->magic = kMagic;
+}
+
+void SharedState::Adopt(const Settings& settings) {
+  const Guard guard(*this);
+  Reap();
+  const bool same = page_->memory == settings.memory && page_->devices == settings.devices;
+  if (!same && !SomebodyLives()) {
+    page_->memory = settings.memory;
+    page_->devices = settings.devices;
+  } else if (!same) {
+    std::fprintf(
+        stderr,
+        "hocket: asked for %d emulated device(s) of %s; '%s' exists with %d of %s and is in use: using "
+        "that. For others end its processes or choose another name.\n",
+        settings.devices, FormatBytes(settings.memory).c_str(), settings.name.c_str(), page_->devices,
+        FormatBytes(page_->memory).c_str());
+  }
+  devices_ = page_->devices;
+  memory_ = page_->memory;
+  token_ = page_->token;
+}
+
+bool SharedState::SomebodyLives() {
+  for (const ProcessRecord& process : page_->processes) {
+    if (process.pid != 0 && process.dead_since_ns == 0) return true;
+  }
+  return false;
+}
+
+void SharedState::Enter() {
+  const Guard guard(*this);
+  for (int i = 0; i < kMaxProcesses; ++i) {
+    ProcessRecord& process = page_->processes[i];
+    if (process.pid != 0) continue;
+    process.start_time = StartTime(getpid()).value_or(0);
+    process.dead_since_ns = 0;
+    process.contexts = 0;
+    process.finished_use = 0;
+    process.pid = getpid();
+    self_ = i;
+    return;
+  }
+  hocket_emulator_fatal("cannot use the emulated GPU: 256 processes use it already. End some of them.");
+}
+
+void SharedState::Repair() {
+  for (int i = 0; i < page_->chunk_end; ++i) {
+    ChunkRecord& chunk = page_->chunks[i];
+    for (int p = 0; p < kMaxProcesses; ++p) {
+      if (page_->processes[p].pid == 0) chunk.holders[p / 64] &= ~Bit(p);
+    }
+    if (!Held(chunk)) chunk.id = 0;
+  }
+}
+
+void SharedState::Reap() {
+  for (int i = 0; i < kMaxProcesses; ++i) {
+    ProcessRecord& process = page_->processes[i];
+    if (process.pid == 0 || i == self_) continue;
+    if (process.dead_since_ns == 0 && !ProcessLives(process.pid, process.start_time)) {
+      process.dead_since_ns = MonotonicNs();
+    }
+    const std::int64_t delay = std::chrono::nanoseconds(settings_.teardown).count();
+    if (process.dead_since_ns != 0 && MonotonicNs() - process.dead_since_ns >= delay) Bury(i);
+  }
+}
+
+void SharedState::Bury(int index) {
+  for (int i = 0; i < page_->chunk_end; ++i) {
+    ChunkRecord& chunk = page_->chunks[i];
+    chunk.holders[index / 64] &= ~Bit(index);
+    if (chunk.last_user == index) chunk.last_user = -1;
+    if (!Held(chunk)) chunk.id = 0;
+  }
+  for (SharedEventRecord& event : page_->events) {
+    if (event.generation != 0 && event.owner == index) event.generation = 0;
+  }
+  page_->processes[index].pid = 0;
+}
+
+Bytes SharedState::Sum(int device) const {
+  Bytes sum = 0;
+  for (int i = 0; i < page_->chunk_end; ++i) {
+    const ChunkRecord& chunk = page_->chunks[i];
+    if (chunk.id != 0 && chunk.device == device) sum += chunk.size;
+  }
+  for (const ProcessRecord& process : page_->processes) {
+    if (process.pid != 0 && (process.contexts >> device & 1) != 0) sum += settings_.context_memory;
+  }
+  return sum;
+}
+
+bool SharedState::Fits(int device, Bytes size) {
+  if (size > memory_) return false;
+  if (Sum(device) + size <= memory_) return true;
+  Reap();
+  return Sum(device) + size <= memory_;
+}
+
+ChunkRecord* SharedState::Find(std::uint64_t id) const {
+  ChunkRecord& usual = page_->chunks[id % kMaxChunks];
+  if (usual.id == id) return &usual;
+  for (int i = 0; i < page_->chunk_end; ++i) {
+    if (page_->chunks[i].id == id) return &page_->chunks[i];
+  }
+  return nullptr;
+}
+
+ChunkRecord* SharedState::FreeRecord() const {
+  for (int i = 0; i < kMaxChunks; ++i) {
+    if (page_->chunks[i].id != 0) continue;
+    if (i >= page_->chunk_end) page_->chunk_end = i + 1;
+    return &page_->chunks[i];
+  }
+  return nullptr;
+}
+
+void SharedState::Write(ChunkRecord& record, std::uint64_t id, int device, Bytes size) const {
+  record.size = size;
+  record.device = device;
+  record.last_user = -1;
+  for (std::uint64_t& word : record.holders) word = 0;
+  record.holders[self_ / 64] |= Bit(self_);
+  record.id = id;
+}
+
+std::uint64_t SharedState::AddChunk(int device, Bytes size) {
+  const Guard guard(*this);
+  if (!Fits(device, size)) return 0;
+  ChunkRecord* record = FreeRecord();
+  if (record == nullptr) return 0;
+  const std::uint64_t id = (page_->next_chunk++ << kSlotBits) + (record - page_->chunks);
+  Write(*record, id, device, size);
+  return id;
+}
+
+bool SharedState::HoldChunk(std::uint64_t id, int device, Bytes size) {
+  const Guard guard(*this);
+  if (ChunkRecord* record = Find(id)) {
+    record->holders[self_ / 64] |= Bit(self_);
+    return true;
+  }
+  ChunkRecord* record = Fits(device, size) ? FreeRecord() : nullptr;
+  if (record != nullptr) Write(*record, id, device, size);
+  return record != nullptr;
+}
+
+void SharedState::DropChunk(std::uint64_t id) {
+  const Guard guard(*this);
+  ChunkRecord* record = Find(id);
+  if (record == nullptr) return;
+  record->holders[self_ / 64] &= ~Bit(self_);
+  if (!Held(*record)) record->id = 0;
+}
+
+Bytes SharedState::UsedBytes(int device) {
+  const Guard guard(*this);
+  Reap();
+  return Sum(device);
+}
+
+bool SharedState::AddContext(int device) {
+  const Guard guard(*this);
+  std::atomic<std::uint32_t>& contexts = page_->processes[self_].contexts;
+  if ((contexts >> device & 1) != 0) return true;
+  if (settings_.context_memory > 0 && !Fits(device, settings_.context_memory)) return false;
+  contexts |= 1u << device;
+  return true;
+}
+
+void SharedState::Leave() {
+  const Guard guard(*this);
+  Bury(self_);
+}
+
+bool SharedState::Lives(int index) {
+  const Guard guard(*this);
+  const ProcessRecord& process = page_->processes[index];
+  return process.pid != 0 && process.dead_since_ns == 0 && ProcessLives(process.pid, process.start_time);
+}
+
+int SharedState::UseChunk(std::uint64_t id, std::uint64_t use, const std::uint64_t* known) {
+  const Guard guard(*this);
+  ChunkRecord* record = Find(id);
+  if (record == nullptr) return -1;
+  const int last = record->last_user;
+  const std::uint64_t last_use = record->last_use;
+  record->last_user = self_;
+  record->last_use = use;
+  if (last < 0 || last == self_ || last_use <= known[last]) return -1;
+  const ProcessRecord& other = page_->processes[last];
+  const bool finished = last_use <= other.finished_use || !ProcessLives(other.pid, other.start_time);
+  return finished ? -1 : last;
+}
+
+void SharedState::FinishedUses(std::uint64_t use) { page_->processes[self_].finished_use = use; }
+
+pid_t SharedState::PidOf(int index) const { return page_->processes[index].pid; }
+
+int SharedState::AddEvent() {
+  const Guard guard(*this);
+  for (int i = 0; i < kMaxSharedEvents; ++i) {
+    SharedEventRecord& event = page_->events[i];
+    if (event.generation != 0) continue;
+    event.recorded = 0;
+    event.completed = 0;
+    event.last_use = 0;
+    event.owner = self_;
+    event.recorder = self_;
+    event.generation = page_->next_generation++;
+    return i;
+  }
+  return -1;
+}
+
+void SharedState::DropEvent(int index) { page_->events[index].generation = 0; }
+
+SharedEventRecord& SharedState::Event(int index) const { return page_->events[index]; }
+
+void SharedState::CheckInvariants() {
+  const Guard guard(*this);
+  for (int i = 0; i < page_->chunk_end; ++i) {
+    const ChunkRecord& chunk = page_->chunks[i];
+    if (chunk.id == 0) continue;
+    HOCKET_CHECK(Held(chunk)) << "chunk " << i << " has an id and no holder";
+    HOCKET_CHECK(chunk.device >= 0 && chunk.device < kMaxDevices)
+        << "chunk " << i << " on device " << chunk.device;
+    for (int p = 0; p < kMaxProcesses; ++p) {
+      const bool held = (chunk.holders[p / 64] & Bit(p)) != 0;
+      HOCKET_CHECK(!held || page_->processes[p].pid != 0)
+          << "chunk " << i << " is held by nobody, record " << p;
+    }
+  }
+  for (int d = 0; d < devices_; ++d) {
+    HOCKET_CHECK(Sum(d) <= memory_) << "device " << d << " uses " << Sum(d) << " of " << memory_;
+  }
+}
+
+}  // namespace hocket::emulator

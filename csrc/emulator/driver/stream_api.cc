@@ -1,0 +1,203 @@
+// The driver's functions that deal with streams, events and whole contexts.
+#include <algorithm>
+
+#include "csrc/emulator/driver/gpu.h"
+
+using hocket::Stream;
+using hocket::cuda::Event;
+using hocket::cuda::Result;
+using namespace hocket::emulator;  // NOLINT: one file of forwarding functions
+namespace cuda = hocket::cuda;
+
+namespace {
+
+using StreamPtr = std::shared_ptr<StreamState>;
+using EventPtr = std::shared_ptr<EventState>;
+
+bool Find(Stream handle, StreamPtr* stream) { return (*stream = Gpu::Get().FindStream(handle)) != nullptr; }
+bool Find(Event handle, EventPtr* event) { return (*event = Gpu::Get().events().Find(handle)) != nullptr; }
+
+void WaitLater(StreamState& stream, const EventState& event) {
+  Operation operation{.name = "wait for an event"};
+  for (const Point& point : event.Points()) {
+    if (point.queue != stream.shared_queue() && !point.Done()) operation.after.push_back(point);
+  }
+  if (!operation.after.empty()) stream.Submit(std::move(operation));
+}
+
+}  // namespace
+
+// First lines of functions on one stream, one event or both.
+#define HOCKET_FIND_STREAM(name, handle) \
+  HOCKET_ENTER();                        \
+  StreamPtr name;                        \
+  if (!Find(handle, &name)) return cuda::kInvalidHandle
+#define HOCKET_FIND_EVENT(name, handle) \
+  HOCKET_ENTER();                       \
+  EventPtr name;                        \
+  if (!Find(handle, &name)) return cuda::kInvalidHandle
+
+// --- streams ---
+
+HOCKET_DRIVER_API Result cuStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
+  HOCKET_ENTER();
+  if (stream == nullptr || flags > cuda::kStreamNonBlocking) return cuda::kInvalidValue;
+  const Context* context = CurrentContext();
+  if (context == nullptr) return cuda::kInvalidContext;
+  const auto kind =
+      flags == cuda::kStreamNonBlocking ? StreamState::Kind::kNonBlocking : StreamState::Kind::kBlocking;
+  *stream =
+      Streams::Handle(*Gpu::Get().streams().Create(context->device(), kind, std::clamp(priority, -5, 0)));
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamCreate(Stream* stream, unsigned flags) {
+  return cuStreamCreateWithPriority(stream, flags, 0);
+}
+
+HOCKET_DRIVER_API Result cuStreamDestroy_v2(Stream handle) {
+  HOCKET_FIND_STREAM(stream, handle);
+  if (stream->kind() == StreamState::Kind::kLegacy) return cuda::kInvalidHandle;
+  Gpu::Get().streams().Destroy(handle);
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamSynchronize(Stream handle) {
+  HOCKET_FIND_STREAM(stream, handle);
+  stream->Wait();
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamQuery(Stream handle) {
+  HOCKET_FIND_STREAM(stream, handle);
+  return stream->Done() ? cuda::kSuccess : cuda::kNotReady;
+}
+
+HOCKET_DRIVER_API Result cuStreamWaitEvent(Stream handle, Event event_handle, unsigned) {
+  HOCKET_FIND_STREAM(stream, handle);
+  EventPtr event;
+  if (!Find(event_handle, &event)) return cuda::kInvalidHandle;
+  WaitLater(*stream, *event);
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamGetPriority(Stream handle, int* priority) {
+  HOCKET_FIND_STREAM(stream, handle);
+  *priority = stream->priority();
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamGetFlags(Stream handle, unsigned* flags) {
+  HOCKET_FIND_STREAM(stream, handle);
+  *flags = stream->kind() == StreamState::Kind::kNonBlocking ? cuda::kStreamNonBlocking : 0;
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamGetId(Stream handle, unsigned long long* id) {
+  HOCKET_FIND_STREAM(stream, handle);
+  *id = stream->id();
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamGetCtx(Stream handle, cuda::Context* context) {
+  HOCKET_FIND_STREAM(stream, handle);
+  *context = Gpu::Get().PrimaryContext(stream->device())->handle();
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamGetDevice(Stream handle, int* device) {
+  HOCKET_FIND_STREAM(stream, handle);
+  *device = stream->device();
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuLaunchHostFunc(Stream handle, cuda::HostFunction function, void* data) {
+  HOCKET_FIND_STREAM(stream, handle);
+  stream->Submit(Operation{.name = "host function", .action = [=] { function(data); }});
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuStreamAddCallback(Stream handle, cuda::StreamCallback callback, void* data,
+                                             unsigned) {
+  HOCKET_FIND_STREAM(stream, handle);
+  stream->Submit(Operation{.name = "callback", .action = [=] { callback(handle, cuda::kSuccess, data); }});
+  return cuda::kSuccess;
+}
+
+// --- events ---
+
+HOCKET_DRIVER_API Result cuEventCreate(Event* event, unsigned flags) {
+  HOCKET_ENTER();
+  if (event == nullptr) return cuda::kInvalidValue;
+  if (CurrentContext() == nullptr) return cuda::kInvalidContext;
+  *event = Gpu::Get().events().Create(flags);
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuEventDestroy_v2(Event handle) {
+  HOCKET_ENTER();
+  return Gpu::Get().events().Destroy(handle) ? cuda::kSuccess : cuda::kInvalidHandle;
+}
+
+HOCKET_DRIVER_API Result cuEventRecord(Event handle, Stream stream_handle) {
+  HOCKET_FIND_EVENT(event, handle);
+  StreamPtr stream;
+  if (!Find(stream_handle, &stream)) return cuda::kInvalidHandle;
+  event->Record({stream});
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuEventRecordWithFlags(Event handle, Stream stream, unsigned) {
+  return cuEventRecord(handle, stream);
+}
+
+HOCKET_DRIVER_API Result cuEventQuery(Event handle) {
+  HOCKET_FIND_EVENT(event, handle);
+  return event->Done() ? cuda::kSuccess : cuda::kNotReady;
+}
+
+HOCKET_DRIVER_API Result cuEventSynchronize(Event handle) {
+  HOCKET_FIND_EVENT(event, handle);
+  event->Wait();
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuEventElapsedTime_v2(float* milliseconds, Event start_handle, Event end_handle) {
+  HOCKET_FIND_EVENT(start, start_handle);
+  EventPtr end;
+  if (!Find(end_handle, &end)) return cuda::kInvalidHandle;
+  if (!start->timed() || !end->timed() || !start->recorded() || !end->recorded()) return cuda::kInvalidHandle;
+  if (!start->Done() || !end->Done()) return cuda::kNotReady;
+  *milliseconds = static_cast<float>(static_cast<double>(end->reached_ns() - start->reached_ns()) / 1e6);
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuEventElapsedTime(float* milliseconds, Event start, Event end) {
+  return cuEventElapsedTime_v2(milliseconds, start, end);
+}
+
+// --- whole contexts ---
+
+HOCKET_DRIVER_API Result cuCtxSynchronize() {
+  HOCKET_ENTER();
+  Context* context = CurrentContext();
+  if (context == nullptr) return cuda::kInvalidContext;
+  Gpu::Get().Synchronize(*context);
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuCtxRecordEvent(cuda::Context handle, Event event_handle) {
+  HOCKET_FIND_EVENT(event, event_handle);
+  const Context* context = Gpu::Get().Find(handle);
+  if (context == nullptr) return cuda::kInvalidContext;
+  event->Record(Gpu::Get().streams().Of(context->device()));
+  return cuda::kSuccess;
+}
+
+HOCKET_DRIVER_API Result cuCtxWaitEvent(cuda::Context handle, Event event_handle) {
+  HOCKET_FIND_EVENT(event, event_handle);
+  const Context* context = Gpu::Get().Find(handle);
+  if (context == nullptr) return cuda::kInvalidContext;
+  for (const StreamPtr& stream : Gpu::Get().streams().Of(context->device())) WaitLater(*stream, *event);
+  return cuda::kSuccess;
+}

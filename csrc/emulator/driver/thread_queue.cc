@@ -1,0 +1,95 @@
+#include "csrc/emulator/driver/thread_queue.h"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <thread>
+#include <utility>
+
+namespace hocket::emulator {
+namespace {
+
+thread_local const char* current_operation = nullptr;
+
+// Signals are the program's: none is delivered on a thread of the emulator.
+void StartThread(std::function<void()> body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(std::move(body)).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+const char* CurrentOperation() { return current_operation; }
+void SetCurrentOperation(const char* name) { current_operation = name; }
+
+std::uint64_t ThreadQueue::Submit(Operation operation) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t number = ++submitted_;
+  if (stopped_) {
+    completed_ = number;
+    return number;
+  }
+  waiting_.push_back(std::move(operation));
+  if (!started_) {
+    started_ = true;
+    StartThread([self = shared_from_this()] { self->Run(); });
+  }
+  changed_.notify_all();
+  return number;
+}
+
+void ThreadQueue::Wait(std::uint64_t number) {
+  if (Done(number)) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return completed_ >= number; });
+}
+
+void ThreadQueue::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return !waiting_.empty() || closed_ || stopped_; });
+    if (waiting_.empty()) return;
+    Operation operation = std::move(waiting_.front());
+    waiting_.pop_front();
+    running_ = true;
+    lock.unlock();
+    Execute(operation);
+    operation = Operation();  // what it held is freed before it counts as done
+    lock.lock();
+    running_ = false;
+    if (!stopped_) ++completed_;
+    changed_.notify_all();
+  }
+}
+
+void ThreadQueue::Execute(Operation& operation) const {
+  for (const Point& point : operation.after) point.Wait();
+  const bool copies = operation.engine != Engine::kNone && operation.engine != Engine::kCompute;
+  if (copies && copy_delay_.count() > 0) std::this_thread::sleep_for(copy_delay_);
+  if (!operation.action) return;
+  SetCurrentOperation(operation.name);
+  operation.action();
+  SetCurrentOperation(nullptr);
+}
+
+void ThreadQueue::Stop() {
+  std::unique_lock lock(mutex_);
+  stopped_ = true;
+  waiting_.clear();
+  completed_ = submitted_.load();
+  changed_.notify_all();
+  // Bounded: a host function that waits for the ending process would wait for ever.
+  changed_.wait_for(lock, std::chrono::seconds(2), [this] { return !running_; });
+}
+
+void ThreadQueue::Close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace hocket::emulator

@@ -1,0 +1,67 @@
+// Device work in the order of one stream, done later.
+//
+// An operation starts when the one before it is done and the operations of other streams that it names are
+// too. In values mode each queue that is used has a thread (thread_queue.h); in timing mode all queues
+// live on the device's modelled timeline (timeline.h).
+#ifndef HOCKET_CSRC_EMULATOR_DRIVER_WORK_QUEUE_H_
+#define HOCKET_CSRC_EMULATOR_DRIVER_WORK_QUEUE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "csrc/base/bytes.h"
+
+namespace hocket::emulator {
+
+class WorkQueue;
+
+// The operation number `number` of a queue, and all before it.
+struct Point {
+  std::shared_ptr<WorkQueue> queue;
+  std::uint64_t number = 0;
+
+  bool Done() const;
+  void Wait() const;
+};
+
+// Which part of a device an operation keeps busy (timing mode).
+enum class Engine { kNone, kCompute, kToDevice, kToHost, kOnDevice };
+
+struct Operation {
+  const char* name = "";  // a literal, or kept for ever
+  Engine engine = Engine::kNone;
+  Bytes bytes = 0;                    // what a copy moves
+  std::int64_t nanoseconds = 0;       // what a kernel takes (timing mode)
+  std::function<void()> action = {};  // what it does when its turn comes; may be empty
+  std::vector<Point> after;           // what must be done first, besides the operation before it
+};
+
+class WorkQueue {
+ public:
+  virtual ~WorkQueue() = default;
+
+  // Queues `operation` and returns its number: 1, 2, ...
+  virtual std::uint64_t Submit(Operation operation) = 0;
+  // The number of the operation queued last; 0: none was.
+  virtual std::uint64_t last() const = 0;
+  virtual bool Done(std::uint64_t number) = 0;
+  // Returns when operation `number` is done. Sleeps, never spins.
+  virtual void Wait(std::uint64_t number) = 0;
+  // The process ends: lets the operation under way finish, drops the others; every wait returns.
+  virtual void Stop() = 0;
+  // No operation will follow.
+  virtual void Close() = 0;
+};
+
+inline bool Point::Done() const { return queue->Done(number); }
+inline void Point::Wait() const { queue->Wait(number); }
+
+// What the calling thread executes for a device now, for messages about faults; nullptr: nothing.
+const char* CurrentOperation();
+void SetCurrentOperation(const char* name);
+
+}  // namespace hocket::emulator
+
+#endif  // HOCKET_CSRC_EMULATOR_DRIVER_WORK_QUEUE_H_
