@@ -16,7 +16,6 @@ namespace hocket {
   X(Init, "cuInit", (unsigned flags))                                                                      \
   X(GetErrorName, "cuGetErrorName", (cuda::Result error, const char** name))                               \
   X(DeviceGetCount, "cuDeviceGetCount", (int* count))                                                      \
-  X(DeviceGet, "cuDeviceGet", (cuda::Device * device, int ordinal))                                        \
   X(DeviceGetName, "cuDeviceGetName", (char* name, int length, cuda::Device device))                       \
   X(DeviceGetUuid, "cuDeviceGetUuid_v2", (cuda::Uuid * uuid, cuda::Device device))                         \
   X(DeviceTotalMem, "cuDeviceTotalMem_v2", (std::size_t * bytes, cuda::Device device))                     \

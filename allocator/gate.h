@@ -17,7 +17,9 @@ namespace hocket {
 // Names a chunk of a lane's arena, for all jobs of the lane. Drawn at random by the job that creates it.
 using ArenaChunkId = std::uint64_t;
 
-// Thread-safe. The allocator never holds a lock of its own while it calls AwaitTurn() or AwaitRoom().
+// Thread-safe. The allocator never holds a lock of its own while it calls AwaitTurn() or AwaitRoom(). It does
+// hold it while it calls the other three, so that chunks are announced in the order in which they come and
+// go: these queue a message at most, and never call the allocator back or wait for a thread that may.
 class Gate {
  public:
   virtual ~Gate() = default;

@@ -1,0 +1,385 @@
+#include "allocator/allocator_impl.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/check.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket {
+namespace {
+
+// A forked child has no part in its parent's memory: the lock may be held by a thread that does not exist
+// here, and the driver's state is not inherited.
+std::atomic<bool> in_forked_child{false};
+
+void WatchForks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
+  (void)registered;
+}
+
+absl::Status ForkedChild() {
+  return absl::FailedPreconditionError(
+      "cannot allocate device memory in a forked child process.\n  Start it with the 'spawn' method "
+      "instead.");
+}
+
+// docs/decisions/0001-chunk-size.md
+Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
+  constexpr Bytes kChunksPerDevice = 512;
+  const Bytes size = std::bit_ceil(std::max<Bytes>(1, capacity / kChunksPerDevice));
+  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 64_MiB));
+}
+
+absl::Status ReadBytes(const char* variable, Bytes* value) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return absl::OkStatus();
+  const absl::StatusOr<Bytes> parsed = ParseBytes(text);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(variable, ": ", std::string(parsed.status().message())));
+  }
+  *value = *parsed;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<AllocatorOptions> AllocatorOptions::FromEnvironment() {
+  AllocatorOptions options;
+  HOCKET_RETURN_IF_ERROR(ReadBytes("HOCKET_CHUNK_SIZE", &options.chunk_size));
+  HOCKET_RETURN_IF_ERROR(ReadBytes("HOCKET_HOST_BUDGET", &options.host_budget));
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<CachingAllocator>> CachingAllocator::Create(Driver& driver,
+                                                                           const AllocatorOptions& options,
+                                                                           Gate* gate) {
+  return AllocatorImpl::Create(driver, options, gate);
+}
+
+absl::StatusOr<std::unique_ptr<CachingAllocator>> AllocatorImpl::Create(Driver& driver,
+                                                                        const AllocatorOptions& options,
+                                                                        Gate* gate) {
+  WatchForks();
+  HOCKET_RETURN_IF_ERROR(driver.CheckVirtualMemory(options.device));
+  HOCKET_ASSIGN_OR_RETURN(const Bytes capacity, driver.DeviceCapacity(options.device));
+  HOCKET_ASSIGN_OR_RETURN(const Bytes granularity, driver.Granularity(options.device));
+  if (options.memory_limit > capacity) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory limit of ", FormatBytes(options.memory_limit), ": device ", options.device,
+                     " has ", FormatBytes(capacity), ".\n  Give a limit of at most that, or none."));
+  }
+  AllocatorOptions chosen = options;
+  if (chosen.chunk_size == 0) chosen.chunk_size = ChunkSizeFor(capacity, granularity);
+  if (!std::has_single_bit(chosen.chunk_size) || chosen.chunk_size % granularity != 0 ||
+      chosen.chunk_size > capacity) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk size of ", FormatBytes(chosen.chunk_size),
+                     ": it must be a power of two, a multiple of the device's ", FormatBytes(granularity),
+                     " and at most its ", FormatBytes(capacity), ".\n  Correct or unset HOCKET_CHUNK_SIZE."));
+  }
+  if (chosen.memory_limit == 0) chosen.memory_limit = capacity;
+  HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, driver.PrimaryContext(options.device));
+  HOCKET_RETURN_IF_ERROR(driver.UseContext(context));
+  const Bytes budget = options.host_budget != 0 ? options.host_budget : HostMemory::DefaultBudget();
+  auto allocator =
+      std::unique_ptr<AllocatorImpl>(new AllocatorImpl(driver, chosen, gate, context, capacity, budget));
+  HOCKET_RETURN_IF_ERROR(allocator->Reserve());
+  return allocator;
+}
+
+AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Gate* gate,
+                             ContextHandle context, Bytes capacity, Bytes host_budget)
+    : driver_(driver),
+      gate_(gate),
+      context_(context),
+      device_(options.device),
+      capacity_(capacity),
+      shares_arena_(options.shares_arena && gate != nullptr),
+      chunk_size_(options.chunk_size),
+      host_(std::make_unique<HostMemory>(driver, host_budget)),
+      pending_(driver),
+      limit_(options.memory_limit) {}
+
+absl::Status AllocatorImpl::Reserve() {
+  // Twice what can ever lie there, so that holes do not make addresses scarce.
+  const auto positions = static_cast<Position>(2 * (capacity_ / chunk_size_ + 1));
+  HOCKET_ASSIGN_OR_RETURN(persistent_, Space::Reserve(driver_, chunk_size_, positions));
+  HOCKET_ASSIGN_OR_RETURN(transient_, Space::Reserve(driver_, chunk_size_, positions));
+  HOCKET_ASSIGN_OR_RETURN(spiller_, Spiller::Create(driver_, *host_));
+  return absl::OkStatus();
+}
+
+AllocatorImpl::~AllocatorImpl() {
+  (void)WaitForDevice();
+  const InContext in_context(driver_, context_);
+  persistent_.reset();
+  transient_.reset();
+  spiller_.reset();
+}
+
+absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
+  if (size == 0) return DevicePtr{0};
+  if (in_forked_child) return ForkedChild();
+  Request request;
+  request.asked = size;
+  request.size = RoundUp(size, kBlockUnit);
+  request.stream = stream;
+  for (;;) {
+    if (!HoldsTurn()) HOCKET_RETURN_IF_ERROR(gate_->AwaitTurn());
+    bool turn_lost = false;
+    absl::StatusOr<DevicePtr> block = Attempt(request, &turn_lost);
+    if (turn_lost) continue;
+    if (block.ok() || block.status().code() != absl::StatusCode::kResourceExhausted) return block;
+    if (gate_ == nullptr || request.over_limit || request.last_resort) {
+      return OutOfMemory(request, block.status(), absl::OkStatus());
+    }
+    const absl::Status room = gate_->AwaitRoom(request.missing);
+    if (room.ok()) continue;
+    request.last_resort = true;
+    block = Attempt(request, &turn_lost);
+    if (turn_lost) continue;
+    if (block.ok() || block.status().code() != absl::StatusCode::kResourceExhausted) return block;
+    return OutOfMemory(request, block.status(), room);
+  }
+}
+
+absl::StatusOr<DevicePtr> AllocatorImpl::Attempt(Request& request, bool* turn_lost) {
+  absl::MutexLock lock(&mutex_);
+  *turn_lost = !HoldsTurn();
+  if (*turn_lost) return DevicePtr{0};
+  if (request.space == nullptr) Decide(request);
+  HOCKET_ASSIGN_OR_RETURN(Block * block, Place(request));
+  block->requested = request.asked;
+  block->birth = request.birth;
+  CountAllocated(*block);
+  if (request.space == transient_.get()) {
+    last_turn_live_peak_ = std::max(last_turn_live_peak_, transient_->blocks().live_bytes());
+  }
+  return block->address;
+}
+
+void AllocatorImpl::Decide(Request& request) {
+  for (auto open = open_pools_.rbegin(); open != open_pools_.rend(); ++open) {
+    if (!open->filter(request.stream)) continue;
+    request.space = persistent_.get();
+    request.pool = open->index;
+    return;
+  }
+  bool survives = true;
+  request.birth = survivors_.Allocated(request.size, &survives);
+  request.space = survives ? persistent_.get() : transient_.get();
+}
+
+absl::StatusOr<Block*> AllocatorImpl::Place(Request& request) {
+  if (!pending_.empty() && open_pools_.empty()) {
+    pending_.Poll([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); });
+  }
+  absl::StatusOr<Block*> block = PlaceInCache(request);
+  if (block.ok() || block.status().code() != absl::StatusCode::kResourceExhausted || !open_pools_.empty())
+    return block;
+  ++stats_.num_alloc_retries;
+  FreeCache();
+  return PlaceInCache(request);
+}
+
+absl::StatusOr<Block*> AllocatorImpl::PlaceInCache(Request& request) {
+  Block* block = request.space->blocks().Allocate(request.size, request.stream, request.pool);
+  if (block != nullptr) return block;
+  HOCKET_RETURN_IF_ERROR(Grow(request));
+  block = request.space->blocks().Allocate(request.size, request.stream, request.pool);
+  HOCKET_CHECK(block != nullptr) << "no place for " << request.size << " bytes after growing";
+  return block;
+}
+
+absl::Status AllocatorImpl::Grow(Request& request) {
+  const auto growth = request.space->blocks().PlanGrowth(request.size, request.stream, request.pool);
+  request.over_limit = !growth || Reserved() + growth->count * chunk_size_ > limit_;
+  if (request.over_limit) {
+    return absl::ResourceExhaustedError(absl::StrCat("this job's limit is ", FormatBytes(limit_)));
+  }
+  const InContext in_context(driver_, context_);
+  for (Position i = 0; i < growth->count; ++i) {
+    request.missing = (growth->count - i) * chunk_size_;
+    const Position position = growth->first + i;
+    if (request.space == transient_.get()) {
+      HOCKET_RETURN_IF_ERROR(BackTransient(position, growth->stream));
+    } else {
+      HOCKET_ASSIGN_OR_RETURN(Chunk chunk, NewPrivateChunk(request.last_resort));
+      HOCKET_RETURN_IF_ERROR(persistent_->Back(position, chunk, request.pool, growth->stream));
+    }
+    CountReserved();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AllocatorImpl::BackTransient(Position position, Stream stream) {
+  Arena::Member* member = arena_.FirstFree();
+  if (member == nullptr) return BackWithNewArenaChunk(position, stream);
+  HOCKET_RETURN_IF_ERROR(transient_->Back(position, member->chunk, 0, stream, member->id));
+  arena_.Place(*member, position);
+  return absl::OkStatus();
+}
+
+absl::Status AllocatorImpl::BackWithNewArenaChunk(Position position, Stream stream) {
+  HOCKET_ASSIGN_OR_RETURN(Chunk chunk, Chunk::Create(driver_, device_, chunk_size_));
+  absl::StatusOr<UniqueFd> descriptor = shares_arena_ ? chunk.Export() : UniqueFd();
+  // Without a descriptor nobody else can use the chunk: it is this job's own then.
+  const ArenaChunkId id = descriptor.ok() ? Arena::NewId() : 0;
+  HOCKET_RETURN_IF_ERROR(transient_->Back(position, chunk, 0, stream, id));
+  if (id == 0) return absl::OkStatus();
+  arena_.Add(id, Chunk(), /*created_here=*/true);
+  arena_.Place(*arena_.Find(id), position);
+  if (shares_arena_) gate_->ArenaGrew(id, chunk_size_, *std::move(descriptor));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Chunk> AllocatorImpl::NewPrivateChunk(bool any_of_arena) {
+  absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
+  if (chunk.ok() || chunk.status().code() != absl::StatusCode::kResourceExhausted) return chunk;
+  const bool may_take = any_of_arena || ArenaSurplus() > 0;
+  if (!may_take || arena_.LastFree() == nullptr) return chunk;
+  return TakeFromArena();
+}
+
+void AllocatorImpl::FreeCache() {
+  ++stats_.num_sync_all_streams;
+  if (!WaitForDevice().ok()) return;  // the device is lost: nothing can be given back
+  const InContext in_context(driver_, context_);
+  AllStreamsPassed();
+  ReleaseEmptyPrivate(*persistent_);
+  ReleaseEmptyPrivate(*transient_);
+  UnplaceEmptyArena();
+  CountReserved();
+}
+
+void AllocatorImpl::AllStreamsPassed() {
+  pending_.Finish([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); });
+  persistent_->blocks().ForgetStreamOrder();
+  transient_->blocks().ForgetStreamOrder();
+}
+
+void AllocatorImpl::ReleaseEmptyPrivate(Space& space) {
+  for (const Position position : space.EmptyPositions(Region::State::kPrivate)) {
+    // A chunk that cannot be unmapped now is tried again the next time.
+    if (PoolIsReleased(space.blocks().pool(position))) (void)space.Unback(position);
+  }
+}
+
+void AllocatorImpl::UnplaceEmptyArena() {
+  for (const Position position : transient_->EmptyPositions(Region::State::kArena)) {
+    const ArenaChunkId id = transient_->region().arena_id(position);
+    absl::StatusOr<Chunk> chunk = transient_->Unback(position);
+    if (chunk.ok()) arena_.Return(id, *std::move(chunk));
+  }
+}
+
+void AllocatorImpl::EmptyCache() {
+  if (in_forked_child) return;
+  absl::MutexLock lock(&mutex_);
+  if (open_pools_.empty()) FreeCache();
+}
+
+Space& AllocatorImpl::SpaceOf(DevicePtr address) const {
+  return transient_->region().Contains(address) ? *transient_ : *persistent_;
+}
+
+Block* AllocatorImpl::FindBlock(DevicePtr address) const { return SpaceOf(address).blocks().Find(address); }
+
+void AllocatorImpl::Free(DevicePtr address) {
+  if (address == 0 || in_forked_child) return;
+  absl::MutexLock lock(&mutex_);
+  Block* block = FindBlock(address);
+  HOCKET_CHECK(block != nullptr && block->address == address && block->state == Block::State::kAllocated)
+      << "free of 0x" << std::hex << address << ", which is not a block in use"
+      << (block == nullptr ? "" : "; the nearest starts at 0x") << (block == nullptr ? 0 : block->address);
+  CountFreed(*block);
+  survivors_.Freed(block->birth);
+  if (block->used_on.empty()) return FreeNow(address);
+  block->state = Block::State::kPending;
+  if (!open_pools_.empty()) return pending_.Hold(address);
+  const InContext in_context(driver_, context_);
+  pending_.Add(address, block->used_on);
+}
+
+void AllocatorImpl::FreeNow(DevicePtr address) {
+  Block* block = FindBlock(address);
+  CountInactive(*block);
+  SpaceOf(address).Free(block);
+  CountReserved();  // the last block of a spilled chunk takes the host copy with it
+}
+
+void AllocatorImpl::RecordStream(DevicePtr address, Stream stream) {
+  if (address == 0 || in_forked_child) return;
+  absl::MutexLock lock(&mutex_);
+  Block* block = FindBlock(address);
+  HOCKET_CHECK(block != nullptr && block->state == Block::State::kAllocated)
+      << "record_stream of 0x" << std::hex << address << ", which is not a block in use";
+  if (stream == block->stream) return;
+  auto& used_on = block->used_on;
+  if (std::find(used_on.begin(), used_on.end(), stream) == used_on.end()) used_on.push_back(stream);
+}
+
+absl::StatusOr<std::pair<DevicePtr, Bytes>> AllocatorImpl::BlockOf(DevicePtr address) const {
+  absl::MutexLock lock(&mutex_);
+  const Block* block = FindBlock(address);
+  if (block == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
+  }
+  return std::pair(block->address, block->size);
+}
+
+PoolIndex AllocatorImpl::IndexOf(PoolId id) {
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    if (pools_[i].id == id) return static_cast<PoolIndex>(i + 1);
+  }
+  pools_.push_back({.id = id});
+  return static_cast<PoolIndex>(pools_.size());
+}
+
+bool AllocatorImpl::PoolIsReleased(PoolIndex pool) const { return pool == 0 || pools_[pool - 1].uses <= 0; }
+
+void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter) {
+  absl::MutexLock lock(&mutex_);
+  const PoolIndex index = IndexOf(id);
+  ++pools_[index - 1].uses;
+  open_pools_.push_back({index, std::move(filter)});
+}
+
+void AllocatorImpl::EndAllocateToPool(PoolId id) {
+  absl::MutexLock lock(&mutex_);
+  const PoolIndex index = IndexOf(id);
+  const auto open = std::find_if(open_pools_.begin(), open_pools_.end(),
+                                 [index](const OpenPool& pool) { return pool.index == index; });
+  if (open != open_pools_.end()) open_pools_.erase(open);
+}
+
+void AllocatorImpl::ReleasePool(PoolId id) {
+  absl::MutexLock lock(&mutex_);
+  const PoolIndex index = IndexOf(id);
+  --pools_[index - 1].uses;
+  if (!PoolIsReleased(index)) return;
+  // A graph that is gone needs no memory: what it left on the host is dropped.
+  for (const Position position : persistent_->Positions(Region::State::kSpilled)) {
+    if (persistent_->blocks().pool(position) != index) continue;
+    if (persistent_->blocks().Release(position)) persistent_->region().Forget(position);
+  }
+  CountReserved();
+}
+
+void AllocatorImpl::SetMemoryLimit(Bytes limit) {
+  absl::MutexLock lock(&mutex_);
+  limit_ = std::min(limit, capacity_);
+}
+
+Bytes AllocatorImpl::MemoryLimit() const {
+  absl::MutexLock lock(&mutex_);
+  return limit_;
+}
+
+}  // namespace hocket

@@ -1,0 +1,200 @@
+// The one implementation of CachingAllocator; its header is caching_allocator.h.
+//
+//   allocator_impl.cc   PyTorch's side: malloc, free, pools, growth, what is done when memory runs out
+//   turns.cc            the client's side: steps, turns, spill and restore, the lane's arena
+//   report.cc           what it says of itself: statistics, snapshot, out-of-memory text, invariants
+//
+// Lock order: the allocator's mutex, then whatever Gate::ArenaGrew() and ArenaLost() take. Nothing is held
+// while a thread waits for the turn or for room.
+#ifndef HOCKET_ALLOCATOR_ALLOCATOR_IMPL_H_
+#define HOCKET_ALLOCATOR_ALLOCATOR_IMPL_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "allocator/arena.h"
+#include "allocator/caching_allocator.h"
+#include "allocator/host_memory.h"
+#include "allocator/pending_frees.h"
+#include "allocator/space.h"
+#include "allocator/spill.h"
+#include "allocator/survivors.h"
+
+namespace hocket {
+
+class AllocatorImpl final : public CachingAllocator {
+ public:
+  static absl::StatusOr<std::unique_ptr<CachingAllocator>> Create(Driver& driver,
+                                                                  const AllocatorOptions& options,
+                                                                  Gate* gate);
+  ~AllocatorImpl() override;
+
+  absl::StatusOr<DevicePtr> Malloc(Bytes size, Stream stream) override;
+  void Free(DevicePtr block) override;
+  void RecordStream(DevicePtr block, Stream stream) override;
+  void EmptyCache() override;
+  absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const override;
+  void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter) override;
+  void EndAllocateToPool(PoolId pool) override;
+  void ReleasePool(PoolId pool) override;
+  DeviceStats Stats() const override;
+  void ResetPeakStats() override;
+  void ResetAccumulatedStats() override;
+  std::vector<SegmentSnapshot> Snapshot() const override;
+  void SetMemoryLimit(Bytes limit) override;
+  Bytes MemoryLimit() const override;
+  Bytes LargestFree() const override;
+
+  void BeginStep() override;
+  void EndStep() override;
+  absl::Status Drain() override;
+  bool IsIdle() override;
+  bool Capturing() const override;
+  void Lock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
+  void Unlock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Unlock(); }
+  absl::Status TakeTurn(Bytes* missing) override;
+  void PassTurn() override;
+  absl::StatusOr<Bytes> Spill(Bytes wanted) override;
+  absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override;
+  void DropArenaChunk(ArenaChunkId id) override;
+  void DropWholeArena() override;
+  std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> ExportArena() override;
+  Holdings Held() const override;
+  void CheckInvariants() const override;
+
+ private:
+  using Position = Region::Position;
+
+  // One Malloc() on its way.
+  struct Request {
+    Bytes asked = 0;
+    Bytes size = 0;  // rounded up
+    Stream stream = nullptr;
+    Space* space = nullptr;  // where it is to lie; nullptr: not decided yet
+    PoolIndex pool = 0;
+    Birth birth;
+    Bytes missing = 0;         // device bytes that the last attempt could not get
+    bool over_limit = false;   // it failed at the job's own limit: nobody else can help
+    bool last_resort = false;  // nobody gives room: take whatever the arena can spare
+  };
+
+  struct Pool {
+    PoolId id;
+    int uses = 0;  // BeginAllocateToPool() less ReleasePool()
+  };
+  struct OpenPool {
+    PoolIndex index;
+    std::function<bool(Stream)> filter;
+  };
+
+  AllocatorImpl(Driver& driver, const AllocatorOptions& options, Gate* gate, ContextHandle context,
+                Bytes capacity, Bytes host_budget);
+  absl::Status Reserve();
+
+  bool HoldsTurn() const { return gate_ == nullptr || gate_->HoldsTurn(); }
+
+  // --- allocator_impl.cc ---
+  // One attempt with the turn; `turn_lost`: there is none any more.
+  absl::StatusOr<DevicePtr> Attempt(Request& request, bool* turn_lost);
+  void Decide(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Block*> Place(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Block*> PlaceInCache(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Grow(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status BackTransient(Position position, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status BackWithNewArenaChunk(Position position, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A chunk for private memory: from the driver, else one that the lane's arena can spare.
+  absl::StatusOr<Chunk> NewPrivateChunk(bool any_of_arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits for all device work, then gives back what no block uses.
+  void FreeCache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // REQUIRES: no device work is under way.
+  void AllStreamsPassed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseEmptyPrivate(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnplaceEmptyArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool InOpenPool(PoolIndex pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool PoolIsReleased(PoolIndex pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PoolIndex IndexOf(PoolId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Space& SpaceOf(DevicePtr address) const;
+  Block* FindBlock(DevicePtr address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeNow(DevicePtr block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- turns.cc ---
+  absl::Status WaitForDevice();
+  // Chunks that the arena holds beyond what this job used of it in its recent turns.
+  Bytes ArenaSurplus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the arena's last free chunk for this job. REQUIRES: one is free.
+  Chunk TakeFromArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RestoreAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Chunk> ChunkForRestore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Lost(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AdoptSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TrimArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drop(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Adopt(Position position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bytes ArenaInUse() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- report.cc ---
+  void CountAllocated(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountFreed(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);     // PyTorch gave it back
+  void CountInactive(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // and no stream uses it
+  void CountReserved() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bytes Reserved() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // PyTorch's text, with who holds what; `others` is what the gate said.
+  absl::Status OutOfMemory(const Request& request, const absl::Status& cause, const absl::Status& others);
+
+  // Constant after construction.
+  Driver& driver_;
+  Gate* const gate_;  // nullptr: no turns
+  const ContextHandle context_;
+  const int device_;
+  const Bytes capacity_;
+  const bool shares_arena_;
+  Bytes chunk_size_;
+  std::unique_ptr<HostMemory> host_;
+  std::unique_ptr<Space> persistent_;
+  std::unique_ptr<Space> transient_;
+  std::unique_ptr<Spiller> spiller_;
+
+  mutable absl::Mutex mutex_;
+  Arena arena_ ABSL_GUARDED_BY(mutex_);
+  Survivors survivors_ ABSL_GUARDED_BY(mutex_);
+  PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Pool> pools_ ABSL_GUARDED_BY(mutex_);  // index: PoolIndex - 1
+  std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
+  Bytes limit_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
+  Bytes last_turn_live_peak_ ABSL_GUARDED_BY(mutex_) = 0;
+  DeviceStats stats_ ABSL_GUARDED_BY(mutex_);
+  Holdings totals_ ABSL_GUARDED_BY(mutex_);  // only the sums since the start
+};
+
+// Makes a context current and this thread's calls harmless to captures, and undoes both.
+class InContext {
+ public:
+  InContext(const Driver& driver, ContextHandle context)
+      : driver_(driver), before_(driver.CurrentContext()), mode_(driver.RelaxCaptureMode()) {
+    if (before_ != context) (void)driver.UseContext(context);
+    changed_ = before_ != context && before_ != nullptr;
+  }
+  ~InContext() {
+    if (changed_) (void)driver_.UseContext(before_);
+    driver_.SetCaptureMode(mode_);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  const Driver& driver_;
+  const ContextHandle before_;
+  const int mode_;
+  bool changed_ = false;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_ALLOCATOR_IMPL_H_

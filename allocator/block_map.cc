@@ -1,0 +1,328 @@
+#include "allocator/block_map.h"
+
+#include <algorithm>
+
+#include "csrc/base/check.h"
+
+namespace hocket {
+
+BlockMap::BlockMap(DevicePtr base, Bytes chunk_size, Position positions)
+    : base_(base), chunk_size_(chunk_size), places_(positions) {}
+
+BlockMap::Blocks::const_iterator BlockMap::FirstEndingAfter(DevicePtr address) const {
+  auto it = blocks_.upper_bound(address);
+  if (it != blocks_.begin() && std::prev(it)->second.end() > address) --it;
+  return it;
+}
+
+std::vector<std::pair<DevicePtr, Bytes>> BlockMap::Gaps(DevicePtr begin, DevicePtr end) const {
+  std::vector<std::pair<DevicePtr, Bytes>> gaps;
+  DevicePtr covered = begin;
+  for (auto it = FirstEndingAfter(begin); it != blocks_.end() && it->first < end; ++it) {
+    if (it->first > covered) gaps.emplace_back(covered, it->first - covered);
+    covered = std::max(covered, it->second.end());
+  }
+  if (covered < end) gaps.emplace_back(covered, end - covered);
+  return gaps;
+}
+
+void BlockMap::Back(Position position, PoolIndex pool, Stream stream) {
+  Place& place = places_[position];
+  HOCKET_CHECK(!place.backed) << "position " << position << " is backed already";
+  HOCKET_CHECK(place.live == 0 || place.pool == pool) << "position " << position << " changes its pool";
+  place.backed = true;
+  place.kept = false;
+  place.pool = pool;
+  end_of_use_ = std::max(end_of_use_, position + 1);
+  for (const auto& [address, size] : Gaps(AddressOf(position), AddressOf(position + 1))) {
+    InsertFree(address, size, pool, stream);
+  }
+}
+
+bool BlockMap::Release(Position position) {
+  places_[position].kept = false;
+  return places_[position].live == 0;
+}
+
+void BlockMap::Unback(Position position, bool keep) {
+  HOCKET_CHECK(places_[position].backed) << "position " << position << " is not backed";
+  const DevicePtr begin = AddressOf(position);
+  const DevicePtr end = AddressOf(position + 1);
+  places_[position].backed = false;
+  places_[position].kept = keep;
+  const auto start = FirstEndingAfter(begin);
+  auto it = blocks_.erase(start, start);  // erases nothing: a const_iterator becomes an iterator
+  while (it != blocks_.end() && it->first < end) {
+    const auto next = std::next(it);
+    const Block block = it->second;
+    if (block.state == Block::State::kFree) {
+      RemoveFree(it);
+      if (block.address < begin) InsertFree(block.address, begin - block.address, block.pool, block.stream);
+      if (block.end() > end) InsertFree(end, block.end() - end, block.pool, block.stream);
+      if (block.end() > end) break;
+    }
+    it = next;
+  }
+}
+
+std::vector<Extent> BlockMap::LiveExtents(Position position) const {
+  const DevicePtr begin = AddressOf(position);
+  const DevicePtr end = AddressOf(position + 1);
+  std::vector<Extent> extents;
+  for (auto it = FirstEndingAfter(begin); it != blocks_.end() && it->first < end; ++it) {
+    if (it->second.state == Block::State::kFree) continue;
+    const Bytes from = std::max(it->first, begin) - begin;
+    const Bytes to = std::min(it->second.end(), end) - begin;
+    if (!extents.empty() && extents.back().offset + extents.back().size == from) {
+      extents.back().size += to - from;
+    } else {
+      extents.push_back({from, to - from});
+    }
+  }
+  return extents;
+}
+
+void BlockMap::ForgetUse() {
+  for (Position position = 0; position < end_of_use_; ++position) {
+    places_[position].used = places_[position].live > 0;
+  }
+}
+
+const BlockMap::FreeSet* BlockMap::FreeOf(PoolIndex pool, Stream stream) const {
+  const auto found = free_.find(FreeKey(pool, stream));
+  return found == free_.end() ? nullptr : &found->second;
+}
+
+Block* BlockMap::Allocate(Bytes size, Stream stream, PoolIndex pool) {
+  HOCKET_CHECK(size > 0 && size % kBlockUnit == 0) << size;
+  std::optional<std::pair<Bytes, DevicePtr>> best;
+  for (const FreeSet* set : {FreeOf(pool, stream), FreeOf(pool, kAnyStream)}) {
+    if (set == nullptr) continue;
+    const auto fit = set->lower_bound({size, 0});
+    if (fit != set->end() && (!best || *fit < *best)) best = *fit;
+  }
+  if (!best) return nullptr;
+
+  const auto it = blocks_.find(best->second);
+  const Stream order = it->second.stream;
+  RemoveFree(it);
+  if (best->first > size) InsertFree(best->second + size, best->first - size, pool, order);
+  Block& block = blocks_[best->second];
+  block = Block{.address = best->second,
+                .size = size,
+                .requested = size,
+                .stream = stream,
+                .pool = pool,
+                .state = Block::State::kAllocated,
+                .birth = {},
+                .used_on = {}};
+  AddLive(block);
+  return &block;
+}
+
+void BlockMap::AddLive(const Block& block) {
+  const auto [first, last] = Span(block.address, block.size);
+  for (Position position = first; position <= last; ++position) {
+    ++places_[position].live;
+    places_[position].used = true;
+  }
+  live_bytes_ += block.size;
+}
+
+void BlockMap::Free(Block* block, absl::FunctionRef<void(Position)> emptied) {
+  HOCKET_CHECK(block->state != Block::State::kFree) << "block freed twice";
+  const DevicePtr address = block->address;
+  const DevicePtr end = block->end();
+  const PoolIndex pool = block->pool;
+  const Stream stream = block->stream;
+  live_bytes_ -= block->size;
+  blocks_.erase(address);
+
+  const auto [first, last] = Span(address, end - address);
+  DevicePtr run = address;  // start of the backed bytes not yet given back
+  for (Position position = first; position <= last; ++position) {
+    Place& place = places_[position];
+    --place.live;
+    const DevicePtr stop = std::min(end, AddressOf(position + 1));
+    if (place.backed) {
+      if (stop == end || !places_[position + 1].backed) InsertFree(run, stop - run, pool, stream);
+    } else {
+      run = stop;
+      if (place.live == 0 && !place.kept) emptied(position);
+    }
+  }
+}
+
+bool BlockMap::Joins(const Block& block, PoolIndex pool, Stream stream) const {
+  return block.state == Block::State::kFree && block.pool == pool &&
+         (block.stream == stream || block.stream == kAnyStream);
+}
+
+void BlockMap::InsertFree(DevicePtr address, Bytes size, PoolIndex pool, Stream stream) {
+  if (auto next = blocks_.find(address + size); next != blocks_.end() && Joins(next->second, pool, stream)) {
+    size += next->second.size;
+    RemoveFree(next);
+  }
+  if (auto it = blocks_.lower_bound(address); it != blocks_.begin()) {
+    if (--it; it->second.end() == address && Joins(it->second, pool, stream)) {
+      address = it->first;
+      size += it->second.size;
+      RemoveFree(it);
+    }
+  }
+  Block& block = blocks_[address];
+  block = Block{.address = address,
+                .size = size,
+                .requested = 0,
+                .stream = stream,
+                .pool = pool,
+                .state = Block::State::kFree,
+                .birth = {},
+                .used_on = {}};
+  free_[FreeKey(pool, stream)].emplace(size, address);
+  free_bytes_ += size;
+}
+
+void BlockMap::RemoveFree(Blocks::iterator it) {
+  const Block& block = it->second;
+  const auto set = free_.find(FreeKey(block.pool, block.stream));
+  set->second.erase({block.size, block.address});
+  if (set->second.empty()) free_.erase(set);
+  free_bytes_ -= block.size;
+  blocks_.erase(it);
+}
+
+void BlockMap::ForgetStreamOrder() {
+  std::vector<DevicePtr> ordered;
+  for (const auto& [key, set] : free_) {
+    if (key.first != 0 || key.second == kAnyStream) continue;
+    for (const auto& [size, address] : set) ordered.push_back(address);
+  }
+  for (const DevicePtr address : ordered) {
+    const auto it = blocks_.find(address);
+    const Block block = it->second;
+    RemoveFree(it);
+    InsertFree(block.address, block.size, block.pool, kAnyStream);
+  }
+}
+
+Block* BlockMap::Find(DevicePtr address) {
+  auto it = blocks_.upper_bound(address);
+  if (it == blocks_.begin()) return nullptr;
+  Block& block = (--it)->second;
+  return block.state != Block::State::kFree && address < block.end() ? &block : nullptr;
+}
+
+const Block* BlockMap::UsableBefore(DevicePtr address, PoolIndex pool, Stream stream) const {
+  auto it = blocks_.lower_bound(address);
+  if (it == blocks_.begin()) return nullptr;
+  const Block& block = (--it)->second;
+  return block.end() == address && Joins(block, pool, stream) ? &block : nullptr;
+}
+
+const Block* BlockMap::UsableAt(DevicePtr address, PoolIndex pool, Stream stream) const {
+  const auto it = blocks_.find(address);
+  return it != blocks_.end() && Joins(it->second, pool, stream) ? &it->second : nullptr;
+}
+
+std::optional<BlockMap::Growth> BlockMap::PlanGrowth(Bytes size, Stream stream, PoolIndex pool) const {
+  std::optional<Growth> best;
+  const Position all = static_cast<Position>(places_.size());
+  const auto is_empty = [&](Position p) {
+    return !places_[p].backed && !places_[p].kept && places_[p].live == 0;
+  };
+  const auto chunks_for = [&](Bytes bytes) {
+    return static_cast<Position>((bytes + chunk_size_ - 1) / chunk_size_);
+  };
+  for (Position first = 0; first < all;) {
+    if (!is_empty(first)) {
+      ++first;
+      continue;
+    }
+    // Positions from end_of_use_ on are all empty: no need to look at each.
+    Position end = first;
+    while (end < end_of_use_ && is_empty(end)) ++end;
+    if (end >= end_of_use_) end = all;
+
+    const Block* before = UsableBefore(AddressOf(first), pool, stream);
+    const Block* behind = end < all ? UsableAt(AddressOf(end), pool, stream) : nullptr;
+    const Bytes left = std::min(size - 1, before == nullptr ? 0 : before->size);
+    const Bytes right = std::min(size - 1, behind == nullptr ? 0 : behind->size);
+    const auto consider = [&](Position from, Position count, const Block* neighbour) {
+      if (best && best->count <= count) return;
+      best = Growth{from, count, neighbour == nullptr ? kAnyStream : neighbour->stream};
+    };
+    const Position run = end - first;
+    if (const Position count = chunks_for(size - left); count <= run) consider(first, count, before);
+    if (const Position count = chunks_for(size - right); count <= run) consider(end - count, count, behind);
+    if (before != nullptr && behind != nullptr && left + run * chunk_size_ + right >= size) {
+      consider(first, run, before->stream == kAnyStream ? behind : before);
+    }
+    first = end;
+  }
+  return best;
+}
+
+Bytes BlockMap::LargestFree() const {
+  Bytes largest = 0;
+  for (const auto& [key, set] : free_) {
+    if (key.first == 0) largest = std::max(largest, set.rbegin()->first);
+  }
+  return largest;
+}
+
+void BlockMap::CheckInvariants() const {
+  Bytes live = 0;
+  Bytes free = 0;
+  std::size_t free_blocks = 0;
+  const Block* before = nullptr;
+  for (const auto& [address, block] : blocks_) {
+    HOCKET_CHECK(address == block.address && block.size > 0 && block.size % kBlockUnit == 0)
+        << "block at " << address << " says " << block.address << ", " << block.size;
+    HOCKET_CHECK(before == nullptr || before->end() <= address) << "blocks overlap at " << address;
+    if (block.state == Block::State::kFree) {
+      const FreeSet* set = FreeOf(block.pool, block.stream);
+      HOCKET_CHECK(set != nullptr && set->contains({block.size, address}))
+          << "free block missing at " << address;
+      HOCKET_CHECK(before == nullptr || before->end() < address ||
+                   !Joins(*before, block.pool, block.stream) || before->stream != block.stream)
+          << "free neighbours not joined at " << address;
+      free += block.size;
+      ++free_blocks;
+    } else {
+      live += block.size;
+    }
+    before = &block;
+  }
+  std::size_t listed = 0;
+  for (const auto& [key, set] : free_) listed += set.size();
+  HOCKET_CHECK(listed == free_blocks) << listed << " listed, " << free_blocks << " free blocks";
+  HOCKET_CHECK(live == live_bytes_ && free == free_bytes_)
+      << live << ", " << live_bytes_ << "; " << free << ", " << free_bytes_;
+  CheckPlaces();
+}
+
+void BlockMap::CheckPlaces() const {
+  std::vector<std::uint32_t> counts(places_.size());
+  std::vector<Bytes> free(places_.size()), live(places_.size());
+  for (const auto& [address, block] : blocks_) {
+    const auto [first, last] = Span(address, block.size);
+    for (Position position = first; position <= last; ++position) {
+      const Bytes part =
+          std::min(block.end(), AddressOf(position + 1)) - std::max(address, AddressOf(position));
+      (block.state == Block::State::kFree ? free : live)[position] += part;
+      counts[position] += block.state != Block::State::kFree;
+      HOCKET_CHECK(block.pool == places_[position].pool) << "position " << position << " holds two pools";
+    }
+  }
+  for (Position position = 0; position < places_.size(); ++position) {
+    const Place& place = places_[position];
+    HOCKET_CHECK(counts[position] == place.live)
+        << "position " << position << ": " << counts[position] << " live, " << place.live << " counted";
+    HOCKET_CHECK(place.backed ? free[position] + live[position] == chunk_size_ : free[position] == 0)
+        << "position " << position << ": " << free[position] << " free, " << live[position] << " live";
+    HOCKET_CHECK(!place.backed || position < end_of_use_) << "position " << position;
+  }
+}
+
+}  // namespace hocket

@@ -1,0 +1,192 @@
+#include "allocator/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "csrc/base/check.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket {
+namespace {
+
+constexpr Bytes kAlignment = 512;
+constexpr Bytes kPage = 4096;
+constexpr Bytes kPiece = Bytes{256} << 20;
+constexpr int kIdleCycles = 8;
+constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
+
+// The number after "MemAvailable:" in /proc/meminfo, in bytes.
+Bytes MachineFree() {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  Bytes value = 0;
+  while (file >> key >> value && std::getline(file, unit)) {
+    if (key == "MemAvailable:") return value << 10;
+  }
+  return kUnknown;
+}
+
+Bytes ReadNumber(const char* path) {
+  std::ifstream file(path);
+  std::string text;
+  Bytes value = 0;
+  return file >> text && absl::SimpleAtoi(text, &value) ? value : kUnknown;
+}
+
+// What the memory group of this process leaves, where there is one.
+Bytes GroupFree() {
+  const Bytes limit = ReadNumber("/sys/fs/cgroup/memory.max");
+  const Bytes used = ReadNumber("/sys/fs/cgroup/memory.current");
+  if (limit == kUnknown || used == kUnknown) return kUnknown;
+  return limit - std::min(limit, used);
+}
+
+}  // namespace
+
+HostBlock& HostBlock::operator=(HostBlock&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+HostBlock::~HostBlock() {
+  if (owner_ != nullptr) owner_->Free(data_, size_);
+}
+
+HostMemory::HostMemory(const Driver& driver, Bytes budget) : driver_(driver), budget_(budget) {}
+
+HostMemory::~HostMemory() {
+  HOCKET_CHECK(used_ == 0) << used_ << " bytes of spilled memory are left";
+  for (auto piece = pieces_.begin(); piece != pieces_.end();) piece = GiveBack(piece);
+}
+
+Bytes HostMemory::DefaultBudget() {
+  const Bytes free = std::min(MachineFree(), GroupFree());
+  return free == kUnknown ? Bytes{4} << 30 : free / 2;
+}
+
+absl::StatusOr<HostBlock> HostMemory::Allocate(Bytes size) {
+  size = RoundUp(size, kAlignment);
+  if (size == 0) return HostBlock();
+  std::byte* data = BestFit(size);
+  if (data == nullptr) {
+    HOCKET_RETURN_IF_ERROR(TakePiece(size));
+    data = BestFit(size);
+  }
+  HOCKET_CHECK(data != nullptr) << "a fresh piece does not hold " << size;
+  used_ += size;
+  return HostBlock(*this, data, size);
+}
+
+std::byte* HostMemory::BestFit(Bytes size) {
+  Piece* best = nullptr;
+  std::map<std::byte*, Bytes>::iterator fit;
+  for (auto& [start, piece] : pieces_) {
+    for (auto part = piece.free.begin(); part != piece.free.end(); ++part) {
+      if (part->second < size || (best != nullptr && part->second >= fit->second)) continue;
+      best = &piece;
+      fit = part;
+    }
+  }
+  if (best == nullptr) return nullptr;
+  const auto [data, length] = *fit;
+  best->free.erase(fit);
+  if (length > size) best->free.emplace(data + size, length - size);
+  best->idle_cycles = 0;
+  return data;
+}
+
+absl::Status HostMemory::TakePiece(Bytes at_least) {
+  at_least = RoundUp(at_least, kPage);
+  const Bytes left = RoundDown(budget_ - taken_, kPage);
+  if (at_least > left) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot spill ", FormatBytes(at_least), " to host memory: ", FormatBytes(used_), " of this job's ",
+        FormatBytes(budget_), " for spilled data are in use, ", FormatBytes(taken_), " are taken.\n",
+        "  Raise HOCKET_HOST_BUDGET, or let fewer jobs share the device."));
+  }
+  const Bytes size = std::min(left, std::max(at_least, kPiece));
+  void* start =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot take ", FormatBytes(size), " of host memory for spilled data: ", std::strerror(errno)));
+  }
+  // A forked child must not copy pages that the device writes.
+  madvise(start, size, MADV_DONTFORK);
+  madvise(start, size, MADV_HUGEPAGE);
+  auto* data = static_cast<std::byte*>(start);
+  Piece piece;
+  piece.size = size;
+  piece.pinned = driver_.RegisterHost(start, size).ok();
+  piece.free.emplace(data, size);
+  pieces_.emplace(data, std::move(piece));
+  taken_ += size;
+  return absl::OkStatus();
+}
+
+HostMemory::Pieces::iterator HostMemory::GiveBack(Pieces::iterator piece) {
+  if (piece->second.pinned) (void)driver_.UnregisterHost(piece->first);
+  munmap(piece->first, piece->second.size);
+  taken_ -= piece->second.size;
+  return pieces_.erase(piece);
+}
+
+void HostMemory::Free(std::byte* data, Bytes size) {
+  used_ -= size;
+  auto& free = std::prev(pieces_.upper_bound(data))->second.free;
+  auto [part, inserted] = free.emplace(data, size);
+  HOCKET_CHECK(inserted) << "host memory freed twice";
+  if (auto next = std::next(part); next != free.end() && data + size == next->first) {
+    part->second += next->second;
+    free.erase(next);
+  }
+  if (part == free.begin()) return;
+  if (auto before = std::prev(part); before->first + before->second == data) {
+    before->second += part->second;
+    free.erase(part);
+  }
+}
+
+void HostMemory::EndCycle() {
+  for (auto piece = pieces_.begin(); piece != pieces_.end();) {
+    Piece& p = piece->second;
+    const bool unused = p.free.size() == 1 && p.free.begin()->second == p.size;
+    piece = unused && ++p.idle_cycles > kIdleCycles ? GiveBack(piece) : std::next(piece);
+  }
+}
+
+Bytes HostMemory::pinned() const {
+  Bytes sum = 0;
+  for (const auto& [start, piece] : pieces_) sum += piece.pinned ? piece.size : 0;
+  return sum;
+}
+
+void HostMemory::CheckInvariants() const {
+  Bytes taken = 0;
+  Bytes free = 0;
+  for (const auto& [start, piece] : pieces_) {
+    taken += piece.size;
+    const std::byte* end = nullptr;
+    for (const auto& [data, size] : piece.free) {
+      HOCKET_CHECK(data >= start && data + size <= start + piece.size)
+          << "a free part lies outside its piece";
+      HOCKET_CHECK(end == nullptr || data > end) << "free parts touch or overlap";
+      end = data + size;
+      free += size;
+    }
+  }
+  HOCKET_CHECK(taken == taken_ && taken_ <= budget_) << taken << ", " << taken_ << ", " << budget_;
+  HOCKET_CHECK(taken - free == used_) << taken << " - " << free << " != " << used_;
+}
+
+}  // namespace hocket

@@ -1,0 +1,97 @@
+// Host memory for spilled bytes.
+//
+// Taken from the system in pieces (pinned once, when taken: pinning is slow and copies to pinned memory are
+// not), given out in blocks, kept over the spill-and-restore cycles of a job that shares its device, and
+// given back when several cycles did without.
+//
+// A piece that the driver refuses to pin (the limit on locked memory, a container) is used as it is:
+// copies are slower then, and right.
+//
+// Not thread-safe: the allocator's lock guards it.
+#ifndef HOCKET_ALLOCATOR_HOST_MEMORY_H_
+#define HOCKET_ALLOCATOR_HOST_MEMORY_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "allocator/driver.h"
+
+namespace hocket {
+
+class HostMemory;
+
+// Owns bytes of a HostMemory, which must outlive it. Move-only.
+class HostBlock {
+ public:
+  HostBlock() = default;
+  HostBlock(HostBlock&& other) noexcept { *this = std::move(other); }
+  HostBlock& operator=(HostBlock&& other) noexcept;
+  ~HostBlock();
+
+  explicit operator bool() const { return owner_ != nullptr; }
+  std::byte* data() const { return data_; }
+  Bytes size() const { return size_; }
+
+ private:
+  friend class HostMemory;
+  HostBlock(HostMemory& owner, std::byte* data, Bytes size) : owner_(&owner), data_(data), size_(size) {}
+
+  HostMemory* owner_ = nullptr;
+  std::byte* data_ = nullptr;
+  Bytes size_ = 0;
+};
+
+class HostMemory {
+ public:
+  // At most `budget` bytes are taken. `driver` is borrowed and must outlive this.
+  HostMemory(const Driver& driver, Bytes budget);
+  // REQUIRES: no block is left.
+  ~HostMemory();
+
+  // Half of what the machine and this process's memory group say is free now.
+  static Bytes DefaultBudget();
+
+  // kResourceExhausted: the budget or the machine's memory does not suffice; the message has the numbers.
+  // A block of size 0 holds nothing.
+  absl::StatusOr<HostBlock> Allocate(Bytes size);
+
+  // One cycle of spilling and restoring has ended: pieces that no block has used for several cycles are
+  // given back.
+  void EndCycle();
+
+  Bytes budget() const { return budget_; }
+  Bytes taken() const { return taken_; }  // from the system
+  Bytes used() const { return used_; }    // in blocks
+  Bytes pinned() const;                   // taken and pinned
+
+  void CheckInvariants() const;
+
+ private:
+  friend class HostBlock;
+  struct Piece {
+    Bytes size = 0;
+    bool pinned = false;
+    int idle_cycles = 0;
+    std::map<std::byte*, Bytes> free;  // by address, coalesced
+  };
+  using Pieces = std::map<std::byte*, Piece>;
+
+  void Free(std::byte* data, Bytes size);
+  absl::Status TakePiece(Bytes at_least);
+  Pieces::iterator GiveBack(Pieces::iterator piece);
+  // The address of `size` bytes in the smallest free part that holds them; nullptr: none.
+  std::byte* BestFit(Bytes size);
+
+  const Driver& driver_;
+  const Bytes budget_;
+  Bytes taken_ = 0;
+  Bytes used_ = 0;
+  Pieces pieces_;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_HOST_MEMORY_H_

@@ -1,0 +1,60 @@
+// Blocks that PyTorch has freed while streams they were recorded on may still use them.
+//
+//   Free() of a block with recorded streams:  an event behind each of these streams
+//   later calls:                              the block is free when all its events have passed
+//
+// Where no event can be recorded (a stream captures, the stream is gone), the block waits for the next drain.
+//
+// Not thread-safe: the allocator's lock guards it.
+#ifndef HOCKET_ALLOCATOR_PENDING_FREES_H_
+#define HOCKET_ALLOCATOR_PENDING_FREES_H_
+
+#include <deque>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "allocator/driver.h"
+
+namespace hocket {
+
+class PendingFrees {
+ public:
+  using Done = absl::FunctionRef<void(DevicePtr block)>;
+
+  // `driver` is borrowed and must outlive this.
+  explicit PendingFrees(const Driver& driver) : driver_(driver) {}
+  ~PendingFrees();
+  PendingFrees(const PendingFrees&) = delete;
+  PendingFrees& operator=(const PendingFrees&) = delete;
+
+  bool empty() const { return outstanding_.empty(); }
+
+  // `block` is free once every one of `streams` has passed this point. Needs the context on the thread.
+  void Add(DevicePtr block, const std::vector<Stream>& streams);
+  // As above, but no event may be recorded now: it waits for Finish().
+  void Hold(DevicePtr block);
+  // Calls `done` for the blocks whose streams have passed.
+  void Poll(Done done);
+  // Everything queued is done: calls `done` for all.
+  void Finish(Done done);
+
+ private:
+  struct Entry {
+    EventHandle event;
+    DevicePtr block;
+  };
+
+  // nullptr: none can be recorded.
+  EventHandle Record(Stream stream);
+  void Passed(DevicePtr block, Done done);
+
+  const Driver& driver_;
+  absl::flat_hash_map<Stream, std::deque<Entry>> queues_;  // in the order of the stream
+  absl::flat_hash_map<DevicePtr, int> outstanding_;        // events not yet passed, of each block
+  std::vector<EventHandle> spare_;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_PENDING_FREES_H_

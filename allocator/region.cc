@@ -1,0 +1,111 @@
+#include "allocator/region.h"
+
+#include "csrc/base/check.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket {
+
+absl::StatusOr<Region> Region::Reserve(const Driver& driver, Bytes chunk_size, Position positions) {
+  HOCKET_ASSIGN_OR_RETURN(Range range, Range::Reserve(driver, chunk_size * positions, chunk_size));
+  return Region(std::move(range), chunk_size, positions);
+}
+
+Region::~Region() {
+  for (Position position = 0; position < positions(); ++position) {
+    if (places_[position].chunk) (void)places_[position].chunk.UnmapFrom(AddressOf(position));
+  }
+}
+
+Region::Place& Region::Require(Position position, State state) {
+  HOCKET_CHECK(position < places_.size()) << "position " << position << " of " << places_.size();
+  Place& place = places_[position];
+  HOCKET_CHECK(place.state == state) << "position " << position << " is in state "
+                                     << static_cast<int>(place.state) << ", not " << static_cast<int>(state);
+  return place;
+}
+
+void Region::Enter(Place& place, State state) {
+  --counts_[static_cast<int>(place.state)];
+  ++counts_[static_cast<int>(state)];
+  place.state = state;
+}
+
+absl::Status Region::Map(Position position, Chunk& chunk, ArenaChunkId id) {
+  Place& place = Require(position, State::kEmpty);
+  HOCKET_CHECK(chunk.size() == chunk_size_) << chunk.size() << " != " << chunk_size_;
+  HOCKET_RETURN_IF_ERROR(chunk.MapAt(AddressOf(position)));
+  place.chunk = std::move(chunk);
+  place.arena_id = id;
+  Enter(place, id == 0 ? State::kPrivate : State::kArena);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Chunk> Region::TakeChunk(Position position, State next) {
+  Place& place = places_[position];
+  HOCKET_RETURN_IF_ERROR(place.chunk.UnmapFrom(AddressOf(position)));
+  place.arena_id = 0;
+  Enter(place, next);
+  return std::exchange(place.chunk, Chunk());
+}
+
+absl::StatusOr<Chunk> Region::Unmap(Position position) {
+  const State state = places_[position].state;
+  HOCKET_CHECK(state == State::kPrivate || state == State::kArena) << "state " << static_cast<int>(state);
+  return TakeChunk(position, State::kEmpty);
+}
+
+void Region::Adopt(Position position) {
+  Place& place = Require(position, State::kArena);
+  place.arena_id = 0;
+  Enter(place, State::kPrivate);
+}
+
+absl::Status Region::FinishSpill(Position position, HostCopy& copy) {
+  Place& place = Require(position, State::kPrivate);
+  HOCKET_RETURN_IF_ERROR(TakeChunk(position, State::kSpilled).status());
+  place.copy = std::move(copy);
+  return absl::OkStatus();
+}
+
+absl::Status Region::StartRestore(Position position, Chunk& chunk) {
+  Place& place = Require(position, State::kSpilled);
+  HOCKET_RETURN_IF_ERROR(chunk.MapAt(AddressOf(position)));
+  place.chunk = std::move(chunk);
+  Enter(place, State::kRestoring);
+  return absl::OkStatus();
+}
+
+void Region::FinishRestore(Position position) {
+  Place& place = Require(position, State::kRestoring);
+  place.copy = HostCopy();
+  Enter(place, State::kPrivate);
+}
+
+absl::StatusOr<Chunk> Region::AbandonRestore(Position position) {
+  Require(position, State::kRestoring);
+  return TakeChunk(position, State::kSpilled);
+}
+
+void Region::Forget(Position position) {
+  Place& place = Require(position, State::kSpilled);
+  place.copy = HostCopy();
+  Enter(place, State::kEmpty);
+}
+
+void Region::CheckInvariants() const {
+  Bytes counts[5] = {};
+  for (Position position = 0; position < positions(); ++position) {
+    const Place& place = places_[position];
+    const State state = place.state;
+    ++counts[static_cast<int>(state)];
+    const bool mapped = state != State::kEmpty && state != State::kSpilled;
+    const bool copied = state == State::kSpilled || state == State::kRestoring;
+    HOCKET_CHECK(static_cast<bool>(place.chunk) == mapped)
+        << "position " << position << ": chunk and state disagree";
+    HOCKET_CHECK((place.arena_id != 0) == (state == State::kArena)) << "position " << position;
+    HOCKET_CHECK(copied || !place.copy.memory) << "position " << position << " has a host copy";
+  }
+  for (int i = 0; i < 5; ++i) HOCKET_CHECK(counts[i] == counts_[i]) << "state " << i;
+}
+
+}  // namespace hocket

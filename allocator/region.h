@@ -1,0 +1,128 @@
+// A range of device addresses, divided into positions of one chunk each, and what lies behind them.
+//
+//            Map(chunk)                    FinishSpill(copy)
+//    empty -------------> private -------------------------------> spilled
+//    |  ^ ^                |   ^  ^                                 |  ^  |
+//    |  | +----- Unmap ----+   |  |                    StartRestore |  |  |
+//    |  |                      |  +------- FinishRestore -- restoring  |  |
+//    |  |                Adopt |                               +-------+  |
+//    |  |                      |                          AbandonRestore  |
+//    |  +-- Unmap ---------- arena                                        |
+//    +----- Map(chunk, id) ---^       empty <------------- Forget --------+
+//
+//   empty      addresses without memory
+//   private    a chunk of this job's own
+//   arena      a chunk of the lane's arena, named by its id
+//   spilled    no device memory; the bytes that matter lie on the host
+//   restoring  a chunk is mapped and its bytes are on their way back; the host copy is still there
+//
+// A call that fails leaves the position as it was. The region owns the chunks behind its addresses
+// and the host copies; it knows nothing of blocks, and does not copy (spill.h does).
+//
+// Not thread-safe: the allocator's lock guards it.
+#ifndef HOCKET_ALLOCATOR_REGION_H_
+#define HOCKET_ALLOCATOR_REGION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "allocator/gate.h"
+#include "allocator/handles.h"
+#include "allocator/host_memory.h"
+
+namespace hocket {
+
+// Bytes [offset, offset + size) of a chunk.
+struct Extent {
+  Bytes offset = 0;
+  Bytes size = 0;
+};
+
+// What a spilled chunk keeps on the host: its extents, one behind the other.
+struct HostCopy {
+  HostBlock memory;
+  std::vector<Extent> extents;
+};
+
+class Region {
+ public:
+  using Position = std::uint32_t;
+  enum class State : std::uint8_t { kEmpty, kPrivate, kArena, kSpilled, kRestoring };
+
+  // `driver` is borrowed and must outlive the region.
+  static absl::StatusOr<Region> Reserve(const Driver& driver, Bytes chunk_size, Position positions);
+  // Unmaps whatever is mapped.
+  ~Region();
+  Region(Region&&) = default;
+  Region& operator=(Region&&) = delete;
+
+  Bytes chunk_size() const { return chunk_size_; }
+  Position positions() const { return static_cast<Position>(places_.size()); }
+  DevicePtr address() const { return range_.address(); }
+  bool Contains(DevicePtr address) const { return range_.Contains(address); }
+  Position PositionOf(DevicePtr address) const {
+    return static_cast<Position>((address - range_.address()) / chunk_size_);
+  }
+  DevicePtr AddressOf(Position position) const { return range_.address() + position * chunk_size_; }
+
+  State state(Position position) const { return places_[position].state; }
+  // The arena chunk at `position`; 0: none.
+  ArenaChunkId arena_id(Position position) const { return places_[position].arena_id; }
+  // REQUIRES: something is mapped at `position`.
+  const Chunk& chunk(Position position) const { return places_[position].chunk; }
+  // REQUIRES: spilled or restoring.
+  const HostCopy& host_copy(Position position) const { return places_[position].copy; }
+
+  // Device bytes in each state.
+  Bytes BytesIn(State state) const { return counts_[static_cast<int>(state)] * chunk_size_; }
+
+  // empty -> private, or -> arena if `id` is not 0. Takes `chunk` only on success.
+  absl::Status Map(Position position, Chunk& chunk, ArenaChunkId id = 0);
+  // private or arena -> empty. The chunk goes to the caller. REQUIRES: no device work uses it.
+  absl::StatusOr<Chunk> Unmap(Position position);
+  // arena -> private, in place.
+  void Adopt(Position position);
+
+  // private -> spilled: unmaps and releases the chunk. Takes `copy` only on success.
+  // REQUIRES: the copy's bytes have arrived.
+  absl::Status FinishSpill(Position position, HostCopy& copy);
+  // spilled -> restoring. Takes `chunk` only on success.
+  absl::Status StartRestore(Position position, Chunk& chunk);
+  // restoring -> private: drops the host copy. REQUIRES: the bytes have arrived.
+  void FinishRestore(Position position);
+  // restoring -> spilled; the chunk goes to the caller.
+  absl::StatusOr<Chunk> AbandonRestore(Position position);
+  // spilled -> empty: nothing alive is left in it.
+  void Forget(Position position);
+
+  // Aborts, naming the first invariant that does not hold.
+  void CheckInvariants() const;
+
+ private:
+  struct Place {
+    State state = State::kEmpty;
+    ArenaChunkId arena_id = 0;
+    Chunk chunk;    // private, arena, restoring
+    HostCopy copy;  // spilled, restoring
+  };
+
+  Region(Range range, Bytes chunk_size, Position positions)
+      : range_(std::move(range)), chunk_size_(chunk_size), places_(positions) {
+    counts_[static_cast<int>(State::kEmpty)] = positions;
+  }
+
+  // The place at `position`, which must be in `state`.
+  Place& Require(Position position, State state);
+  void Enter(Place& place, State state);
+  absl::StatusOr<Chunk> TakeChunk(Position position, State next);
+
+  Range range_;
+  Bytes chunk_size_;
+  std::vector<Place> places_;
+  Bytes counts_[5] = {};
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_REGION_H_

@@ -1,0 +1,221 @@
+// What the allocator says of itself: statistics, snapshot, out-of-memory text, invariants.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "allocator/allocator_impl.h"
+#include "csrc/base/check.h"
+
+namespace hocket {
+namespace {
+
+constexpr Bytes kSmallRequest = 1_MiB;  // PyTorch's own border between its small and its large pool
+
+StatType TypeOf(const Block& block) { return block.size <= kSmallRequest ? kSmallPool : kLargePool; }
+
+void Increase(StatArray& array, StatType type, Bytes amount) {
+  array[kAggregate].Increase(amount);
+  array[type].Increase(amount);
+}
+
+void Decrease(StatArray& array, StatType type, Bytes amount) {
+  array[kAggregate].Decrease(amount);
+  array[type].Decrease(amount);
+}
+
+// Moves the current value of a large-pool statistic to `value`.
+void MoveTo(StatArray& array, Bytes value) {
+  const auto now = static_cast<Bytes>(array[kAggregate].current);
+  if (value > now) Increase(array, kLargePool, value - now);
+  if (value < now) Decrease(array, kLargePool, now - value);
+}
+
+// Free memory in chunks that hold live blocks too: it cannot be given back.
+struct Splits {
+  Bytes blocks = 0;
+  Bytes bytes = 0;
+
+  void Add(const Space& space) {
+    for (const auto& [address, block] : space.blocks().blocks()) {
+      if (block.state != Block::State::kFree || !SharesAChunk(space, block)) continue;
+      ++blocks;
+      bytes += block.size;
+    }
+  }
+
+  static bool SharesAChunk(const Space& space, const Block& block) {
+    const auto first = space.region().PositionOf(block.address);
+    const auto last = space.region().PositionOf(block.end() - 1);
+    return space.blocks().live_blocks(first) > 0 || space.blocks().live_blocks(last) > 0;
+  }
+};
+
+void AddBlock(const Block& block, SegmentSnapshot& segment) {
+  const bool allocated = block.state == Block::State::kAllocated;
+  const bool active = block.state != Block::State::kFree;
+  segment.blocks.push_back({.address = block.address,
+                            .size = block.size,
+                            .requested_size = active ? block.requested : 0,
+                            .allocated = allocated,
+                            .active = active});
+  segment.requested_size += allocated ? block.requested : 0;
+  segment.allocated_size += allocated ? block.size : 0;
+  segment.active_size += active ? block.size : 0;
+  segment.is_large |= block.size > kSmallRequest;
+}
+
+}  // namespace
+
+void AllocatorImpl::CountAllocated(const Block& block) {
+  const StatType type = TypeOf(block);
+  Increase(stats_.allocation, type, 1);
+  Increase(stats_.allocated_bytes, type, block.size);
+  Increase(stats_.active, type, 1);
+  Increase(stats_.active_bytes, type, block.size);
+  Increase(stats_.requested_bytes, type, block.requested);
+}
+
+void AllocatorImpl::CountFreed(const Block& block) {
+  const StatType type = TypeOf(block);
+  Decrease(stats_.allocation, type, 1);
+  Decrease(stats_.allocated_bytes, type, block.size);
+  Decrease(stats_.requested_bytes, type, block.requested);
+}
+
+void AllocatorImpl::CountInactive(const Block& block) {
+  Decrease(stats_.active, TypeOf(block), 1);
+  Decrease(stats_.active_bytes, TypeOf(block), block.size);
+}
+
+Bytes AllocatorImpl::Reserved() const { return persistent_->reserved() + transient_->reserved(); }
+
+void AllocatorImpl::CountReserved() {
+  const Bytes reserved = Reserved();
+  const auto before = static_cast<Bytes>(stats_.reserved_bytes[kAggregate].current);
+  if (reserved > before) stats_.num_device_alloc += (reserved - before) / chunk_size_;
+  if (reserved < before) stats_.num_device_free += (before - reserved) / chunk_size_;
+  MoveTo(stats_.reserved_bytes, reserved);
+  MoveTo(stats_.segment, reserved / chunk_size_);
+}
+
+DeviceStats AllocatorImpl::Stats() const {
+  absl::MutexLock lock(&mutex_);
+  DeviceStats stats = stats_;
+  Splits splits;
+  splits.Add(*persistent_);
+  splits.Add(*transient_);
+  MoveTo(stats.inactive_split, splits.blocks);
+  MoveTo(stats.inactive_split_bytes, splits.bytes);
+  return stats;
+}
+
+void AllocatorImpl::ResetPeakStats() {
+  absl::MutexLock lock(&mutex_);
+  stats_.ForEachArray([](StatArray& array) {
+    for (Stat& stat : array) stat.ResetPeak();
+  });
+}
+
+void AllocatorImpl::ResetAccumulatedStats() {
+  absl::MutexLock lock(&mutex_);
+  stats_.ForEachArray([](StatArray& array) {
+    for (Stat& stat : array) stat.ResetAccumulated();
+  });
+  stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
+  stats_.num_device_alloc = stats_.num_device_free = 0;
+}
+
+std::vector<SegmentSnapshot> AllocatorImpl::Snapshot() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<SegmentSnapshot> segments;
+  for (const Space* space : {persistent_.get(), transient_.get()}) {
+    const Region& region = space->region();
+    SegmentSnapshot segment;
+    const auto close = [&] {
+      if (segment.total_size > 0) segments.push_back(std::move(segment));
+      segment = {};
+    };
+    auto block = space->blocks().blocks().begin();
+    const auto end = space->blocks().blocks().end();
+    for (Position position = 0; position < region.positions(); ++position) {
+      const bool empty = region.state(position) == Region::State::kEmpty;
+      const PoolIndex pool = space->blocks().pool(position);
+      const PoolId id = empty || pool == 0 ? PoolId{0, 0} : pools_[pool - 1].id;
+      if (empty || id != segment.pool) close();
+      if (empty) continue;
+      if (segment.total_size == 0) segment.address = region.AddressOf(position);
+      segment.pool = id;
+      segment.total_size += chunk_size_;
+      segment.is_transient |= region.state(position) == Region::State::kArena;
+      segment.is_spilled |= region.state(position) == Region::State::kSpilled;
+      for (; block != end && block->first < region.AddressOf(position) + chunk_size_; ++block) {
+        AddBlock(block->second, segment);
+      }
+    }
+    close();
+  }
+  return segments;
+}
+
+Bytes AllocatorImpl::LargestFree() const {
+  absl::MutexLock lock(&mutex_);
+  const InContext in_context(driver_, context_);
+  const Bytes device = driver_.MemoryInfo().value_or(DeviceMemory()).free;
+  const Bytes growth = RoundDown(device, chunk_size_) + arena_.free_chunks() * chunk_size_;
+  const Bytes allowed = limit_ - std::min(limit_, Reserved());
+  return std::max(
+      {persistent_->blocks().LargestFree(), transient_->blocks().LargestFree(), std::min(growth, allowed)});
+}
+
+Holdings AllocatorImpl::Held() const {
+  absl::MutexLock lock(&mutex_);
+  Holdings held = totals_;
+  held.persistent = persistent_->resident() + transient_->resident();
+  held.arena = arena_.size() * chunk_size_;
+  held.spilled = persistent_->spilled() + transient_->spilled();
+  return held;
+}
+
+absl::Status AllocatorImpl::OutOfMemory(const Request& request, const absl::Status& cause,
+                                        const absl::Status& others) {
+  const Holdings held = Held();
+  absl::MutexLock lock(&mutex_);
+  ++stats_.num_ooms;
+  const InContext in_context(driver_, context_);
+  const DeviceMemory device = driver_.MemoryInfo().value_or(DeviceMemory());
+  const auto allocated = static_cast<Bytes>(stats_.allocated_bytes[kAggregate].current);
+  const Bytes reserved = Reserved();
+  std::string text = absl::StrCat(
+      "CUDA out of memory. Tried to allocate ", FormatBytes(request.asked), ". GPU ", device_,
+      " has a total capacity of ", FormatBytes(capacity_), " of which ", FormatBytes(device.free),
+      " is free. This job holds ", FormatBytes(held.persistent), " persistent and ",
+      FormatBytes(held.spilled), " spilled, its lane ", FormatBytes(held.arena),
+      " transient. Of the memory behind addresses, ", FormatBytes(allocated),
+      " is allocated by PyTorch, and ", FormatBytes(reserved - std::min(reserved, allocated)),
+      " is reserved by PyTorch but unallocated.\n  ", std::string(cause.message()), ".");
+  if (request.over_limit) {
+    absl::StrAppend(&text, "\n  Raise this job's memory limit, or make its model or batch smaller.");
+  } else if (!others.ok()) {
+    absl::StrAppend(&text, "\n  ", std::string(others.message()));
+  } else {
+    absl::StrAppend(
+        &text, "\n  Make the model or the batch smaller, or free memory of other processes on the device.");
+  }
+  return absl::ResourceExhaustedError(text);
+}
+
+void AllocatorImpl::CheckInvariants() const {
+  absl::MutexLock lock(&mutex_);
+  persistent_->CheckInvariants();
+  transient_->CheckInvariants();
+  host_->CheckInvariants();
+  arena_.CheckInvariants(transient_->region());
+  HOCKET_CHECK(persistent_->region().BytesIn(Region::State::kArena) == 0)
+      << "arena chunks in the persistent region";
+  const Bytes live = persistent_->blocks().live_bytes() + transient_->blocks().live_bytes();
+  const auto active = static_cast<Bytes>(stats_.active_bytes[kAggregate].current);
+  HOCKET_CHECK(live == active) << live << " bytes live, " << active << " counted";
+  const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[kAggregate].current);
+  HOCKET_CHECK(Reserved() == reserved) << Reserved() << " bytes reserved, " << reserved << " counted";
+}
+
+}  // namespace hocket

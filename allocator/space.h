@@ -1,0 +1,63 @@
+// One region with the blocks in it: the place where chunk layer and block layer meet.
+//
+// Keeps the two views of a position in step: a position is backed (block_map.h) exactly when a chunk is
+// mapped there and its bytes are all there (region.h: private or arena); a spilled position has live blocks.
+//
+// Not thread-safe: the allocator's lock guards it.
+#ifndef HOCKET_ALLOCATOR_SPACE_H_
+#define HOCKET_ALLOCATOR_SPACE_H_
+
+#include <memory>
+#include <vector>
+
+#include "allocator/block_map.h"
+#include "allocator/region.h"
+#include "allocator/spill.h"
+
+namespace hocket {
+
+class Space {
+ public:
+  using Position = Region::Position;
+
+  static absl::StatusOr<std::unique_ptr<Space>> Reserve(const Driver& driver, Bytes chunk_size,
+                                                        Position positions);
+
+  Region& region() { return region_; }
+  const Region& region() const { return region_; }
+  BlockMap& blocks() { return blocks_; }
+  const BlockMap& blocks() const { return blocks_; }
+
+  // Maps `chunk` (taken only on success) and gives its bytes to the blocks.
+  absl::Status Back(Position position, Chunk& chunk, PoolIndex pool, Stream stream, ArenaChunkId id = 0);
+  // Takes an empty position's chunk away. REQUIRES: backed, no live block in it, no device work uses it.
+  absl::StatusOr<Chunk> Unback(Position position);
+  // Frees the block; host copies that it was the last to need go too.
+  void Free(Block* block);
+
+  // Positions in `state`, in order of address; with or without live blocks in them.
+  std::vector<Position> Positions(Region::State state) const;
+  std::vector<Position> EmptyPositions(Region::State state) const;
+  // What has to be copied to spill `position`: its live bytes; of a private pool's chunk all of it (a
+  // graph uses memory that is free to the allocator).
+  Spiller::Item ItemFor(Position position);
+
+  // Bytes behind addresses, on the device or on the host.
+  Bytes reserved() const;
+  // Of them, this job's own on the device.
+  Bytes resident() const { return region_.BytesIn(Region::State::kPrivate); }
+  Bytes spilled() const { return region_.BytesIn(Region::State::kSpilled); }
+
+  void CheckInvariants() const;
+
+ private:
+  explicit Space(Region region)
+      : region_(std::move(region)), blocks_(region_.address(), region_.chunk_size(), region_.positions()) {}
+
+  Region region_;
+  BlockMap blocks_;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_SPACE_H_

@@ -1,0 +1,281 @@
+// The client's side of the allocator: steps, turns, spill and restore, the lane's arena.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "allocator/allocator_impl.h"
+#include "csrc/base/check.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket {
+namespace {
+
+constexpr std::size_t kRememberedTurns = 16;
+
+// An event for one wait.
+class ScopedEvent {
+ public:
+  explicit ScopedEvent(const Driver& driver) : driver_(driver), event_(driver.CreateEvent()) {}
+  ~ScopedEvent() {
+    if (event_.ok()) (void)driver_.DestroyEvent(*event_);
+  }
+  ScopedEvent(const ScopedEvent&) = delete;
+  ScopedEvent& operator=(const ScopedEvent&) = delete;
+
+  // Behind everything queued in the context.
+  absl::Status RecordOn(ContextHandle context) {
+    HOCKET_RETURN_IF_ERROR(event_.status());
+    return driver_.RecordContextEvent(context, *event_);
+  }
+  absl::Status Wait() { return driver_.WaitForEvent(*event_); }
+  bool Done() { return driver_.EventDone(*event_).value_or(false); }
+  // Behind everything queued on streams that the default stream waits for.
+  absl::Status RecordOnDefaultStream() {
+    HOCKET_RETURN_IF_ERROR(event_.status());
+    return driver_.RecordEvent(*event_, nullptr);
+  }
+
+ private:
+  const Driver& driver_;
+  absl::StatusOr<EventHandle> event_;
+};
+
+}  // namespace
+
+void AllocatorImpl::BeginStep() {
+  absl::MutexLock lock(&mutex_);
+  survivors_.BeginStep();
+}
+
+void AllocatorImpl::EndStep() {
+  absl::MutexLock lock(&mutex_);
+  survivors_.EndStep();
+}
+
+absl::Status AllocatorImpl::Drain() { return WaitForDevice(); }
+
+absl::Status AllocatorImpl::WaitForDevice() {
+  const InContext in_context(driver_, context_);
+  ScopedEvent event(driver_);
+  const absl::Status recorded = event.RecordOn(context_);
+  return recorded.ok() ? event.Wait() : driver_.Synchronize();
+}
+
+bool AllocatorImpl::IsIdle() {
+  if (Capturing()) return false;
+  const InContext in_context(driver_, context_);
+  ScopedEvent event(driver_);
+  absl::Status recorded = event.RecordOn(context_);
+  if (absl::IsUnimplemented(recorded)) recorded = event.RecordOnDefaultStream();
+  return recorded.ok() && event.Done();
+}
+
+bool AllocatorImpl::Capturing() const {
+  absl::MutexLock lock(&mutex_);
+  return !open_pools_.empty();
+}
+
+// --- turns ----------------------------------------------------------------------------------------------
+
+absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {
+  absl::MutexLock lock(&mutex_);
+  const InContext in_context(driver_, context_);
+  const absl::Status restored = RestoreAll();
+  *missing = persistent_->spilled() + transient_->spilled();
+  CountReserved();  // chunks of the arena may have taken another place
+  if (restored.ok()) host_->EndCycle();
+  return restored;
+}
+
+absl::Status AllocatorImpl::RestoreAll() {
+  for (Space* space : {persistent_.get(), transient_.get()}) {
+    std::vector<Spiller::Item> items;
+    for (const Position position : space->Positions(Region::State::kSpilled)) {
+      items.push_back({.region = &space->region(), .position = position, .live = {}});
+    }
+    if (items.empty()) continue;
+    const Spiller::Outcome outcome = spiller_->Restore(
+        absl::MakeSpan(items), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); });
+    totals_.restored_total += outcome.copied;
+    for (std::size_t i = 0; i < outcome.done; ++i) {
+      space->blocks().Back(items[i].position, space->blocks().pool(items[i].position), kAnyStream);
+    }
+    HOCKET_RETURN_IF_ERROR(outcome.status);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore() {
+  absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
+  if (chunk.ok() || chunk.status().code() != absl::StatusCode::kResourceExhausted) return chunk;
+  if (ArenaSurplus() == 0) return chunk;
+  if (arena_.LastFree() == nullptr) UnplaceEmptyArena();
+  return arena_.LastFree() == nullptr ? std::move(chunk) : TakeFromArena();
+}
+
+void AllocatorImpl::PassTurn() {
+  mutex_.AssertHeld();
+  const InContext in_context(driver_, context_);
+  totals_.transient_peak = std::exchange(last_turn_live_peak_, 0);
+  turn_peaks_.push_back(ArenaInUse());
+  if (turn_peaks_.size() > kRememberedTurns) turn_peaks_.erase(turn_peaks_.begin());
+  AllStreamsPassed();
+  AdoptSurvivors();
+  ReleaseEmptyPrivate(*persistent_);
+  ReleaseEmptyPrivate(*transient_);
+  TrimArena();
+  persistent_->blocks().ForgetUse();
+  transient_->blocks().ForgetUse();
+  CountReserved();
+}
+
+void AllocatorImpl::AdoptSurvivors() {
+  for (const Position position : transient_->Positions(Region::State::kArena)) {
+    if (transient_->blocks().live_blocks(position) == 0) continue;
+    Adopt(position);
+    totals_.adopted_total += chunk_size_;
+  }
+}
+
+void AllocatorImpl::Adopt(Position position) {
+  const ArenaChunkId id = transient_->region().arena_id(position);
+  transient_->region().Adopt(position);
+  (void)arena_.Remove(id);
+  Lost(id);
+}
+
+void AllocatorImpl::Lost(ArenaChunkId id) {
+  if (shares_arena_) gate_->ArenaLost(id);
+}
+
+Bytes AllocatorImpl::ArenaInUse() const {
+  Bytes bytes = 0;
+  for (const Arena::Member& member : arena_.members()) {
+    if (member.position && transient_->blocks().used(*member.position)) bytes += chunk_size_;
+  }
+  return bytes;
+}
+
+Bytes AllocatorImpl::ArenaSurplus() const {
+  Bytes needed = ArenaInUse();
+  for (const Bytes peak : turn_peaks_) needed = std::max(needed, peak);
+  const Bytes all = arena_.size() * chunk_size_;
+  return all - std::min(all, needed);
+}
+
+Chunk AllocatorImpl::TakeFromArena() {
+  const ArenaChunkId id = arena_.LastFree()->id;
+  Chunk chunk = arena_.Remove(id);
+  Lost(id);
+  return chunk;
+}
+
+void AllocatorImpl::TrimArena() {
+  const auto used = [this](Position position) { return transient_->blocks().used(position); };
+  for (const ArenaChunkId id : arena_.EndTurn(used)) {
+    const std::optional<Position> position = arena_.Find(id)->position;
+    if (position) {
+      absl::StatusOr<Chunk> chunk = transient_->Unback(*position);
+      if (!chunk.ok()) continue;
+      arena_.Return(id, *std::move(chunk));
+    }
+    (void)arena_.Remove(id);
+    Lost(id);
+  }
+}
+
+// --- spill ----------------------------------------------------------------------------------------------
+
+absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
+  absl::MutexLock lock(&mutex_);
+  if (!open_pools_.empty()) {
+    return absl::FailedPreconditionError(
+        "cannot spill while a CUDA graph is captured: its memory must stay in place");
+  }
+  HOCKET_RETURN_IF_ERROR(WaitForDevice());
+  const InContext in_context(driver_, context_);
+  AllStreamsPassed();
+  const Bytes before = persistent_->resident() + transient_->resident();
+  ReleaseEmptyPrivate(*persistent_);
+  ReleaseEmptyPrivate(*transient_);
+  CountReserved();
+  const auto given_back = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return before - (persistent_->resident() + transient_->resident());
+  };
+  for (Space* space : {transient_.get(), persistent_.get()}) {
+    std::vector<Spiller::Item> items;
+    for (const Position position : space->Positions(Region::State::kPrivate)) {
+      if (given_back() + items.size() * chunk_size_ >= wanted) break;
+      items.push_back(space->ItemFor(position));
+    }
+    const Spiller::Outcome outcome = spiller_->Spill(absl::MakeSpan(items));
+    totals_.spilled_total += outcome.copied;
+    for (std::size_t i = 0; i < outcome.done; ++i) {
+      const Position position = items[i].position;
+      space->blocks().Unback(position, /*keep=*/space->blocks().pool(position) != 0);
+    }
+    HOCKET_RETURN_IF_ERROR(outcome.status);
+  }
+  return given_back();
+}
+
+// --- the lane's arena -----------------------------------------------------------------------------------
+
+absl::Status AllocatorImpl::AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) {
+  absl::MutexLock lock(&mutex_);
+  if (size != chunk_size_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an arena chunk of ", FormatBytes(size), " was offered; this job's are ",
+                     FormatBytes(chunk_size_), ".\n  Give all jobs of a device the same HOCKET_CHUNK_SIZE."));
+  }
+  if (id == 0 || arena_.Find(id) != nullptr) {
+    return absl::AlreadyExistsError(absl::StrCat("arena chunk ", id, " is known already"));
+  }
+  const InContext in_context(driver_, context_);
+  HOCKET_ASSIGN_OR_RETURN(Chunk chunk, Chunk::Import(driver_, device_, size, descriptor));
+  arena_.Add(id, std::move(chunk), /*created_here=*/false);
+  return absl::OkStatus();
+}
+
+void AllocatorImpl::DropArenaChunk(ArenaChunkId id) {
+  absl::MutexLock lock(&mutex_);
+  const InContext in_context(driver_, context_);
+  Drop(id);
+  CountReserved();
+}
+
+void AllocatorImpl::DropWholeArena() {
+  absl::MutexLock lock(&mutex_);
+  const InContext in_context(driver_, context_);
+  std::vector<ArenaChunkId> ids;
+  for (const Arena::Member& member : arena_.members()) ids.push_back(member.id);
+  for (const ArenaChunkId id : ids) Drop(id);
+  CountReserved();
+}
+
+void AllocatorImpl::Drop(ArenaChunkId id) {
+  const Arena::Member* member = arena_.Find(id);
+  if (member == nullptr) return;
+  if (member->position) {
+    const Position position = *member->position;
+    // With live blocks in it, or where it cannot be unmapped, it stays mapped as memory of this job.
+    if (transient_->blocks().live_blocks(position) > 0 || !transient_->Unback(position).ok()) {
+      transient_->region().Adopt(position);
+    }
+  }
+  (void)arena_.Remove(id);
+}
+
+std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> AllocatorImpl::ExportArena() {
+  absl::MutexLock lock(&mutex_);
+  const InContext in_context(driver_, context_);
+  std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> exported;
+  for (const Arena::Member& member : arena_.members()) {
+    const Chunk& chunk = member.position ? transient_->region().chunk(*member.position) : member.chunk;
+    absl::StatusOr<UniqueFd> descriptor = chunk.Export();
+    // A job that does not get a chunk's descriptor does without that chunk.
+    if (descriptor.ok()) exported.emplace_back(member.id, chunk.size(), *std::move(descriptor));
+  }
+  return exported;
+}
+
+}  // namespace hocket
