@@ -142,7 +142,8 @@ absl::Status CheckHeader(absl::string_view frame) {
     return absl::InvalidArgumentError(
         absl::StrCat("a frame's header needs ", kFrameHeaderSize, " bytes, this packet has ", frame.size()));
   }
-  if (const auto major = Get<uint16_t>(frame, 4); major != kMajorVersion) {
+  const bool refused = Get<uint16_t>(frame, 8) == Refused::kType;  // readable across versions
+  if (const auto major = Get<uint16_t>(frame, 4); major != kMajorVersion && !refused) {
     return absl::FailedPreconditionError(
         absl::StrCat("the peer speaks version ", major, " of Hocket's protocol, this side version ",
                      kMajorVersion, ": install the same release of Hocket on both sides"));

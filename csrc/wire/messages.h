@@ -54,12 +54,13 @@ struct Join {
   std::string gang;  // rejoin: as in Gang
   uint64_t gang_rank = 0;
   uint64_t gang_size = 0;
-  uint64_t turn = 0;  // rejoin: the number of the turn held
+  uint64_t turn = 0;      // rejoin: the number of the turn held
+  std::string lane_lock;  // rejoin: as told last by Joined or Grant
   HOCKET_FIELDS(F(1, name) F(2, pid) F(3, process_start) F(4, program) F(5, device) F(6, device_name)
                     F(7, capacity) F(8, weight) F(9, priority) F(10, memory_limit) F(11, total_steps)
                         F(12, hocket_version) F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn)
                             F(17, persistent) F(18, spilled) F(19, arena) F(20, steps) F(21, gang)
-                                F(22, gang_rank) F(23, gang_size) F(24, turn))
+                                F(22, gang_rank) F(23, gang_size) F(24, turn) F(25, lane_lock))
 };
 
 struct Joined {
@@ -73,7 +74,8 @@ struct Joined {
   HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(5, epoch))
 };
 
-// The connection ends after it. `reason` is a full sentence for the user.
+// The connection ends after it. `reason` is a full sentence for the user. Readable across major versions: its
+// type, its field and the frame's layout never change.
 struct Refused {
   static constexpr uint16_t kType = 3;
   static constexpr const char* kName = "Refused";

@@ -1,0 +1,103 @@
+#include "coordinator/core/core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/limits.h"
+#include "coordinator/policies/registry.h"
+#include "csrc/base/check.h"
+
+namespace hocket::coordinator {
+
+Core::Core(CoreOptions options) : options_(std::move(options)), next_turn_(options_.first_turn) {
+  state_.policy = options_.policy;
+  state_.switch_share = options_.switch_share;
+}
+
+std::vector<Action> Core::Handle(const Event& event) {
+  HOCKET_CHECK(event.at >= now_) << "an event at " << event.at << " after one at " << now_;
+  now_ = event.at;
+  actions_.clear();
+  auto found = state_.jobs.find(event.job);
+  Job* job = found == state_.jobs.end() ? nullptr : &found->second;
+  std::visit([&](const auto& what) { On(job, what); }, event.what);
+  Settle();
+  return std::exchange(actions_, {});
+}
+
+void Core::Settle() {
+  GiveUpOnSilentVictims();
+  for (auto& [number, turn] : state_.turns) {
+    if (now_ >= RealignTime(turn)) Realign(turn);
+    GrantWaitingRanks(turn);
+  }
+  for (auto& [key, device] : state_.devices) Schedule(device);
+  for (auto& [number, turn] : state_.turns) AskIfContended(turn);
+  for (auto& [id, job] : state_.jobs) {
+    if (job.room) ServeRoom(job);
+  }
+  if (const absl::Time next = NextDeadline(); next != timer_) {
+    timer_ = next;
+    if (next != absl::InfiniteFuture()) actions_.push_back(SetTimer{next});
+  }
+}
+
+absl::Time Core::NextDeadline() const {
+  absl::Time next = WindowOpen() ? state_.window_ends : absl::InfiniteFuture();
+  for (const auto& [id, job] : state_.jobs) {
+    if (job.spill && !job.unresponsive) next = std::min(next, job.spill->sent + kSpillAnswerLimit);
+    if (job.room) next = std::min(next, job.room->retry_at);
+  }
+  for (const auto& [number, turn] : state_.turns) {
+    if (!turn.asked_stop && Contended(turn)) next = std::min(next, StopTime(turn));
+    next = std::min(next, RealignTime(turn));
+  }
+  return next;
+}
+
+// --- what people ask for --------------------------------------------------------------------------
+
+void Core::On(Job* job, const SetPaused& event) {
+  if (job != nullptr) job->paused = event.paused;
+}
+
+void Core::On(Job* job, const SetShare& event) {
+  if (job == nullptr) return;
+  job->info.weight = event.weight;
+  job->info.priority = event.priority;
+  job->priority = ParsePriority(event.priority);
+}
+
+void Core::On(Job* job, const SetPolicy& event) {
+  state_.policy = event.name;
+  for (auto& [key, device] : state_.devices) device.policy = *MakePolicy(event.name);
+  for (const auto& [id, other] : state_.jobs) {
+    if (other.waiting) DeviceOf(other).policy->Asked(ViewOf(other.entity));
+  }
+}
+
+void Core::On(Job* job, const SetSwitchShare& event) { state_.switch_share = event.share; }
+
+// --- helpers --------------------------------------------------------------------------------------
+
+void Core::SendTo(JobId to, wire::Message message, bool with_descriptor) {
+  actions_.push_back(Send{to, std::move(message), with_descriptor});
+}
+
+void Core::RejectJob(const Job& job, const std::string& reason) {
+  actions_.push_back(Reject{job.id, reason});
+}
+
+void Core::Say(const std::string& text) { actions_.push_back(Log{text}); }
+
+std::string Core::LaneLock(const DeviceKey& device, int lane) const {
+  return absl::StrCat(options_.runtime_dir, "/lane-", device, "-", lane, ".lock");
+}
+
+Priority ParsePriority(const std::string& text) {
+  if (text == "high") return Priority::kHigh;
+  return text == "low" ? Priority::kLow : Priority::kNormal;
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,200 @@
+// The coordinator's mind: events in, actions out.
+//
+//   socket -> wire -> Event -> Core -> Action -> wire -> socket
+//                              |  ^
+//                      GpuView v  | order, reason
+//                             Policy
+//
+// It opens no socket and reads no clock: times arrive inside events. So a day of a node's life is a file, and
+// a test or a simulator replays it in a second.
+//
+// The right to use a device is a *turn*. It belongs to an *entity*: one job, or all ranks of one gang, whose
+// devices are granted all or none. A device has one turn at a time.
+//
+//            Wait             Grant               TurnOver, death, Leave
+//   (joined) ----> waiting ----------> has turn ------------------------> (joined)
+//                     ^                   |  others wait: Yield now=false at once,
+//                     |                   |  Yield now=true after the quantum
+//                     +-- paused, being spilled, not answering: not granted until that is over
+//
+// Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
+//                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
+//                 explain.cc why a job stands where it stands        invariants.cc
+//
+// Invariants (CheckInvariants() tests them):
+//   a device has at most one turn, and every job that has part in it belongs to the turn's entity
+//   no job waits and has the turn; no job with the turn is being spilled
+//   a device is free only if nobody who waits for it could be granted it
+//   every job is in exactly one lane of its device; a lane's chunks are counted once
+//
+// Not thread-safe.
+#ifndef HOCKET_COORDINATOR_CORE_CORE_H_
+#define HOCKET_COORDINATOR_CORE_CORE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/core/events.h"
+#include "coordinator/core/state.h"
+#include "coordinator/policies/policy.h"
+
+namespace hocket::coordinator {
+
+// "high", "low", or normal.
+Priority ParsePriority(const std::string& text);
+
+struct CoreOptions {
+  std::string policy = "fair";  // REQUIRES: a known one
+  double switch_share = 0.02;   // of the time may go into hand-overs that move bytes
+  std::string runtime_dir;      // lane locks lie there
+  std::uint64_t epoch = 0;      // told to jobs
+  TurnNumber first_turn = 1;
+};
+
+class Core {
+ public:
+  explicit Core(CoreOptions options);
+
+  // Applies one event and returns what is now to be done, in order. An event that breaks the protocol yields
+  // one Reject and changes nothing.
+  std::vector<Action> Handle(const Event& event);
+
+  const State& state() const { return state_; }
+
+  // Why `job` stands where it stood at the last event, in words, with numbers. REQUIRES: the job is known.
+  std::string Explain(JobId job) const;
+  // "holds", "waits", "paused", "stopped" (does not answer), "gone" or "idle".
+  std::string StateOf(JobId job) const;
+  // Who has the turn of `device`; empty when it is free.
+  std::string HolderOf(const Device& device) const;
+
+  // What the ledger says is left on `device`: capacity less what jobs, arenas and the dead hold.
+  Bytes Free(const Device& device) const;
+  Bytes Arena(const Device& device) const;
+
+  // Aborts, naming the first invariant that does not hold.
+  void CheckInvariants() const;
+
+ private:
+  // One per kind of event.
+  void On(Job* job, const Tick& event) {}
+  void On(Job* job, const JobJoins& event);
+  void On(Job* job, const JobDied& event);
+  void On(Job* job, const JobHungUp& event);
+  void On(Job* job, const Restarted& event);
+  void On(Job* job, const SetPaused& event);
+  void On(Job* job, const SetShare& event);
+  void On(Job* job, const SetPolicy& event);
+  void On(Job* job, const SetSwitchShare& event);
+  void On(Job* job, const wire::Wait& event);
+  void On(Job* job, const wire::TurnOver& event);
+  void On(Job* job, const wire::YieldAck& event);
+  void On(Job* job, const wire::NeedRoom& event);
+  void On(Job* job, const wire::Spilled& event);
+  void On(Job* job, const wire::ArenaGrew& event);
+  void On(Job* job, const wire::ArenaLost& event);
+  void On(Job* job, const wire::Gang& event);
+  void On(Job* job, const wire::Report& event);
+  void On(Job* job, const wire::Leave& event);
+
+  // Everything that may follow from an event: spills, room, grants, yields, the next timer.
+  void Settle();
+
+  // turns.cc
+  void Schedule(Device& device);
+  void GrantWaitingRanks(Turn& turn);
+  void AskIfContended(Turn& turn);
+  void GrantTurn(EntityId entity, const std::string& reason);
+  void GrantJob(Job& job, Turn& turn);
+  void AskForTurn(Turn& turn);
+  void AskToStop(Turn& turn);
+  void SendYield(const Job& job, bool now, std::uint64_t stop_step);
+  void EndPart(Job& job, const wire::TurnOver& last, bool died);
+  void EndTurn(TurnNumber number);
+  void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
+  absl::Duration Quantum(EntityId entity) const;
+  absl::Time StopTime(const Turn& turn) const;
+  bool Eligible(EntityId entity) const;
+  bool Granted(EntityId entity) const;
+  bool DevicesFree(EntityId entity) const;
+  bool Fits(EntityId entity) const;
+  bool Contended(const Turn& turn) const;
+  std::vector<EntityId> Candidates(const Device& device) const;
+  GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
+  JobView ViewOf(EntityId entity) const;
+
+  // gangs.cc
+  std::vector<JobId> RanksOf(EntityId entity) const;
+  std::vector<DeviceKey> DevicesOf(EntityId entity) const;
+  std::string NameOf(EntityId entity) const;
+  const Gang* GangOf(const Job& job) const;
+  int LaneOf(const Job& job) const;
+  bool MayJoinTurn(const Job& job, const Turn& turn) const;
+  void Complete(Gang& gang);
+  void AdoptTurnsOfRanks(Gang& gang);
+  void NameStop(Turn& turn, std::uint64_t margin);
+  void Realign(Turn& turn);
+  absl::Time RealignTime(const Turn& turn) const;
+  std::uint64_t RelativeSteps(const Job& job) const;
+  void LeaveGang(Job& job);
+
+  // memory.cc
+  void ServeRoom(Job& job);
+  void WaitForRoom(Job& job);
+  void RetryRoomAt(Job& job, absl::Duration after);
+  Bytes AskToSpill(Job& job, Bytes wanted);
+  void AnswerRoom(Job& job, bool ok, const std::string& reason);
+  void GiveUpOnSilentVictims();
+  void Credit(const SpillOrder& order, const Device& device, Bytes bytes);
+  void ForeseeRoom(Job& job);
+  void DropArena(Device& device, int lane, JobId except);
+  void ExportArenaTo(Job& job);
+  void Expect(Device& device, Bytes bytes, absl::Duration within);
+  std::vector<Job*> Victims(const Job& job);
+  std::vector<const Job*> Others(const Job& job) const;
+  bool MayBecomeMovable(const Job& other) const;
+  bool OthersMaySuffice(const Job& job) const;
+  Bytes Reachable(const Job& job) const;
+  std::string RoomArithmetic(const Job& job) const;
+
+  // rejoin.cc
+  Device& DeviceFor(const wire::Join& join);
+  std::string UniqueName(const wire::Join& join) const;
+  std::string SharingWith(const Job& job) const;
+  void Rejoin(Job& job, const wire::Join& join);
+  void KeepTurn(Job& job, TurnNumber number);
+  void Depart(Job& job, bool crashed);
+  void Erase(Job& job);
+  bool WindowOpen() const { return now_ < state_.window_ends && !state_.expected.empty(); }
+
+  // explain.cc
+  std::string ExplainWaiting(const Job& job) const;
+  std::string ExplainHolding(const Job& job) const;
+
+  Job& job(JobId id) { return state_.jobs.at(id); }
+  const Job& job(JobId id) const { return state_.jobs.at(id); }
+  Device& DeviceOf(const Job& job) { return state_.devices.at(job.info.device); }
+  const Device& DeviceOf(const Job& job) const { return state_.devices.at(job.info.device); }
+  std::string LaneLock(const DeviceKey& device, int lane) const;
+  absl::Time NextDeadline() const;
+  void SendTo(JobId to, wire::Message message, bool with_descriptor = false);
+  void RejectJob(const Job& job, const std::string& reason);
+  void Say(const std::string& text);
+
+  const CoreOptions options_;
+  State state_;
+  absl::Time now_ = absl::InfinitePast();
+  absl::Time timer_ = absl::InfiniteFuture();
+  TurnNumber next_turn_;
+  std::uint64_t next_spill_ = 1;
+  EntityId next_gang_ = EntityId{1} << 62;
+  EntityId reserved_ = 0;                // a gang of several devices for which they are being kept free
+  std::map<EntityId, int> passed_over_;  // how often one that does not fit now has let others go first
+  std::vector<Action> actions_;
+};
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_CORE_CORE_H_

@@ -1,0 +1,102 @@
+// What goes into the core and what comes out of it.
+#ifndef HOCKET_COORDINATOR_CORE_EVENTS_H_
+#define HOCKET_COORDINATOR_CORE_EVENTS_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "csrc/base/bytes.h"
+#include "csrc/wire/messages.h"
+
+namespace hocket::coordinator {
+
+// Given by the server, the same before and after a restart; never used again.
+using JobId = std::uint64_t;
+
+// --- events ---------------------------------------------------------------------------------------
+
+// A job wants in. Its values have been checked (server/admission.h) and its name is unique.
+struct JobJoins {
+  wire::Join join;
+  unsigned user = 0;  // uid
+};
+// The process is gone (its pidfd says so).
+struct JobDied {};
+// The process lives, but its connection does not: it broke the protocol, or closed it without Leave.
+struct JobHungUp {};
+// The time set by the last SetTimer has come.
+struct Tick {};
+// First event after a restart: jobs of the state folder that are alive and have not reported yet.
+struct Restarted {
+  std::vector<JobId> expected;
+};
+// By people, through the CLI.
+struct SetPaused {
+  bool paused = false;
+};
+struct SetShare {
+  double weight = 1;
+  std::string priority = "normal";
+};
+struct SetPolicy {
+  std::string name;  // a known one
+};
+struct SetSwitchShare {
+  double share = 0;  // 0 < share <= 1
+};
+
+// Something happened to `job` (0: to nobody in particular) at `at`. Times never go backwards.
+struct Event {
+  absl::Time at;
+  JobId job = 0;
+  std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, SetPaused, SetShare, SetPolicy, SetSwitchShare,
+               wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
+               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave>
+      what;
+};
+
+// --- actions --------------------------------------------------------------------------------------
+
+// `with_descriptor`: together with the descriptor that came with the event.
+struct Send {
+  JobId to = 0;
+  wire::Message message;
+  bool with_descriptor = false;
+};
+// Wake the core with a Tick at `at`; replaces the timer set before.
+struct SetTimer {
+  absl::Time at;
+};
+// `job` broke the protocol: end its connection with this reason. Nothing else has changed.
+struct Reject {
+  JobId job = 0;
+  std::string reason;
+};
+// A sentence for the log.
+struct Log {
+  std::string text;
+};
+// A turn is over; one record for each job that had part in it.
+struct TurnEnded {
+  std::uint64_t turn = 0;
+  JobId job = 0;
+  std::string name;
+  std::string device;
+  absl::Time start;  // of the Grant
+  absl::Time end;    // of the TurnOver
+  std::uint64_t steps = 0;
+  Bytes restored = 0;        // at its begin
+  Bytes spilled = 0;         // by others, to make room for it
+  absl::Duration hand_over;  // from the end of the turn before (or the asking) to its first step
+  bool died = false;
+  std::string reason;  // the policy's
+};
+
+using Action = std::variant<Send, SetTimer, Reject, Log, TurnEnded>;
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_CORE_EVENTS_H_

@@ -1,0 +1,110 @@
+// Why a job stands where it stands, for the person who waits for it.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+
+namespace hocket::coordinator {
+namespace {
+
+std::string Seconds(absl::Duration duration) {
+  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+}
+
+}  // namespace
+
+std::string Core::HolderOf(const Device& device) const {
+  return device.turn == 0 ? "" : NameOf(state_.turns.at(device.turn).entity);
+}
+
+std::string Core::StateOf(JobId id) const {
+  const Job& job = this->job(id);
+  if (job.gone) return "gone";
+  if (job.unresponsive) return "stopped";
+  if (job.turn != 0) return "holds";
+  if (job.paused) return "paused";
+  return job.waiting ? "waits" : "idle";
+}
+
+std::string Core::Explain(JobId id) const {
+  const Job& job = this->job(id);
+  const std::string state = StateOf(id);
+  if (state == "gone") {
+    return absl::StrCat("takes no part any more; its process (pid ", job.info.pid, ") lives on and holds ",
+                        FormatBytes(job.persistent));
+  }
+  if (state == "stopped") {
+    return absl::StrCat("has not answered a request for ", FormatBytes(job.spill ? job.spill->bytes : 0),
+                        " for ", Seconds(job.spill ? now_ - job.spill->sent : absl::ZeroDuration()),
+                        "; it gets no turn until it does. Is pid ", job.info.pid,
+                        " stopped, or in a debugger?");
+  }
+  if (state == "holds") return ExplainHolding(job);
+  if (state == "paused") return absl::StrCat("is paused; go on with: hocket resume ", job.info.name);
+  if (state == "waits") return ExplainWaiting(job);
+  std::string text = "does not ask for the turn";
+  if (!job.movable && job.persistent > 0 && !job.why_not_movable.empty())
+    absl::StrAppend(&text, "; its ", FormatBytes(job.persistent),
+                    " stay on the device: ", job.why_not_movable);
+  return text;
+}
+
+std::string Core::ExplainHolding(const Job& job) const {
+  const Turn& turn = state_.turns.at(job.turn);
+  std::string text =
+      absl::StrCat("has had the turn for ", Seconds(now_ - job.granted), " (", turn.reason, ")");
+  if (job.room && job.room->asked) {
+    absl::StrAppend(&text, "; waits since ", Seconds(now_ - job.room->since), " for ",
+                    FormatBytes(job.room->bytes), " of room");
+    for (const Job* other : Others(job)) {
+      if (other->persistent == 0) continue;
+      absl::StrAppend(&text, "; ", other->info.name, " holds ", FormatBytes(other->persistent),
+                      other->spill      ? " and has been asked to spill"
+                      : !other->movable ? " and does not stand at a door"
+                      : other->cannot_spill.empty()
+                          ? ""
+                          : absl::StrCat(" and cannot spill: ", other->cannot_spill));
+    }
+  } else if (turn.asked_stop) {
+    absl::StrAppend(&text, "; gives it up at the end of its step");
+  } else if (turn.asked_idle) {
+    absl::StrAppend(&text, "; gives it up when idle, or after ", Seconds(StopTime(turn) - turn.start));
+  }
+  return text;
+}
+
+std::string Core::ExplainWaiting(const Job& job) const {
+  std::string text = absl::StrCat("has waited for ", Seconds(now_ - job.asked));
+  if (WindowOpen()) {
+    return absl::StrCat(text, "; after the coordinator's restart ", state_.expected.size(),
+                        " job(s) have not reported yet");
+  }
+  for (JobId id : RanksOf(job.entity)) {
+    const Job& rank = this->job(id);
+    if (rank.id != job.id && (rank.paused || rank.unresponsive))
+      return absl::StrCat(text, "; ", rank.info.name, ", of its gang, is ", StateOf(id));
+  }
+  if (job.spill)
+    return absl::StrCat(text, "; it is being spilled (", FormatBytes(job.spill->bytes), ") first");
+  const Device& device = DeviceOf(job);
+  if (device.turn == 0) {
+    return absl::StrCat(text, "; the device is kept free for ", reserved_ != 0 ? NameOf(reserved_) : "nobody",
+                        ", whose other devices are still in use");
+  }
+  const Turn& turn = state_.turns.at(device.turn);
+  const auto order = InOrder(*device.policy, ViewOf(device, Candidates(device)));
+  const auto place =
+      std::find_if(order.begin(), order.end(), [&](const JobView& v) { return v.id == job.entity; });
+  absl::StrAppend(&text, "; ", NameOf(turn.entity), " has had the turn for ", Seconds(now_ - turn.start));
+  if (!turn.asked_stop && Contended(turn))
+    absl::StrAppend(&text, " and keeps it for at most ",
+                    Seconds(std::max(absl::ZeroDuration(), StopTime(turn) - now_)), " more");
+  if (place != order.end())
+    absl::StrAppend(&text, "; number ", place - order.begin() + 1, " of ", order.size(), " that wait (",
+                    state_.policy, ")");
+  return text;
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,194 @@
+// Ranks that have their turns together.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+
+namespace hocket::coordinator {
+
+void Core::On(Job* job, const wire::Gang& event) {
+  if (job == nullptr || job->gone) return;
+  if (GangOf(*job) != nullptr) {
+    return Say(absl::StrCat(job->info.name, " is in a gang already and stays there; it named another, '",
+                            event.gang, "'"));
+  }
+  auto found = std::find_if(state_.gangs.begin(), state_.gangs.end(),
+                            [&](const auto& entry) { return entry.second.name == event.gang; });
+  Gang fresh{.id = next_gang_, .name = event.gang, .size = event.size};
+  Gang& known = found == state_.gangs.end() ? fresh : found->second;
+  const bool taken = known.ranks.contains(event.rank);
+  if (event.size < 1 || event.rank >= event.size || event.size != known.size || taken) {
+    return RejectJob(
+        *job, absl::StrCat("Gang from ", job->info.name, " says rank ", event.rank, " of ", event.size,
+                           "; gang '", event.gang, "' has ", known.ranks.size(), " ranks of ", known.size,
+                           " already", taken ? ", that one among them" : ""));
+  }
+  if (found == state_.gangs.end()) found = state_.gangs.emplace(next_gang_++, std::move(fresh)).first;
+  Gang& gang = found->second;
+  gang.ranks[event.rank] = job->id;
+  if (gang.ranks.size() == gang.size) Complete(gang);
+}
+
+void Core::On(Job* job, const wire::YieldAck& event) {
+  if (job == nullptr || job->turn == 0 || event.turn != job->told_turn) return;
+  Turn& turn = state_.turns.at(job->turn);
+  job->steps = std::max(job->steps, event.step);
+  auto gang = state_.gangs.find(turn.entity);
+  const bool current =
+      gang != state_.gangs.end() && event.stop_step == gang->second.base[job->id] + turn.stop;
+  if (!turn.asked_stop || !current) return;
+  if (event.accepted) {
+    turn.acknowledged[job->id] = event.stop_step;
+  } else {
+    NameStop(turn, std::uint64_t{1} << std::min(++turn.renamed, 10));
+  }
+}
+
+// --- who belongs together -------------------------------------------------------------------------
+
+std::vector<JobId> Core::RanksOf(EntityId entity) const {
+  auto gang = state_.gangs.find(entity);
+  if (gang == state_.gangs.end()) {
+    return state_.jobs.contains(entity) ? std::vector<JobId>{entity} : std::vector<JobId>();
+  }
+  std::vector<JobId> ranks;
+  for (const auto& [rank, id] : gang->second.ranks) ranks.push_back(id);
+  return ranks;
+}
+
+std::vector<DeviceKey> Core::DevicesOf(EntityId entity) const {
+  std::vector<DeviceKey> devices;
+  for (JobId id : RanksOf(entity)) {
+    const DeviceKey& key = job(id).info.device;
+    if (std::find(devices.begin(), devices.end(), key) == devices.end()) devices.push_back(key);
+  }
+  return devices;
+}
+
+std::string Core::NameOf(EntityId entity) const {
+  auto gang = state_.gangs.find(entity);
+  if (gang == state_.gangs.end()) {
+    return state_.jobs.contains(entity) ? job(entity).info.name : absl::StrCat("job ", entity);
+  }
+  std::string name = absl::StrCat("gang ", gang->second.name, " (");
+  for (JobId id : RanksOf(entity)) absl::StrAppend(&name, name.back() == '(' ? "" : ", ", job(id).info.name);
+  return name + ")";
+}
+
+const Gang* Core::GangOf(const Job& job) const {
+  for (const auto& [id, gang] : state_.gangs) {
+    for (const auto& [rank, member] : gang.ranks) {
+      if (member == job.id) return &gang;
+    }
+  }
+  return nullptr;
+}
+
+// Single jobs use lane 0; the ranks of a gang on one device use lanes 0, 1, ... in the order of their ranks.
+int Core::LaneOf(const Job& job) const {
+  int lane = 0;
+  for (JobId id : RanksOf(job.entity)) {
+    if (id == job.id) return lane;
+    lane += this->job(id).info.device == job.info.device;
+  }
+  return 0;
+}
+
+void Core::Complete(Gang& gang) {
+  gang.complete = true;
+  for (JobId id : RanksOf(gang.id)) {
+    Job& rank = job(id);
+    DeviceOf(rank).policy->Forget(rank.entity);
+    passed_over_.erase(rank.entity);
+    gang.base[id] = rank.steps;
+    rank.entity = gang.id;
+  }
+  for (JobId id : RanksOf(gang.id)) {
+    if (job(id).waiting) DeviceOf(job(id)).policy->Asked(ViewOf(gang.id));
+  }
+  AdoptTurnsOfRanks(gang);
+  Say(absl::StrCat(NameOf(gang.id), " is complete: its ", gang.size, " ranks have their turns together"));
+}
+
+// Turns that ranks have had by themselves become one, the gang's.
+void Core::AdoptTurnsOfRanks(Gang& gang) {
+  Turn* first = nullptr;
+  for (JobId id : RanksOf(gang.id)) {
+    Job& rank = job(id);
+    if (rank.turn == 0 || (first != nullptr && rank.turn == first->number)) continue;
+    Turn& own = state_.turns.at(rank.turn);
+    own.entity = gang.id;
+    if (first == nullptr) {
+      first = &own;
+      continue;
+    }
+    for (JobId member : own.granted) job(member).turn = first->number;
+    for (const DeviceKey& key : own.devices) state_.devices.at(key).turn = first->number;
+    first->granted.insert(own.granted.begin(), own.granted.end());
+    first->devices.insert(first->devices.end(), own.devices.begin(), own.devices.end());
+    const TurnNumber merged = own.number;
+    state_.turns.erase(merged);
+  }
+  if (first != nullptr && first->asked_stop) NameStop(*first, 1);
+}
+
+// --- stopping together ----------------------------------------------------------------------------
+
+std::uint64_t Core::RelativeSteps(const Job& job) const {
+  const auto& base = state_.gangs.at(job.entity).base;
+  auto found = base.find(job.id);
+  const std::uint64_t from = found == base.end() ? 0 : found->second;
+  return job.steps > from ? job.steps - from : 0;
+}
+
+// A rank that comes while the turn lasts has part in it, unless it has come to where all stop.
+bool Core::MayJoinTurn(const Job& job, const Turn& turn) const {
+  if (!state_.gangs.contains(turn.entity)) return turn.granted.empty();
+  return !turn.asked_stop || RelativeSteps(job) < turn.stop;
+}
+
+void Core::NameStop(Turn& turn, std::uint64_t margin) {
+  Gang& gang = state_.gangs.at(turn.entity);
+  std::uint64_t furthest = 0;
+  for (JobId id : RanksOf(turn.entity)) furthest = std::max(furthest, RelativeSteps(job(id)));
+  turn.stop = furthest + margin;
+  turn.acknowledged.clear();
+  for (JobId id : turn.granted) SendYield(job(id), true, gang.base[id] + turn.stop);
+}
+
+absl::Time Core::RealignTime(const Turn& turn) const {
+  absl::Time at = absl::InfiniteFuture();
+  if (!turn.asked_stop || !state_.gangs.contains(turn.entity)) return at;
+  for (JobId id : RanksOf(turn.entity)) {
+    const Job& rank = job(id);
+    if (rank.waiting && !rank.paused && !MayJoinTurn(rank, turn))
+      at = std::min(at, rank.asked + kRealignAfter);
+  }
+  return at;
+}
+
+void Core::Realign(Turn& turn) {
+  Gang& gang = state_.gangs.at(turn.entity);
+  for (JobId id : RanksOf(turn.entity)) gang.base[id] = job(id).steps;
+  Say(absl::StrCat(NameOf(turn.entity), ": a rank waits where the others have not come for ",
+                   absl::FormatDuration(kRealignAfter), "; their steps are counted anew"));
+  NameStop(turn, 1);
+}
+
+void Core::LeaveGang(Job& job) {
+  for (auto gang = state_.gangs.begin(); gang != state_.gangs.end(); ++gang) {
+    auto& ranks = gang->second.ranks;
+    if (std::erase_if(ranks, [&](const auto& entry) { return entry.second == job.id; }) == 0) continue;
+    gang->second.base.erase(job.id);
+    job.entity = job.id;
+    if (!ranks.empty()) return;
+    for (auto& [key, device] : state_.devices) device.policy->Forget(gang->first);
+    passed_over_.erase(gang->first);
+    state_.gangs.erase(gang);
+    return;
+  }
+}
+
+}  // namespace hocket::coordinator

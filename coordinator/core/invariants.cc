@@ -1,0 +1,45 @@
+#include "coordinator/core/core.h"
+#include "csrc/base/check.h"
+
+namespace hocket::coordinator {
+namespace {
+
+void CheckJob(const Job& job, const State& state) {
+  HOCKET_CHECK(!(job.waiting && job.turn != 0)) << job.info.name << " waits and has turn " << job.turn;
+  HOCKET_CHECK(!(job.spill && job.turn != 0))
+      << job.info.name << " is being spilled in its turn " << job.turn;
+  HOCKET_CHECK(!(job.movable && job.turn != 0)) << job.info.name << " counts as movable in its turn";
+  HOCKET_CHECK(!(job.gone && (job.waiting || job.turn != 0)))
+      << job.info.name << " has left and still takes part";
+  HOCKET_CHECK(state.devices.contains(job.info.device)) << job.info.name << " has no device";
+  if (job.turn == 0) return;
+  auto turn = state.turns.find(job.turn);
+  HOCKET_CHECK(turn != state.turns.end()) << job.info.name << " has turn " << job.turn << ", which is over";
+  HOCKET_CHECK(turn->second.granted.contains(job.id)) << job.info.name << " is not in its turn " << job.turn;
+  HOCKET_CHECK(state.devices.at(job.info.device).turn == job.turn)
+      << job.info.name << "'s device is another's";
+}
+
+}  // namespace
+
+void Core::CheckInvariants() const {
+  for (const auto& [id, job] : state_.jobs) CheckJob(job, state_);
+  for (const auto& [number, turn] : state_.turns) {
+    HOCKET_CHECK(!turn.granted.empty()) << "turn " << number << " is nobody's";
+    for (JobId id : turn.granted) {
+      const Job& rank = job(id);
+      const bool together = rank.entity == turn.entity || GangOf(rank) != nullptr;
+      HOCKET_CHECK(together && rank.turn == number) << rank.info.name << " has part in turn " << number;
+    }
+    for (const DeviceKey& key : turn.devices)
+      HOCKET_CHECK(state_.devices.at(key).turn == number) << key << " is not in turn " << number;
+  }
+  for (const auto& [key, device] : state_.devices) {
+    HOCKET_CHECK(device.turn == 0 || state_.turns.contains(device.turn)) << key << " has a turn that is over";
+    if (device.turn != 0 || reserved_ != 0) continue;
+    for (EntityId entity : Candidates(device))
+      HOCKET_CHECK(!DevicesFree(entity)) << NameOf(entity) << " waits for " << key << ", which is free";
+  }
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,31 @@
+// The times the core works with. None of them is a guess about how fast a GPU is; that is measured.
+#ifndef HOCKET_COORDINATOR_CORE_LIMITS_H_
+#define HOCKET_COORDINATOR_CORE_LIMITS_H_
+
+#include "absl/time/time.h"
+
+namespace hocket::coordinator {
+
+// A job that does not answer a Spill for so long is left aside until it does.
+inline constexpr absl::Duration kSpillAnswerLimit = absl::Seconds(1);
+// After a restart nothing is granted for so long, or until every job expected has reported.
+inline constexpr absl::Duration kRejoinWindow = absl::Seconds(1);
+// So long a dead job's memory may take to come back before we stop waiting for it.
+inline constexpr absl::Duration kDeadMemoryLimit = absl::Seconds(10);
+// So long jobs may take to unmap an arena chunk that has left the arena.
+inline constexpr absl::Duration kArenaDropLimit = absl::Seconds(1);
+// Who waits for memory that is on its way back tries again after so long.
+inline constexpr absl::Duration kReturningRetry = absl::Milliseconds(20);
+// Who waits for others to become movable tries again after so long: the ledger does not see everything.
+inline constexpr absl::Duration kRoomRetry = absl::Milliseconds(100);
+// A rank that stopped where its gang should, while another rank has not come there for so long, goes on:
+// their counts of steps were not aligned.
+inline constexpr absl::Duration kRealignAfter = absl::Seconds(1);
+// No turn is kept longer than this for the sake of few hand-overs.
+inline constexpr absl::Duration kMaxQuantum = absl::Seconds(60);
+// So often a job whose bytes do not fit now lets others go first before it gets the turn and waits in it.
+inline constexpr int kMaxPassedOver = 3;
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_CORE_LIMITS_H_

@@ -1,0 +1,283 @@
+// Room on a full device, who is spilled for it, and the arena's chunks.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+
+namespace hocket::coordinator {
+
+// --- the job's messages ---------------------------------------------------------------------------
+
+void Core::On(Job* job, const wire::NeedRoom& event) {
+  if (job == nullptr || job->gone) return;
+  if (job->room && job->room->asked) {
+    return RejectJob(*job,
+                     absl::StrCat("NeedRoom from ", job->info.name, ", whose last one is not answered yet"));
+  }
+  if (now_ - job->room_answered > kSpillAnswerLimit) job->room_since = now_;
+  job->room = RoomRequest{
+      .bytes = event.bytes, .restoring = event.restoring, .asked = true, .since = job->room_since};
+}
+
+void Core::On(Job* job, const wire::Spilled& event) {
+  if (job == nullptr) return;
+  job->persistent = event.persistent;
+  job->spilled = event.spilled;
+  job->unresponsive = false;
+  job->movable = event.movable && job->turn == 0;
+  job->why_not_movable = event.movable ? "" : event.why_not;
+  job->cannot_spill.clear();
+  job->spilled_total += event.freed;
+  if (!job->spill || job->spill->request != event.request) return;
+  const SpillOrder order = *std::exchange(job->spill, std::nullopt);
+  if (event.freed == 0 && event.movable)
+    job->cannot_spill = event.why_not.empty() ? "it has nothing to spill" : event.why_not;
+  Credit(order, DeviceOf(*job), event.freed);
+}
+
+void Core::On(Job* job, const wire::Report& event) {
+  if (job == nullptr) return;
+  job->persistent = event.persistent;
+  job->spilled = event.spilled;
+  job->steps = std::max(job->steps, event.steps);
+  job->note = event.note;
+}
+
+// --- room -----------------------------------------------------------------------------------------
+
+void Core::Credit(const SpillOrder& order, const Device& device, Bytes bytes) {
+  auto asker = state_.jobs.find(order.for_job);
+  if (asker == state_.jobs.end() || !asker->second.room) return;
+  asker->second.room->freed += bytes;
+  if (asker->second.turn != 0) state_.turns.at(asker->second.turn).spilled += bytes;
+}
+
+void Core::ServeRoom(Job& job) {
+  RoomRequest& room = *job.room;
+  if (room.freed >= room.bytes) return AnswerRoom(job, true, "");
+  if (AskToSpill(job, room.bytes - room.freed) > 0) return;  // its answer comes
+  if (!room.asked) return job.room.reset();                  // nothing more to foresee
+  // Nobody can be moved now. What was freed may be enough after all: the driver knows.
+  if (room.freed > 0 || now_ >= room.retry_at) return AnswerRoom(job, true, "");
+  WaitForRoom(job);
+}
+
+void Core::WaitForRoom(Job& job) {
+  const auto& returning = DeviceOf(job).returning;
+  const bool comes_back =
+      std::any_of(returning.begin(), returning.end(), [&](const Returning& r) { return r.until > now_; });
+  if (comes_back) return RetryRoomAt(job, kReturningRetry);
+  if (job.room->restoring || OthersMaySuffice(job)) return RetryRoomAt(job, kRoomRetry);
+  AnswerRoom(job, false, RoomArithmetic(job));
+}
+
+void Core::RetryRoomAt(Job& job, absl::Duration after) {
+  job.room->retry_at = std::min(job.room->retry_at, now_ + after);
+}
+
+void Core::AnswerRoom(Job& job, bool ok, const std::string& reason) {
+  const bool asked = job.room->asked;
+  job.room.reset();
+  job.room_answered = now_;
+  if (asked) SendTo(job.id, wire::Room{.ok = ok, .reason = reason});
+}
+
+std::vector<const Job*> Core::Others(const Job& job) const {
+  std::vector<const Job*> others;
+  for (const auto& [id, other] : state_.jobs) {
+    if (other.info.device == job.info.device && other.entity != job.entity) others.push_back(&other);
+  }
+  return others;
+}
+
+// Who can be spilled for `job`, first those that do not wait, then the one whose turn is farthest away.
+std::vector<Job*> Core::Victims(const Job& job) {
+  std::vector<Job*> victims;
+  std::vector<EntityId> waiting;
+  for (const Job* other : Others(job)) {
+    const bool can = other->movable && !other->gone && other->turn == 0 && !other->spill &&
+                     !other->unresponsive && other->persistent > 0 && other->cannot_spill.empty();
+    if (!can) continue;
+    if (other->waiting && !other->paused) {
+      if (std::find(waiting.begin(), waiting.end(), other->entity) == waiting.end())
+        waiting.push_back(other->entity);
+    } else {
+      victims.push_back(&this->job(other->id));
+    }
+  }
+  const std::vector<const Job*> others = Others(job);
+  std::vector<JobView> order = InOrder(*DeviceOf(job).policy, ViewOf(DeviceOf(job), waiting));
+  for (auto view = order.rbegin(); view != order.rend(); ++view) {
+    for (JobId id : RanksOf(view->id)) {
+      Job& rank = this->job(id);
+      if (rank.info.device == job.info.device && rank.movable && !rank.spill && rank.persistent > 0 &&
+          rank.cannot_spill.empty() && !rank.unresponsive && rank.turn == 0)
+        victims.push_back(&rank);
+    }
+  }
+  return victims;
+}
+
+// Sends as many orders as may be needed for `wanted` bytes and returns what all unanswered ones may bring.
+Bytes Core::AskToSpill(Job& job, Bytes wanted) {
+  Bytes coming = 0;
+  for (const Job* other : Others(job)) {
+    if (other->spill && !other->unresponsive && other->spill->for_job == job.id)
+      coming += std::min(other->spill->bytes, other->persistent);
+  }
+  for (Job* victim : Victims(job)) {
+    if (coming >= wanted) break;
+    victim->spill =
+        SpillOrder{.request = next_spill_++, .bytes = wanted - coming, .for_job = job.id, .sent = now_};
+    SendTo(victim->id, wire::Spill{.request = victim->spill->request, .bytes = victim->spill->bytes});
+    coming += std::min(victim->spill->bytes, victim->persistent);
+  }
+  return coming;
+}
+
+void Core::GiveUpOnSilentVictims() {
+  for (auto& [id, job] : state_.jobs) {
+    if (!job.spill || job.unresponsive || now_ < job.spill->sent + kSpillAnswerLimit) continue;
+    job.unresponsive = true;
+    Say(absl::StrCat(job.info.name, " (pid ", job.info.pid, ") has not answered for ",
+                     absl::FormatDuration(kSpillAnswerLimit), " to a request for ",
+                     FormatBytes(job.spill->bytes),
+                     "; it gets no turn until it does. Is it stopped, or in a debugger?"));
+  }
+}
+
+// At the grant already: what the ledger says will be missing is asked for before the job has noticed.
+void Core::ForeseeRoom(Job& job) {
+  const Bytes free = Free(DeviceOf(job));
+  if (job.need <= free) return;
+  job.room = RoomRequest{.bytes = job.need - free, .restoring = true, .since = now_};
+}
+
+bool Core::MayBecomeMovable(const Job& other) const {
+  return !other.gone && other.persistent > 0 && other.cannot_spill.empty() &&
+         (!other.movable || other.unresponsive || other.spill);
+}
+
+bool Core::OthersMaySuffice(const Job& job) const {
+  Bytes bytes = 0;
+  for (const Job* other : Others(job)) {
+    if (MayBecomeMovable(*other)) bytes += other->persistent;
+  }
+  return bytes > 0 && Free(DeviceOf(job)) + bytes >= job.room->bytes;
+}
+
+// What `job` could have if all that can be moved for it now were moved.
+Bytes Core::Reachable(const Job& job) const {
+  Bytes bytes = Free(DeviceOf(job));
+  for (const Returning& r : DeviceOf(job).returning) bytes += r.until > now_ ? r.bytes : 0;
+  for (const Job* other : Others(job)) {
+    if (other->movable && !other->unresponsive && other->turn == 0) bytes += other->persistent;
+  }
+  return bytes;
+}
+
+std::string Core::RoomArithmetic(const Job& job) const {
+  const Device& device = DeviceOf(job);
+  std::string text =
+      absl::StrCat("cannot make room for ", FormatBytes(job.room->bytes), " for job ", job.info.name, " on ",
+                   device.name, " (", FormatBytes(device.capacity), "):\n  ", job.info.name, " holds ",
+                   FormatBytes(job.persistent), ", the arena ", FormatBytes(Arena(device)));
+  for (const Job* other : Others(job)) {
+    absl::StrAppend(&text, ", ", other->info.name, " ", FormatBytes(other->persistent));
+    if (other->persistent == 0) continue;
+    absl::StrAppend(&text, other->gone ? " (it has left Hocket and keeps them)"
+                           : other->cannot_spill.empty()
+                               ? " (not enough even if moved)"
+                               : absl::StrCat(" (cannot be moved: ", other->cannot_spill, ")"));
+  }
+  return absl::StrCat(
+      text, "; ", FormatBytes(Free(device)),
+      " should be left, and what programs outside Hocket hold is not known.\n  Use a smaller batch or "
+      "model, end one of the jobs, or take a larger device.");
+}
+
+// --- the ledger -----------------------------------------------------------------------------------
+
+Bytes Core::Arena(const Device& device) const {
+  Bytes bytes = 0;
+  for (const auto& [index, lane] : device.lanes) {
+    for (const auto& [chunk, size] : lane.chunks) bytes += size;
+  }
+  return bytes;
+}
+
+Bytes Core::Free(const Device& device) const {
+  Bytes used = Arena(device);
+  for (const Returning& r : device.returning) used += r.until > now_ ? r.bytes : 0;
+  for (const auto& [id, job] : state_.jobs) {
+    if (job.info.device == device.key) used += job.persistent;
+  }
+  return used < device.capacity ? device.capacity - used : 0;
+}
+
+void Core::Expect(Device& device, Bytes bytes, absl::Duration within) {
+  std::erase_if(device.returning, [&](const Returning& r) { return r.until <= now_; });
+  device.returning.push_back({bytes, now_ + within});
+}
+
+// --- the arena ------------------------------------------------------------------------------------
+
+void Core::On(Job* job, const wire::ArenaGrew& event) {
+  if (job == nullptr || job->gone) return;
+  Lane& lane = DeviceOf(*job).lanes[job->lane];
+  job->chunks.insert(event.chunk);
+  if (event.to_job == 0) lane.chunks[event.chunk] = event.size;
+  if (!lane.chunks.contains(event.chunk)) return;  // it has left the arena since it was exported
+  for (auto& [id, other] : state_.jobs) {
+    const bool meant = event.to_job == 0 ? id != job->id : id == event.to_job;
+    if (!meant || other.gone || other.info.device != job->info.device || other.lane != job->lane) continue;
+    if (!other.chunks.insert(event.chunk).second) continue;
+    SendTo(id, wire::ArenaAdd{.chunk = event.chunk, .size = event.size}, /*with_descriptor=*/true);
+  }
+}
+
+void Core::On(Job* job, const wire::ArenaLost& event) {
+  if (job == nullptr || job->gone) return;
+  job->chunks.erase(event.chunk);
+  Device& device = DeviceOf(*job);
+  if (device.lanes[job->lane].chunks.erase(event.chunk) == 0) return;
+  for (auto& [id, other] : state_.jobs) {
+    if (other.info.device == job->info.device && other.lane == job->lane &&
+        other.chunks.erase(event.chunk) > 0)
+      SendTo(id, wire::ArenaDrop{.chunk = event.chunk});
+  }
+  Expect(device, 0, kArenaDropLimit);
+}
+
+// Whoever had the turn has died in it, and its kernels may still write: no chunk of its arena is used again.
+void Core::DropArena(Device& device, int lane, JobId except) {
+  for (auto& [id, other] : state_.jobs) {
+    if (id == except || other.gone || other.info.device != device.key || other.lane != lane) continue;
+    other.chunks.clear();
+    SendTo(id, wire::ArenaDrop{.chunk = 0});
+  }
+  Bytes bytes = 0;
+  for (const auto& [chunk, size] : device.lanes[lane].chunks) bytes += size;
+  device.lanes[lane].chunks.clear();
+  device.lanes[lane].fresh = true;
+  Expect(device, bytes, kDeadMemoryLimit);
+}
+
+// Asks somebody who knows the lane's chunks to send them to `job`.
+void Core::ExportArenaTo(Job& job) {
+  const Lane& lane = DeviceOf(job).lanes[job.lane];
+  const Job* exporter = nullptr;
+  for (const auto& [id, other] : state_.jobs) {
+    if (id == job.id || other.gone || other.unresponsive || other.info.device != job.info.device ||
+        other.lane != job.lane)
+      continue;
+    const bool better =
+        exporter == nullptr || other.turn != 0 || other.chunks.size() > exporter->chunks.size();
+    if (better && (exporter == nullptr || exporter->turn == 0)) exporter = &other;
+  }
+  if (exporter != nullptr && !lane.chunks.empty()) SendTo(exporter->id, wire::ArenaExport{.to_job = job.id});
+}
+
+}  // namespace hocket::coordinator

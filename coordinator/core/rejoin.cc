@@ -1,0 +1,151 @@
+// Joining, leaving, dying, and coming back after a restart of the coordinator.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+#include "coordinator/policies/registry.h"
+#include "csrc/base/check.h"
+
+namespace hocket::coordinator {
+
+void Core::On(Job* known, const JobJoins& event) {
+  HOCKET_CHECK(known == nullptr) << "job " << known->id << " joins twice";
+  const JobId id = event.join.job;
+  HOCKET_CHECK(id != 0 && id < next_gang_ && !state_.jobs.contains(id)) << "the server gave the id " << id;
+  Device& device = DeviceFor(event.join);
+  Job& job = state_.jobs[id];
+  job.id = job.entity = id;
+  job.info = event.join;
+  job.info.name = UniqueName(event.join);
+  job.priority = ParsePriority(event.join.priority);
+  job.user = event.user;
+  job.joined = now_;
+  job.persistent = event.join.persistent;
+  job.spilled = event.join.spilled;
+  job.steps = event.join.steps;
+  SendTo(id, wire::Joined{.job = id,
+                          .name = job.info.name,
+                          .lane_lock = LaneLock(job.info.device, job.lane),
+                          .sharing_with = SharingWith(job),
+                          .epoch = options_.epoch});
+  if (event.join.rejoin) return Rejoin(job, event.join);
+  if (!device.lanes[job.lane].chunks.empty()) ExportArenaTo(job);
+}
+
+// What it knows of the arena is the truth only if it has the turn: a chunk that another job has adopted since
+// may still stand in its list. So the holder tells all it has, and everybody else forgets.
+void Core::Rejoin(Job& job, const wire::Join& join) {
+  state_.expected.erase(job.id);
+  if (!join.gang.empty()) On(&job, wire::Gang{join.gang, join.gang_rank, join.gang_size});
+  for (int lane = 0; lane < static_cast<int>(join.gang_size); ++lane) {
+    if (LaneLock(job.info.device, lane) == join.lane_lock) job.lane = lane;
+  }
+  if (join.holds_turn) KeepTurn(job, join.turn);
+  if (job.turn != 0) return SendTo(job.id, wire::ArenaExport{.to_job = 0});
+  SendTo(job.id, wire::ArenaDrop{.chunk = 0});
+  ExportArenaTo(job);
+}
+
+void Core::KeepTurn(Job& job, TurnNumber number) {
+  Device& device = DeviceOf(job);
+  if (number == 0) number = next_turn_;
+  next_turn_ = std::max(next_turn_, number + 1);
+  if (device.turn != 0 && device.turn != number) {
+    return Say(absl::StrCat(job.info.name, " says that it has turn ", number, " of ", device.name,
+                            ", but turn ", device.turn, " lasts; it waits for its next one"));
+  }
+  Turn& turn = state_.turns[number];
+  if (turn.number == 0)
+    turn = Turn{.number = number, .entity = job.entity, .start = now_, .reason = "had it already"};
+  if (device.turn == 0) turn.devices.push_back(device.key);
+  device.turn = job.turn = job.told_turn = number;
+  job.granted = now_;
+  turn.granted.insert(job.id);
+}
+
+void Core::On(Job* job, const Restarted& event) {
+  state_.expected = {event.expected.begin(), event.expected.end()};
+  state_.window_ends = now_ + kRejoinWindow;
+}
+
+void Core::On(Job* job, const wire::Leave& event) {
+  if (job != nullptr && !job->gone) Depart(*job, /*crashed=*/false);
+}
+
+void Core::On(Job* job, const JobHungUp& event) {
+  if (job != nullptr && !job->gone) Depart(*job, /*crashed=*/job->turn != 0);
+}
+
+void Core::On(Job* job, const JobDied& event) {
+  if (job == nullptr) return;
+  if (!job->gone) Depart(*job, /*crashed=*/job->turn != 0);
+  Erase(*job);
+}
+
+// It takes no further part. Its bytes count until its process is dead.
+void Core::Depart(Job& job, bool crashed) {
+  if (job.turn != 0) EndPart(job, wire::TurnOver{.steps = job.steps}, crashed);
+  LeaveGang(job);
+  DeviceOf(job).policy->Forget(job.id);
+  passed_over_.erase(job.id);
+  job.gone = true;
+  job.waiting = job.movable = false;
+  job.spill.reset();
+  job.room.reset();
+  job.chunks.clear();
+}
+
+void Core::Erase(Job& job) {
+  Device& device = DeviceOf(job);
+  if (job.persistent > 0) Expect(device, job.persistent, kDeadMemoryLimit);
+  const DeviceKey key = device.key;
+  state_.jobs.erase(job.id);
+  const bool used = std::any_of(state_.jobs.begin(), state_.jobs.end(),
+                                [&](const auto& entry) { return entry.second.info.device == key; });
+  if (!used) state_.devices.erase(key);
+}
+
+// --- helpers --------------------------------------------------------------------------------------
+
+Device& Core::DeviceFor(const wire::Join& join) {
+  auto [found, fresh] = state_.devices.try_emplace(join.device);
+  Device& device = found->second;
+  if (fresh) {
+    device.key = join.device;
+    device.name = join.device_name.empty() ? join.device : join.device_name;
+    device.capacity = join.capacity;
+    device.policy = *MakePolicy(state_.policy);
+    device.free_since = now_;
+  }
+  return device;
+}
+
+std::string Core::UniqueName(const wire::Join& join) const {
+  std::string base = join.name;
+  if (base.empty()) {
+    const std::vector<std::string> words = absl::StrSplit(join.program, ' ', absl::SkipEmpty());
+    const std::vector<std::string> path = absl::StrSplit(words.empty() ? "job" : words.back(), '/');
+    base = path.back().empty() ? "job" : path.back();
+  }
+  auto taken = [&](const std::string& name) {
+    return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+      return entry.second.info.name == name && !entry.second.gone;
+    });
+  };
+  std::string name = base;
+  for (int i = 2; taken(name); ++i) name = absl::StrCat(base, "-", i);
+  return name;
+}
+
+std::string Core::SharingWith(const Job& job) const {
+  std::string names;
+  for (const Job* other : Others(job)) {
+    if (!other->gone) absl::StrAppend(&names, names.empty() ? "" : ", ", other->info.name);
+  }
+  return names;
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,153 @@
+// What the core knows: jobs, gangs, devices with their lanes and ledgers, and turns. Plain values; the rules
+// that keep them true are in core.h.
+#ifndef HOCKET_COORDINATOR_CORE_STATE_H_
+#define HOCKET_COORDINATOR_CORE_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/core/events.h"
+#include "coordinator/policies/policy.h"
+
+namespace hocket::coordinator {
+
+using TurnNumber = std::uint64_t;
+using DeviceKey = std::string;  // the driver's UUID, or "cpu"
+
+// A Spill sent to a job and not answered yet.
+struct SpillOrder {
+  std::uint64_t request = 0;
+  Bytes bytes = 0;
+  JobId for_job = 0;  // who needs the room
+  absl::Time sent;
+};
+
+// A job's device is full and it waits for others to make room.
+struct RoomRequest {
+  Bytes bytes = 0;
+  bool restoring = false;
+  bool asked = false;  // false: foreseen at the grant, nobody waits for an answer
+  absl::Time since;
+  Bytes freed = 0;                               // given back by others since then
+  absl::Time retry_at = absl::InfiniteFuture();  // when to let it try again though nothing was freed
+};
+
+struct Job {
+  JobId id = 0;
+  wire::Join info;  // as it joined; weight and priority as set since
+  Priority priority = Priority::kNormal;
+  unsigned user = 0;
+  absl::Time joined;
+  EntityId entity = 0;  // itself, or its complete gang
+  int lane = 0;
+
+  // Asking and having.
+  bool waiting = false;
+  bool implicit = false;
+  Bytes need = 0;  // spilled bytes that must come back first
+  absl::Time asked;
+  TurnNumber turn = 0;  // 0: none
+  TurnNumber told_turn =
+      0;  // the number this job knows it by: turns of a gang's ranks are merged after a restart
+  absl::Time granted;
+  absl::Duration granted_after;  // since the device was free and this job asked
+
+  // Standing aside.
+  bool paused = false;
+  bool gone = false;          // no longer takes part; its process lives and its bytes count
+  bool unresponsive = false;  // did not answer a Spill in time
+
+  // The ledger, as last told.
+  Bytes persistent = 0;
+  Bytes spilled = 0;
+  Bytes transient_peak = 0;
+  bool movable = false;
+  std::string why_not_movable;
+  std::string cannot_spill;  // not empty: it was asked, stood at its doors and gave nothing
+  std::optional<SpillOrder> spill;
+  std::optional<RoomRequest> room;
+  absl::Time room_since = absl::InfinitePast();  // first of several requests in a row
+  absl::Time room_answered = absl::InfinitePast();
+  std::set<std::uint64_t> chunks;  // of its lane's arena, that it has been told
+
+  // Counted.
+  std::uint64_t steps = 0;
+  std::uint64_t turns = 0;
+  absl::Duration held;    // with the turn, in all
+  absl::Duration waited;  // for it, in all
+  std::optional<absl::Duration>
+      switch_cost;  // running average of what the begin of a turn costs when bytes move
+  Bytes spilled_total = 0;
+  Bytes restored_total = 0;
+  std::string note;
+};
+
+struct Gang {
+  EntityId id = 0;
+  std::string name;
+  std::uint64_t size = 0;
+  bool complete = false;
+  std::map<std::uint64_t, JobId> ranks;
+  std::map<JobId, std::uint64_t> base;  // steps completed when the ranks last stood at the same step
+};
+
+// The jobs of a device that pass one arena around.
+struct Lane {
+  std::map<std::uint64_t, Bytes> chunks;
+  bool fresh = false;  // the next Grant tells its job to forget the arena
+};
+
+// Device memory that nobody we know holds any more and that may still be on its way back to the driver: a
+// dead job's, or (with `bytes` 0) arena chunks that not every job has unmapped yet.
+struct Returning {
+  Bytes bytes = 0;
+  absl::Time until;  // after it we no longer wait for it
+};
+
+struct Device {
+  DeviceKey key;
+  std::string name;
+  Bytes capacity = 0;
+  std::unique_ptr<Policy> policy;
+  TurnNumber turn = 0;  // 0: free
+  absl::Time free_since;
+  std::map<int, Lane> lanes;
+  std::vector<Returning> returning;
+};
+
+// The right to use one or more devices, held by an entity.
+struct Turn {
+  TurnNumber number = 0;
+  EntityId entity = 0;
+  std::vector<DeviceKey> devices;
+  std::set<JobId> granted;  // who has part in it now
+  absl::Time start;
+  std::string reason;
+  bool asked_idle = false;  // Yield{now=false} is out
+  bool asked_stop = false;  // Yield{now=true} is out
+  std::uint64_t stop = 0;   // gangs: the step after which all stop, counted from Gang::base
+  int renamed = 0;          // how often a later one had to be named
+  Bytes spilled = 0;        // by others, for it
+  std::map<JobId, std::uint64_t> acknowledged;  // the stop each rank has accepted
+};
+
+struct State {
+  std::map<JobId, Job> jobs;
+  std::map<EntityId, Gang> gangs;
+  std::map<DeviceKey, Device> devices;
+  std::map<TurnNumber, Turn> turns;  // those that last now
+  std::string policy;
+  double switch_share = 0.02;
+  std::set<JobId> expected;  // after a restart: who has not reported yet
+  absl::Time window_ends = absl::InfinitePast();
+};
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_CORE_STATE_H_

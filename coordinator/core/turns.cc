@@ -1,0 +1,291 @@
+// Who is next, for how long, and how the turn comes and goes.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+
+namespace hocket::coordinator {
+
+// --- the job's messages ---------------------------------------------------------------------------
+
+void Core::On(Job* job, const wire::Wait& event) {
+  if (job == nullptr || job->gone) return;
+  if (job->waiting || job->turn != 0) {
+    return RejectJob(*job, absl::StrCat("Wait from ", job->info.name,
+                                        job->waiting ? ", which waits already" : ", which has the turn"));
+  }
+  job->waiting = true;
+  job->implicit = event.implicit;
+  job->need = event.need;
+  job->asked = now_;
+  job->steps = std::max(job->steps, event.gang_step);
+  DeviceOf(*job).policy->Asked(ViewOf(job->entity));
+}
+
+void Core::On(Job* job, const wire::TurnOver& event) {
+  if (job == nullptr || job->gone) return;
+  job->persistent = event.persistent;
+  job->spilled = event.spilled;
+  job->transient_peak = event.transient_peak;
+  job->movable = event.movable;
+  job->why_not_movable = event.why_not_movable;
+  job->cannot_spill.clear();
+  job->steps = std::max(job->steps, event.steps);
+  if (job->turn != 0) EndPart(*job, event, /*died=*/false);
+}
+
+// --- the next turn --------------------------------------------------------------------------------
+
+bool Core::Eligible(EntityId entity) const {
+  if (WindowOpen()) return false;
+  bool waits = false;
+  for (JobId id : RanksOf(entity)) {
+    const Job& rank = job(id);
+    if (rank.paused || rank.spill || rank.unresponsive) return false;
+    waits |= rank.waiting;
+  }
+  return waits;
+}
+
+bool Core::Granted(EntityId entity) const {
+  return std::any_of(state_.turns.begin(), state_.turns.end(),
+                     [&](const auto& entry) { return entry.second.entity == entity; });
+}
+
+bool Core::DevicesFree(EntityId entity) const {
+  const auto devices = DevicesOf(entity);
+  return std::all_of(devices.begin(), devices.end(),
+                     [&](const DeviceKey& key) { return state_.devices.at(key).turn == 0; });
+}
+
+// Those that wait for `device`, could have it, and do not have a turn; the earliest asker first.
+std::vector<EntityId> Core::Candidates(const Device& device) const {
+  std::vector<std::pair<absl::Time, EntityId>> asked;
+  for (const auto& [id, job] : state_.jobs) {
+    if (!job.waiting || Granted(job.entity) || !Eligible(job.entity)) continue;
+    const auto devices = DevicesOf(job.entity);
+    if (std::find(devices.begin(), devices.end(), device.key) != devices.end())
+      asked.emplace_back(job.asked, job.entity);
+  }
+  std::sort(asked.begin(), asked.end());
+  std::vector<EntityId> entities;
+  for (const auto& [at, entity] : asked) {
+    if (std::find(entities.begin(), entities.end(), entity) == entities.end()) entities.push_back(entity);
+  }
+  return entities;
+}
+
+JobView Core::ViewOf(EntityId entity) const {
+  JobView view{.id = entity, .asked = absl::InfiniteFuture()};
+  view.weight = 0;
+  view.priority = Priority::kLow;
+  for (JobId id : RanksOf(entity)) {
+    const Job& rank = job(id);
+    view.user = rank.user;
+    view.weight = std::max(view.weight, rank.info.weight);
+    view.priority = std::max(view.priority, rank.priority);
+    if (rank.waiting) view.asked = std::min(view.asked, rank.asked);
+  }
+  return view;
+}
+
+GpuView Core::ViewOf(const Device& device, const std::vector<EntityId>& entities) const {
+  GpuView view{.capacity = device.capacity};
+  for (EntityId entity : entities) view.waiting.push_back(ViewOf(entity));
+  return view;
+}
+
+void Core::Schedule(Device& device) {
+  if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_))) reserved_ = 0;
+  std::vector<EntityId> candidates = device.turn == 0 ? Candidates(device) : std::vector<EntityId>();
+  if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0)
+    candidates = {reserved_};
+
+  std::vector<EntityId> fit;
+  for (EntityId entity : candidates) {
+    if (Fits(entity) || passed_over_[entity] >= kMaxPassedOver) fit.push_back(entity);
+  }
+  if (fit.empty()) fit = candidates;
+
+  while (!fit.empty()) {
+    const Choice choice = Pick(*device.policy, ViewOf(device, fit));
+    if (DevicesFree(choice.job)) {
+      for (EntityId entity : candidates) passed_over_[entity] += entity != choice.job;
+      return GrantTurn(choice.job, choice.reason);
+    }
+    // A gang whose other devices are busy: they are kept for it as they come free, for one gang at a time.
+    if (reserved_ == 0) reserved_ = choice.job;
+    if (reserved_ == choice.job) return;
+    fit.erase(std::find(fit.begin(), fit.end(), choice.job));
+  }
+}
+
+void Core::GrantTurn(EntityId entity, const std::string& reason) {
+  if (reserved_ == entity) reserved_ = 0;
+  passed_over_.erase(entity);
+  Turn& turn = state_.turns[next_turn_];
+  turn.number = next_turn_++;
+  turn.entity = entity;
+  turn.devices = DevicesOf(entity);
+  turn.start = now_;
+  turn.reason = reason;
+  turn.asked_idle = Contended(turn);
+  for (const DeviceKey& key : turn.devices) {
+    Device& device = state_.devices.at(key);
+    device.turn = turn.number;
+    device.policy->Granted(ViewOf(entity));
+  }
+  GrantWaitingRanks(turn);
+}
+
+// Also while the turn lasts: a rank that comes later has part in its gang's turn, and a device that its gang
+// still lacks is taken as soon as it is free.
+void Core::GrantWaitingRanks(Turn& turn) {
+  for (JobId id : RanksOf(turn.entity)) {
+    Job& rank = job(id);
+    if (!rank.waiting || rank.paused || rank.spill || rank.unresponsive || !MayJoinTurn(rank, turn)) continue;
+    Device& device = DeviceOf(rank);
+    if (device.turn == 0) {
+      device.turn = turn.number;
+      turn.devices.push_back(device.key);
+    }
+    if (device.turn == turn.number) GrantJob(rank, turn);
+  }
+}
+
+void Core::GrantJob(Job& job, Turn& turn) {
+  Device& device = DeviceOf(job);
+  wire::Grant grant{.turn = turn.number, .contended = turn.asked_idle, .reason = turn.reason};
+  const int lane = LaneOf(job);
+  if (lane != job.lane) {
+    job.lane = lane;
+    job.chunks.clear();
+    grant.lane_lock = LaneLock(job.info.device, lane);
+    grant.fresh_arena = true;
+  }
+  grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
+  job.waiting = false;
+  job.waited += now_ - job.asked;
+  job.movable = false;
+  job.turn = job.told_turn = turn.number;
+  job.granted = now_;
+  job.granted_after = now_ - std::max(job.asked, device.free_since);
+  turn.granted.insert(job.id);
+  const bool changed_lane = !grant.lane_lock.empty();
+  SendTo(job.id, std::move(grant));
+  if (changed_lane) ExportArenaTo(job);
+  if (turn.asked_stop) SendYield(job, true, state_.gangs.at(turn.entity).base[job.id] + turn.stop);
+  ForeseeRoom(job);
+}
+
+bool Core::Fits(EntityId entity) const {
+  for (JobId id : RanksOf(entity)) {
+    if (job(id).waiting && job(id).need > Reachable(job(id))) return false;
+  }
+  return true;
+}
+
+// --- giving it up ---------------------------------------------------------------------------------
+
+bool Core::Contended(const Turn& turn) const {
+  for (const auto& [id, job] : state_.jobs) {
+    if (!job.waiting || job.entity == turn.entity || !Eligible(job.entity)) continue;
+    for (const DeviceKey& key : DevicesOf(job.entity)) {
+      if (std::find(turn.devices.begin(), turn.devices.end(), key) != turn.devices.end()) return true;
+    }
+  }
+  return false;
+}
+
+void Core::AskIfContended(Turn& turn) {
+  const auto ranks = RanksOf(turn.entity);
+  const bool paused = std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).paused; });
+  if (!paused && !Contended(turn)) return;
+  if (!turn.asked_idle) AskForTurn(turn);
+  if (!turn.asked_stop && (paused || now_ >= StopTime(turn))) AskToStop(turn);
+}
+
+void Core::SendYield(const Job& job, bool now, std::uint64_t stop_step) {
+  SendTo(job.id, wire::Yield{.turn = job.told_turn, .now = now, .stop_step = stop_step});
+}
+
+void Core::AskForTurn(Turn& turn) {
+  turn.asked_idle = true;
+  for (JobId id : turn.granted) SendYield(job(id), false, 0);
+}
+
+void Core::AskToStop(Turn& turn) {
+  turn.asked_stop = true;
+  if (state_.gangs.contains(turn.entity)) return NameStop(turn, 1);
+  for (JobId id : turn.granted) SendYield(job(id), true, 0);
+}
+
+absl::Duration Core::Quantum(EntityId entity) const {
+  absl::Duration cost;
+  for (JobId id : RanksOf(entity)) cost = std::max(cost, job(id).switch_cost.value_or(absl::ZeroDuration()));
+  return std::min(kMaxQuantum, cost * (1 / state_.switch_share - 1));
+}
+
+absl::Time Core::StopTime(const Turn& turn) const {
+  absl::Time stop = turn.start + Quantum(turn.entity);
+  for (const DeviceKey& key : turn.devices) {
+    const Device& device = state_.devices.at(key);
+    const std::vector<EntityId> waiting = Candidates(device);
+    if (waiting.empty()) continue;
+    stop = std::max(
+        stop, now_ + device.policy->Keep(ViewOf(turn.entity), now_ - turn.start, ViewOf(device, waiting)));
+  }
+  return stop;
+}
+
+// What getting here cost, when bytes had to move for it; nothing when none had to.
+void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last) {
+  const bool moved = last.restored > 0 || turn.spilled > 0;
+  const absl::Duration cost = moved ? absl::Nanoseconds(static_cast<int64_t>(
+                                          std::min<uint64_t>(last.drain_ns + last.ready_ns, INT64_MAX)))
+                                    : absl::ZeroDuration();
+  job.switch_cost = job.switch_cost ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
+}
+
+void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
+  Turn& turn = state_.turns.at(job.turn);
+  LearnSwitchCost(job, turn, last);
+  TurnEnded record{.turn = turn.number,
+                   .job = job.id,
+                   .name = job.info.name,
+                   .device = job.info.device,
+                   .start = job.granted,
+                   .end = now_,
+                   .steps = last.turn_steps,
+                   .restored = last.restored,
+                   .spilled = turn.spilled,
+                   .died = died,
+                   .reason = turn.reason};
+  record.hand_over = job.granted_after +
+                     absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
+  actions_.push_back(std::move(record));
+  job.turn = 0;
+  job.room.reset();
+  job.held += now_ - job.granted;
+  job.restored_total += last.restored;
+  ++job.turns;
+  turn.granted.erase(job.id);
+  if (died) DropArena(DeviceOf(job), job.lane, job.id);
+  if (turn.granted.empty()) EndTurn(turn.number);
+}
+
+void Core::EndTurn(TurnNumber number) {
+  Turn turn = std::move(state_.turns.at(number));
+  state_.turns.erase(number);
+  for (const DeviceKey& key : turn.devices) {
+    Device& device = state_.devices.at(key);
+    device.turn = 0;
+    device.free_since = now_;
+    device.policy->Charge(ViewOf(turn.entity), now_ - turn.start);
+  }
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,48 @@
+// Device time in proportion to weight: first equally among users, then by weight among a user's jobs.
+//
+// Each user and each job has a virtual time: the device time it has had, divided (for a job) by its weight.
+// The least is next. A priority multiplies the weight: high 4, normal 1, low 1/4.
+//
+// Whoever comes, or comes back after a pause, starts where the one that runs stands: it neither starves the
+// others nor pays for the time it was away.
+#ifndef HOCKET_COORDINATOR_POLICIES_FAIR_H_
+#define HOCKET_COORDINATOR_POLICIES_FAIR_H_
+
+#include <map>
+
+#include "coordinator/policies/policy.h"
+
+namespace hocket::coordinator {
+
+class Fair final : public Policy {
+ public:
+  bool Before(const JobView& a, const JobView& b) const override;
+  std::string Reason(const JobView& next) const override;
+  // Until the first of those that wait would be before it: a job of twice the weight keeps the turn twice as
+  // long.
+  absl::Duration Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const override;
+  void Asked(const JobView& job) override;
+  void Granted(const JobView& job) override;
+  void Charge(const JobView& job, absl::Duration device_time) override;
+  void Forget(EntityId job) override;
+
+  // A job's weight times its priority's factor.
+  static double Share(const JobView& job);
+
+ private:
+  struct User {
+    double served = 0;                // seconds of device time
+    double floor = 0;                 // what the job of this user picked last had been served
+    std::map<EntityId, double> jobs;  // seconds of device time, divided by Share()
+  };
+
+  double UserServed(const JobView& job) const;
+  double JobServed(const JobView& job) const;
+
+  std::map<unsigned, User> users_;
+  double floor_ = 0;  // what the user picked last had been served
+};
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_POLICIES_FAIR_H_

@@ -1,0 +1,85 @@
+// Who is next? A policy answers that one question for one device.
+//
+// The core keeps the jobs, the queue and the memory; a policy keeps only its own opinion. It reads no clock,
+// does no I/O, takes no lock and is called from one thread, so the same events give the same turns. What it
+// says is an *order* of the waiting jobs: the first gets the turn, and the last is the one whose memory is
+// spilled first when room is needed.
+//
+// A gang counts as one job here. How to add a policy: README.md, in this folder.
+#ifndef HOCKET_COORDINATOR_POLICIES_POLICY_H_
+#define HOCKET_COORDINATOR_POLICIES_POLICY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "csrc/base/bytes.h"
+
+namespace hocket::coordinator {
+
+// A job, or a gang; never used again after it has left.
+using EntityId = std::uint64_t;
+
+enum class Priority { kLow, kNormal, kHigh };
+
+// What a policy may know about a job.
+struct JobView {
+  EntityId id = 0;
+  unsigned user = 0;  // uid
+  double weight = 1;  // > 0
+  Priority priority = Priority::kNormal;
+  absl::Time asked;  // since when it waits
+};
+
+// What a policy may look at when it chooses.
+struct GpuView {
+  std::vector<JobView> waiting;  // the earliest asker first
+  Bytes capacity = 0;
+};
+
+// Who runs next, and why. `reason` is shown by `hocket explain`: write it for the person whose job waits.
+struct Choice {
+  EntityId job = 0;
+  std::string reason;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  // True if `a` gets its turn before `b`. A strict weak order over all jobs, waiting or not; a tie keeps the
+  // earlier asker first.
+  virtual bool Before(const JobView& a, const JobView& b) const = 0;
+
+  // Why `next` is the first of those that wait, in a few words.
+  virtual std::string Reason(const JobView& next) const = 0;
+
+  // `holder` has had the turn for `held` while `gpu.waiting` (never empty) wait: for how much longer should
+  // it go on before it is asked to stop after its step? Zero: not at all.
+  virtual absl::Duration Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
+    return absl::ZeroDuration();
+  }
+
+  // `job` begins to wait.
+  virtual void Asked(const JobView& job) {}
+
+  // `job` gets the turn.
+  virtual void Granted(const JobView& job) {}
+
+  // `job` has had the turn for `device_time`. Called once per turn, also for a job that died in it.
+  virtual void Charge(const JobView& job, absl::Duration device_time) {}
+
+  // `job` has left; its id is never used again.
+  virtual void Forget(EntityId job) {}
+};
+
+// `gpu.waiting` in the order of their turns.
+std::vector<JobView> InOrder(const Policy& policy, const GpuView& gpu);
+
+// The first of `gpu.waiting`, with the reason. REQUIRES: somebody waits.
+Choice Pick(const Policy& policy, const GpuView& gpu);
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_POLICIES_POLICY_H_

@@ -1,0 +1,79 @@
+#include "coordinator/server/endpoint.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/wire/channel.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// So long a newcomer waits for a daemon that no longer answers and has not ended yet.
+constexpr absl::Duration kPatience = absl::Seconds(2);
+
+absl::Status Failed(const std::string& what) {
+  const int error = errno;
+  const char* advice = error == ENOSPC   ? " Free some space there, or name another folder in HOCKET_RUNTIME_DIR."
+                       : error == EACCES ? " Name a folder of your own in HOCKET_RUNTIME_DIR."
+                                         : "";
+  return absl::UnavailableError(absl::StrCat("cannot ", what, ": ", std::strerror(error), ".", advice));
+}
+
+absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
+  const std::string path = dir + "/hocketd.lock";
+  UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) return Failed("open " + path);
+  const absl::Time until = absl::Now() + kPatience;
+  while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return Failed("lock " + path);
+    if (wire::Channel::Connect(dir + "/hocketd.sock").ok())
+      return absl::AlreadyExistsError(absl::StrCat("a coordinator runs already in ", dir, "."));
+    if (absl::Now() > until) {
+      return absl::UnavailableError(absl::StrCat("a coordinator holds ", path, " but does not answer. See hocketd.log in that folder; end it, or name another folder in HOCKET_RUNTIME_DIR."));
+    }
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return lock;
+}
+
+absl::StatusOr<UniqueFd> Listen(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::UnavailableError(absl::StrCat("cannot listen at ", path, ": the path has ", path.size(), " characters, a socket's may have ", sizeof(address.sun_path) - 1, ". Name a shorter folder in HOCKET_RUNTIME_DIR."));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener) return Failed("make a socket");
+  unlink(path.c_str());  // a killed daemon's: we have the lock
+  const mode_t before = umask(0177);
+  const int bound = bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  umask(before);
+  if (bound != 0 || listen(listener.get(), SOMAXCONN) != 0) return Failed("listen at " + path);
+  return listener;
+}
+
+}  // namespace
+
+absl::StatusOr<Endpoint> Endpoint::Open(const std::string& runtime_dir) {
+  HOCKET_ASSIGN_OR_RETURN(UniqueFd lock, Lock(runtime_dir));
+  const std::string path = runtime_dir + "/hocketd.sock";
+  HOCKET_ASSIGN_OR_RETURN(UniqueFd listener, Listen(path));
+  return Endpoint(path, std::move(lock), std::move(listener));
+}
+
+Endpoint::~Endpoint() {
+  if (lock_) unlink(path_.c_str());
+}
+
+}  // namespace hocket::coordinator
