@@ -90,7 +90,7 @@ def load_control() -> ModuleType:
 
 def _load_native(torch_version: str) -> ModuleType:
     built_for = load_control().built_for_torch
-    if built_for != torch_version:
+    if built_for != torch_version.partition("+")[0]:
         raise BuiltForAnotherTorch(
             f"Hocket was built for torch {built_for}, and this environment has torch {torch_version}. "
             "Build it again for this one, in Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."

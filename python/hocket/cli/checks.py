@@ -1,0 +1,207 @@
+"""What ``hocket doctor`` looks at. Each check returns findings; none imports torch, starts anything or changes anything.
+
+A new check: write a function that yields ``Finding``s and name it in ``CHECKS``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hocket._job import load_control
+from hocket._version import __version__
+from hocket.cli import emulate, serve
+from hocket.errors import NotBuilt
+
+GIB = 1 << 30
+REBUILD = "In Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was found: all is ``well``, a ``note``, or a ``problem`` that keeps Hocket from working."""
+
+    level: str
+    what: str
+    advice: str = ""
+
+
+def well(what: str) -> Finding:
+    return Finding("well", what)
+
+
+def note(what: str, advice: str = "") -> Finding:
+    return Finding("note", what, advice)
+
+
+def problem(what: str, advice: str) -> Finding:
+    return Finding("problem", what, advice)
+
+
+def installation() -> Iterator[Finding]:
+    try:
+        load_control()
+    except NotBuilt as error:
+        yield problem(f"Hocket {__version__}: {error}", REBUILD)
+        return
+    program = serve.daemon()
+    if os.access(program, os.X_OK):
+        yield well(f"Hocket {__version__}, coordinator {program}")
+    else:
+        yield problem(f"the coordinator's program {program} is missing or may not be run", REBUILD)
+
+
+def torch() -> Iterator[Finding]:
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        yield problem("torch is not installed in this environment", "Install torch, then Hocket (it is compiled against torch).")
+        return
+    built_for = str(load_control().built_for_torch)
+    if built_for == version.partition("+")[0]:
+        yield well(f"torch {version}, the one Hocket was built for")
+    else:
+        yield problem(f"torch is {version}, but Hocket was built for {built_for}", REBUILD)
+    yield from _autoload()
+    yield from _allocator_settings()
+
+
+def _autoload() -> Iterator[Finding]:
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+        yield problem(
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0: PyTorch does not load Hocket, so `hocket run` does nothing",
+            "Unset it, or write `import hocket` and the one line into the program.",
+        )
+    names = {entry.name for entry in importlib.metadata.entry_points(group="torch.backends")}
+    if "hocket" not in names:
+        yield problem("PyTorch will not find Hocket: its entry point torch.backends is not installed", REBUILD)
+
+
+def _allocator_settings() -> Iterator[Finding]:
+    for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        if value := os.environ.get(variable):
+            yield note(
+                f"{variable}={value} has no effect on Hocket's allocator", "HOCKET_ALLOCATOR=off keeps PyTorch's own."
+            )
+    if os.environ.get("HOCKET_ALLOCATOR") == "off":
+        yield note("HOCKET_ALLOCATOR=off: jobs take turns, but their memory stays on the device")
+
+
+def device() -> Iterator[Finding]:
+    emulated = os.environ.get("HOCKET_EMULATOR_NAME")
+    if not emulate.RUNTIME.exists():
+        yield problem(f"the emulated GPU's libraries are missing: {emulate.RUNTIME}", REBUILD)
+    probe = load_control().probe_driver()
+    if not probe["found"]:
+        yield note(
+            f"no GPU can be used: {probe['reason']}",
+            "Try Hocket on the emulated GPU: hocket emulate -- python train.py. For a GPU, install NVIDIA's driver.",
+        )
+        return
+    if emulated:
+        yield note(f"this is an emulated GPU (named {emulated}): nothing measured here speaks of a real one")
+    for i, found in enumerate(probe["devices"]):
+        yield well(f"device {i}: {found['name']}, {_size(found['memory'])}, driver {probe['version']}")
+
+
+def coordinator() -> Iterator[Finding]:
+    path = str(load_control().socket_path())
+    status = _ask(path)
+    if status is None:
+        yield well(f"no coordinator runs at {path}: the first job starts one")
+    else:
+        yield well(f"a coordinator runs at {path} (pid {status['pid']}, {len(status['jobs'])} jobs)")
+        if status.get("version") not in (None, __version__):
+            yield note(
+                f"that coordinator is version {status['version']}, this is {__version__}: they understand each other",
+                "hocket stop, once its jobs have ended, lets the next job start the new one.",
+            )
+    for other in (f"/tmp/hocket-{os.geteuid()}/hocketd.sock", "/run/hocket/hocketd.sock"):
+        if other != path and _ask(other) is not None:
+            yield note(
+                f"a second coordinator runs at {other}: jobs of the two do not take turns with each other",
+                "End one: HOCKET_RUNTIME_DIR=<its folder> hocket stop",
+            )
+
+
+def _ask(path: str) -> dict[str, Any] | None:
+    if not os.path.exists(path):
+        return None
+    try:
+        return json.loads(load_control().control(path, "status", "{}", 2000))
+    except RuntimeError:
+        return None
+
+
+def limits() -> Iterator[Finding]:
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if locked != resource.RLIM_INFINITY and locked < 8 * GIB:
+        yield note(
+            f"locked memory is limited to {_size(locked)} (ulimit -l): spilled memory beyond it is copied more slowly",
+            "Raise memlock in /etc/security/limits.conf, or start a container with --ulimit memlock=-1.",
+        )
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < 1024:
+        yield problem(
+            f"only {files} open files are allowed (ulimit -n): each chunk of device memory needs one",
+            f"ulimit -n {min(4096, most) if most > 0 else 4096}",
+        )
+    maps = _number("/proc/sys/vm/max_map_count")
+    if maps is not None and maps < 65530:
+        yield note(f"vm.max_map_count is {maps}: large jobs may need more mappings", "sysctl -w vm.max_map_count=65530")
+
+
+def host_memory() -> Iterator[Finding]:
+    available = _meminfo("MemAvailable")
+    group = _number("/sys/fs/cgroup/memory.max")
+    if group is not None:
+        used = _number("/sys/fs/cgroup/memory.current") or 0
+        available = min(available, max(0, group - used))
+    text = f"host memory: {_size(available)} available for what is spilled"
+    if available < 2 * GIB:
+        yield note(text, "Little room: jobs that do not fit together wait for each other instead of moving.")
+    else:
+        yield well(text)
+    shared = os.statvfs("/dev/shm")
+    free = shared.f_bavail * shared.f_frsize
+    if free < 64 << 20:
+        yield note(
+            f"/dev/shm has {_size(free)} free: DataLoader workers may fail",
+            "Free some, or start a container with --shm-size=1g.",
+        )
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _meminfo(field: str) -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def _size(count: int) -> str:
+    return str(load_control().format_bytes(count))
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (installation, torch, device, coordinator, limits, host_memory)
+
+
+def run_all() -> Iterator[Finding]:
+    """All findings, in order. A part that is missing altogether ends the list: the rest needs it."""
+    for check in CHECKS:
+        for finding in check():
+            yield finding
+            if check is installation and finding.level == "problem":
+                return

@@ -1,0 +1,92 @@
+"""What the coordinator says while programs run: how far they are, and what is where on the device."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hocket._job import load_control
+
+PERIOD = 0.1  # seconds between two looks
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """Device memory at one moment, in bytes."""
+
+    time: float  # seconds since the epoch
+    resident: dict[str, int]  # job: persistent bytes on the device
+    spilled: dict[str, int]  # job: bytes on the host
+    arena: int  # transient memory, common to all jobs
+
+
+@dataclasses.dataclass(frozen=True)
+class Turn:
+    """One turn of one job."""
+
+    job: str
+    start: float
+    end: float
+    steps: int
+    restored: int
+    spilled: int
+    hand_over: float  # seconds from the end of the turn before to this one's first step
+
+
+def ask(command: str, **arguments: Any) -> dict[str, Any] | None:
+    """The coordinator's answer, or None where none runs (yet)."""
+    control = load_control()
+    try:
+        return json.loads(control.control(control.socket_path(), command, json.dumps(arguments), 2000))
+    except RuntimeError:
+        return None
+
+
+def look() -> tuple[Sample, dict[str, int]] | None:
+    """A sample, and the steps that each job has done."""
+    status = ask("status")
+    if status is None:
+        return None
+    jobs = status["jobs"]
+    sample = Sample(
+        time=time.time(),
+        resident={job["name"]: job["persistent"] for job in jobs},
+        spilled={job["name"]: job["spilled"] for job in jobs},
+        arena=sum(device["arena"] for device in status["devices"]),
+    )
+    return sample, {job["name"]: job["steps"] for job in jobs}
+
+
+def until_end(
+    processes: dict[str, subprocess.Popen[str]], progress: Callable[[dict[str, int]], None]
+) -> list[Sample]:
+    """Looks until all have ended; returns what was seen."""
+    samples = []
+    while any(process.poll() is None for process in processes.values()):
+        seen = look()
+        if seen is not None:
+            samples.append(seen[0])
+            progress(seen[1])
+        time.sleep(PERIOD)
+    return samples
+
+
+def turns() -> list[Turn]:
+    """All turns that the coordinator remembers, in order."""
+    answer = ask("turns") or {"turns": []}
+    return [
+        Turn(
+            job=turn["job"],
+            start=turn["start"],
+            end=turn["end"],
+            steps=turn["steps"],
+            restored=turn["restored"],
+            spilled=turn["spilled"],
+            hand_over=turn["hand_over"],
+        )
+        for turn in answer["turns"]
+    ]
