@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from hocket import _job, hooks
@@ -27,9 +28,28 @@ def _emulate() -> None:
 
 def _run() -> None:
     _job.activate()
-    tracker = hooks.install(_job.JoiningSteps())
-    _job.on_join(_announce)
-    _job.on_join(lambda info: hooks.warn_without_boundaries(tracker, info["name"]))
+    steps = _Steps(_job.require())
+    tracker = hooks.install(steps)
+
+    def joined(info: dict[str, Any]) -> None:
+        _announce(info)
+        hooks.warn_without_boundaries(tracker, info["name"])
+
+    steps.begun = _job.when_joined(joined)
+
+
+class _Steps:
+    """This process's steps; after the first has begun, ``begun`` is called: a job on the CPU joins with it."""
+
+    def __init__(self, native: Any) -> None:
+        self.begun: Callable[[], None]
+        self.end_step = native.end_step
+        self._native = native
+
+    def begin_step(self) -> None:
+        self._native.begin_step()
+        self.begun()
+        self.begin_step = self._native.begin_step  # type: ignore[method-assign]
 
 
 def _announce(info: dict[str, Any]) -> None:

@@ -11,12 +11,14 @@ guards only this module's own state.
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import importlib
 import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -28,8 +30,6 @@ PRIORITIES = ("high", "normal", "low")
 _lock = threading.RLock()
 _native: ModuleType | None = None  # set by activate()
 _activated = False
-_joined = False
-_joined_callbacks: list[Callable[[dict[str, Any]], None]] = []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +126,6 @@ def activate() -> None:
     from hocket import gang
 
     gang.install()
-    torch.cuda._lazy_call(_on_cuda_start)
 
 
 def _install_allocator(torch: ModuleType, native: ModuleType) -> None:
@@ -156,50 +155,36 @@ def _configure(options: Options) -> None:
 _options = Options()
 
 
-def _on_cuda_start() -> None:
-    """PyTorch has just started CUDA, before its first allocation."""
-    try:
-        join_now()
-    except HocketError as error:
-        _say(str(error))
+def when_joined(callback: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    """Calls ``callback(info)`` once, soon after this process has joined. Returns a function that looks at once.
+
+    A process joins with its first allocation on a device, or with its first step. PyTorch tells nobody of the first, so
+    from the start of CUDA on a thread looks, until then only.
+    """
+    import torch
+
+    told = threading.Lock()
+
+    def tell() -> None:
+        info = require().info()
+        if info["joined"] and told.acquire(blocking=False):
+            callback(info)
+
+    def look() -> None:
+        while not told.locked():
+            tell()
+            time.sleep(0.02)
+
+    def start() -> None:
+        threading.Thread(target=look, name="hocket-joining", daemon=True).start()
+
+    torch.cuda._lazy_call(start)
+    atexit.register(tell)
+    return tell
 
 
-def join_now() -> None:
-    """Joins the coordinator if this process has not, and tells those who asked (on_join)."""
-    global _joined
-    if _joined:
-        return
-    native = _require_native()
-    with _lock:
-        if _joined:
-            return
-        native.join()
-        _joined = True
-        info = native.info()
-        callbacks = list(_joined_callbacks)
-        _joined_callbacks.clear()
-    for callback in callbacks:
-        callback(info)
-
-
-class JoiningSteps:
-    """This process's steps; the first joins. What ``hooks.Tracker`` drives."""
-
-    def begin_step(self) -> None:
-        join_now()
-        _require_native().begin_step()
-
-    def end_step(self, count: bool) -> None:
-        _require_native().end_step(count)
-
-
-def on_join(callback: Callable[[dict[str, Any]], None]) -> None:
-    """Calls ``callback(info)`` when this process joins."""
-    with _lock:
-        _joined_callbacks.append(callback)
-
-
-def _require_native() -> ModuleType:
+def require() -> ModuleType:
+    """``_native`` itself, activated. NotBuilt where there is no torch."""
     if _native is None:
         activate()
     if _native is None:
@@ -208,12 +193,11 @@ def _require_native() -> ModuleType:
 
 
 def current() -> ModuleType:
-    """This process's job, which says its steps itself: ``begin_step()``, ``end_step(count)``, ``info()``. Joined."""
-    native = _require_native()
+    """This process's job, which says its steps itself: ``begin_step()``, ``end_step(count)``, ``info()``."""
+    native = require()
     from hocket import hooks
 
     hooks.stand_down()
-    join_now()
     return native
 
 
@@ -245,8 +229,8 @@ def join(
         "total_steps": total_steps,
     }
     options = dataclasses.replace(_options, **{k: v for k, v in given.items() if v is not None})
-    native = _require_native()
-    if _joined:
+    native = require()
+    if native.info()["joined"]:
         this = native.info()["name"]
         raise HocketError(
             f"hocket.join(): this process is job {this} already: it joined when CUDA started or its first step began. "
@@ -257,7 +241,7 @@ def join(
 
 def join_gang(gang: str, rank: int, size: int) -> None:
     """This process is rank ``rank`` of ``size`` that must have their turns together."""
-    _require_native().join_gang(gang, rank, size)
+    require().join_gang(gang, rank, size)
 
 
 def coordinator_path() -> str:
@@ -271,5 +255,5 @@ def leave() -> None:
     Its memory stays on the device, where the coordinator counts it no longer. Does nothing for a process that has
     not joined.
     """
-    if _native is not None and _joined:
+    if _native is not None and _native.info()["joined"]:
         _native.leave()

@@ -14,7 +14,7 @@ sys.path.insert(1, str(pathlib.Path(__file__).parents[2] / "python"))
 from fakes import FakeNative, fake_control  # noqa: E402
 
 sys.modules["hocket._native"] = FakeNative(torch.__version__)
-sys.modules["hocket._control"] = fake_control(torch.__version__)
+sys.modules["hocket._control"] = fake_control(torch.__version__.partition("+")[0])
 
 
 @pytest.fixture
@@ -24,6 +24,5 @@ def native(monkeypatch: pytest.MonkeyPatch) -> FakeNative:
 
     fake = FakeNative(torch.__version__)
     monkeypatch.setattr(_job, "_native", fake)
-    monkeypatch.setattr(_job, "_joined", False)
     monkeypatch.setattr(_job, "_options", _job.Options())
     return fake

@@ -31,6 +31,8 @@ class FakeNative(types.ModuleType):
         self.story.append("join")
 
     def begin_step(self) -> None:
+        if not self.joined:
+            self.join()
         self.depth += 1
         self.story.append("begin")
 

@@ -40,6 +40,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     monkeypatch.setattr(hooks.atexit, "register", lambda _: None)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     fake = Job(torch.__version__)
+    fake.joined = True
     fake.tracker = hooks.install(fake)
     yield fake
     fake.tracker.finish()

@@ -23,7 +23,7 @@ def test_a_batch_is_fetched_between_two_steps(native: FakeNative) -> None:
             yield i
 
     list(hocket.steps(loader()))
-    assert native.story == ["join", "fetch", "begin", "end", "fetch", "begin", "end"]
+    assert native.story == ["fetch", "join", "begin", "end", "fetch", "begin", "end"]
 
 
 def test_len_is_the_loaders(native: FakeNative) -> None:

@@ -107,7 +107,7 @@ def device() -> Iterator[Finding]:
     if emulated:
         yield note(f"this is an emulated GPU (named {emulated}): nothing measured here speaks of a real one")
     for i, found in enumerate(probe["devices"]):
-        yield well(f"device {i}: {found['name']}, {_size(found['memory'])}, driver {probe['version']}")
+        yield well(f"device {i}: {found['name']}, {_size(found['capacity'])}, of which {_size(found['free'])} are free")
 
 
 def coordinator() -> Iterator[Finding]:

@@ -58,7 +58,7 @@ def _act(stage: Stage, trainings: list[Training], act: str, progress: Progress) 
     for training in trainings:
         _check(stage, training, act, processes[training.name])
     progress(act, {training.name: training.steps for training in trainings})
-    return _Act(peak["capacity"], peak["largest"], samples, watch.turns()[seen:])
+    return _Act(peak["capacity"], peak["largest"], samples, watch.turns(seen))
 
 
 @contextlib.contextmanager

@@ -75,18 +75,22 @@ def until_end(
     return samples
 
 
-def turns() -> list[Turn]:
-    """All turns that the coordinator remembers, in order."""
-    answer = ask("turns") or {"turns": []}
-    return [
-        Turn(
-            job=turn["job"],
-            start=turn["start"],
-            end=turn["end"],
-            steps=turn["steps"],
-            restored=turn["restored"],
-            spilled=turn["spilled"],
-            hand_over=turn["hand_over"],
-        )
-        for turn in answer["turns"]
-    ]
+def turns(since: int = 0) -> list[Turn]:
+    """The turns that the coordinator remembers, in order, from the one with index ``since`` on."""
+    found: list[Turn] = []
+    while (page := ask("turns", since=since)) and page["turns"]:
+        found += [_turn(record) for record in page["turns"]]
+        since = page["next"]
+    return found
+
+
+def _turn(record: dict[str, Any]) -> Turn:
+    return Turn(
+        job=record["name"],
+        start=record["start_ns"] / 1e9,
+        end=record["end_ns"] / 1e9,
+        steps=record["steps"],
+        restored=record["restored"],
+        spilled=record["spilled"],
+        hand_over=record["hand_over_ns"] / 1e9,
+    )
