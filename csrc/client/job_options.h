@@ -9,12 +9,12 @@
 namespace hocket {
 
 struct JobOptions {
-  std::string name;                 // empty: from the program
+  std::string name = "";            // empty: from the program
   double weight = 1;                // > 0, finite
   std::string priority = "normal";  // high | normal | low
   std::uint64_t memory_limit = 0;   // bytes; 0: the device's capacity
   std::uint64_t total_steps = 0;    // 0: unknown
-  std::string torch_version;        // for status
+  std::string torch_version = "";   // for status
 };
 
 // What the process is told about itself; `hocket run` prints it.

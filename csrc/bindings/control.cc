@@ -1,0 +1,84 @@
+// hocket._control: what the command line needs, without torch. Names only; the logic is in csrc/wire,
+// csrc/base and allocator/driver. Its types are in python/hocket/_control.pyi.
+#include "csrc/wire/control.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "allocator/driver.h"
+#include "csrc/base/bytes.h"
+#include "csrc/base/paths.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/bindings/errors.h"
+
+namespace py = pybind11;
+
+namespace hocket {
+namespace {
+
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+std::string Control(const std::string& socket_path, const std::string& command,
+                    const std::string& arguments_json, int timeout_ms) {
+  return ValueOrRaise(wire::Control(socket_path, command, arguments_json, timeout_ms));
+}
+
+Bytes Parse(const std::string& text) { return ValueOrRaise(ParseBytes(text)); }
+
+struct DeviceFound {
+  std::string name, uuid;
+  Bytes capacity = 0, free = 0;
+};
+
+absl::StatusOr<DeviceFound> Look(const Driver& driver, int ordinal) {
+  DeviceFound found;
+  HOCKET_ASSIGN_OR_RETURN(found.name, driver.DeviceName(ordinal));
+  HOCKET_ASSIGN_OR_RETURN(found.uuid, driver.DeviceUuid(ordinal));
+  HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, driver.PrimaryContext(ordinal));
+  HOCKET_RETURN_IF_ERROR(driver.UseContext(context));
+  HOCKET_ASSIGN_OR_RETURN(const DeviceMemory memory, driver.MemoryInfo());
+  found.capacity = memory.total;
+  found.free = memory.free;
+  return found;
+}
+
+absl::StatusOr<std::vector<DeviceFound>> LookForDevices() {
+  HOCKET_ASSIGN_OR_RETURN(const std::unique_ptr<Driver> driver, Driver::Open());
+  HOCKET_ASSIGN_OR_RETURN(const int count, driver->DeviceCount());
+  std::vector<DeviceFound> devices;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    HOCKET_ASSIGN_OR_RETURN(DeviceFound found, Look(*driver, ordinal));
+    devices.push_back(std::move(found));
+  }
+  return devices;
+}
+
+py::dict ProbeDriver() {
+  const auto devices = [] {
+    py::gil_scoped_release unlocked;
+    return LookForDevices();
+  }();
+  py::list list;
+  for (const DeviceFound& device : devices.ok() ? *devices : std::vector<DeviceFound>()) {
+    list.append(py::dict(py::arg("name") = device.name, py::arg("uuid") = device.uuid,
+                         py::arg("capacity") = device.capacity, py::arg("free") = device.free));
+  }
+  return py::dict(py::arg("found") = devices.ok() && !devices->empty(),
+                  py::arg("reason") = std::string(devices.status().message()), py::arg("devices") = list);
+}
+
+}  // namespace
+}  // namespace hocket
+
+PYBIND11_MODULE(_control, m) {
+  using namespace hocket;
+  m.attr("built_for_torch") = HOCKET_TORCH_VERSION;
+  m.attr("version") = HOCKET_VERSION;
+  m.def("control", &Control, py::arg("socket_path"), py::arg("command"), py::arg("arguments_json"),
+        py::arg("timeout_ms") = 10000, Unlocked());
+  m.def("socket_path", &SocketPath);
+  m.def("runtime_dir", &RuntimeDir);
+  m.def("parse_bytes", &Parse, py::arg("text"));
+  m.def("format_bytes", &FormatBytes, py::arg("size"));
+  m.def("probe_driver", &ProbeDriver);
+}

@@ -1,0 +1,76 @@
+// hocket._native: this process as a job, over PyTorch. Names only; the logic is in csrc/torch and
+// csrc/client. Its types are in python/hocket/_native.pyi.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "csrc/bindings/errors.h"
+#include "csrc/bindings/interpreter.h"
+#include "csrc/torch/process.h"
+
+namespace py = pybind11;
+
+namespace hocket {
+namespace {
+
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+void InstallAllocator() { RaiseIfFailed(Process::Get().Install()); }
+void Join() { RaiseIfFailed(Process::Get().Join()); }
+void BeginStep() { RaiseIfFailed(Process::Get().BeginStep()); }
+void EndStep(bool count) { Process::Get().EndStep(count); }
+void Leave() { Process::Get().Leave(); }
+bool IsInstalled() { return Process::Get().installed(); }
+
+void Configure(const std::string& name, double weight, const std::string& priority,
+               std::uint64_t memory_limit, std::uint64_t total_steps) {
+  Process::Get().Configure({name, weight, priority, memory_limit, total_steps, Process::BuiltFor()});
+}
+
+void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {
+  Process::Get().JoinGang(gang, rank, size);
+}
+
+py::dict Info() {
+  const JobInfo info = Process::Get().Info();
+  return py::dict(py::arg("id") = info.id, py::arg("name") = info.name,
+                  py::arg("device_name") = info.device_name, py::arg("sharing_with") = info.sharing_with,
+                  py::arg("steps") = info.steps, py::arg("turns") = info.turns,
+                  py::arg("joined") = info.joined, py::arg("coordinated") = info.coordinated,
+                  py::arg("holds_turn") = info.holds_turn);
+}
+
+py::dict Holding(const Process::DeviceHoldings& on) {
+  return py::dict(
+      py::arg("device") = on.device, py::arg("uuid") = on.uuid, py::arg("persistent") = on.held.persistent,
+      py::arg("arena") = on.held.arena, py::arg("spilled") = on.held.spilled,
+      py::arg("transient_peak") = on.held.transient_peak, py::arg("spilled_total") = on.held.spilled_total,
+      py::arg("restored_total") = on.held.restored_total, py::arg("adopted_total") = on.held.adopted_total);
+}
+
+py::list HoldingsOfDevices() {
+  py::list result;
+  for (const auto& on : Process::Get().Held()) result.append(Holding(on));
+  return result;
+}
+
+}  // namespace
+}  // namespace hocket
+
+PYBIND11_MODULE(_native, m) {
+  using namespace hocket;
+  m.attr("built_for") = Process::BuiltFor();
+  m.def("install_allocator", &InstallAllocator, Unlocked());
+  m.def("is_installed", &IsInstalled);
+  m.def("configure", &Configure, py::arg("name"), py::arg("weight"), py::arg("priority"),
+        py::arg("memory_limit"), py::arg("total_steps"));
+  m.def("join", &Join, Unlocked());
+  m.def("begin_step", &BeginStep, Unlocked());
+  m.def("end_step", &EndStep, py::arg("count") = true, Unlocked());
+  m.def("join_gang", &JoinGang, py::arg("gang"), py::arg("rank"), py::arg("size"), Unlocked());
+  m.def("leave", &Leave, Unlocked());
+  m.def("info", &Info);
+  m.def("holdings", &HoldingsOfDevices);
+
+  Process::Get().SetHooks(InterpreterHooks());
+  py::module_::import("atexit").attr("register")(m.attr("leave"));
+}

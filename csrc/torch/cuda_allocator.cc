@@ -1,0 +1,280 @@
+#include "csrc/torch/cuda_allocator.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+
+#include "csrc/torch/process.h"
+#include "csrc/torch/translate.h"
+
+namespace hocket {
+namespace {
+
+constexpr char kWithoutHocket[] =
+    "or start the program with HOCKET_ALLOCATOR=off: it then takes turns, and PyTorch "
+    "manages its memory.";
+
+// The installed allocator, for deleters, which are given an address and nothing else.
+std::atomic<CudaAllocator*> installed{nullptr};
+
+// What the job may use of the device.
+Bytes Limit(const Devices::Device& device) {
+  const Bytes limit = device.allocator->MemoryLimit();
+  return limit > 0 ? limit : device.capacity;
+}
+
+}  // namespace
+
+CudaAllocator::CudaAllocator(Devices& devices, const std::atomic<bool>& forked)
+    : pytorch::BaseAllocator(
+          [this](size_t size, int device, cudaStream_t stream) {
+            return Malloc(size, static_cast<c10::DeviceIndex>(device), stream);
+          },
+          [this](void* block, size_t, int, cudaStream_t) { Free(block); }),
+      devices_(devices),
+      forked_(forked) {
+  installed = this;
+}
+
+Devices::Device& CudaAllocator::UseDevice(c10::DeviceIndex device) {
+  absl::StatusOr<Devices::Device*> used = devices_.Use(device);
+  if (!used.ok()) Raise(used.status(), device, 0);
+  return **used;
+}
+
+void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream) {
+  absl::StatusOr<DevicePtr> block = Use(device).Malloc(size, stream);
+  if (!block.ok()) Raise(block.status(), device, size);
+  auto* address = reinterpret_cast<void*>(*block);
+  if (c10::memoryProfilingEnabled()) ReportToProfiler(address, static_cast<std::int64_t>(size), device);
+  return address;
+}
+
+void CudaAllocator::Free(void* block) {
+  if (block == nullptr || forked_) return;
+  const auto address = reinterpret_cast<DevicePtr>(block);
+  Devices::Device* owner = devices_.OwnerOf(address);
+  TORCH_CHECK_VALUE(owner != nullptr, "hocket: cannot free ", block,
+                    ": no block of this process begins there.");
+  if (c10::memoryProfilingEnabled())
+    ReportToProfiler(block, -1, static_cast<c10::DeviceIndex>(owner->ordinal));
+  owner->allocator->Free(address);
+}
+
+void CudaAllocator::Delete(void* block) { installed.load()->Free(block); }
+
+void CudaAllocator::Raise(const absl::Status& status, c10::DeviceIndex device, size_t size) {
+  const std::string text(status.message());
+  TORCH_CHECK(absl::IsResourceExhausted(status), text);
+  std::vector<pytorch::caching::OutOfMemoryObserver> observers;
+  {
+    absl::MutexLock lock(&mutex_);
+    observers = observers_;
+  }
+  if (!observers.empty()) {
+    const auto [free, total] = getMemoryInfo(device);
+    for (const auto& observer : observers) observer(device, size, total, free);
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+  std::abort();  // not reached
+}
+
+// `size` < 0: the block is about to be freed.
+void CudaAllocator::ReportToProfiler(void* block, std::int64_t size, c10::DeviceIndex device) {
+  CachingAllocator& allocator = Use(device);
+  const DeviceStats stats = allocator.Stats();
+  if (size < 0) {
+    const auto found = allocator.BlockOf(reinterpret_cast<DevicePtr>(block));
+    size = found.ok() ? -static_cast<std::int64_t>(found->second) : 0;
+  }
+  c10::reportMemoryUsageToProfiler(
+      block, size, static_cast<size_t>(stats.allocated_bytes[kAggregate].current),
+      static_cast<size_t>(stats.reserved_bytes[kAggregate].current), c10::Device(c10::kCUDA, device));
+}
+
+c10::DataPtr CudaAllocator::allocate(size_t size) {
+  const c10::DeviceIndex device = c10::cuda::current_device();
+  void* block = size == 0 ? nullptr : Malloc(size, device, c10::cuda::getCurrentCUDAStream(device));
+  return {block, block, &Delete, c10::Device(c10::kCUDA, device)};
+}
+
+void* CudaAllocator::raw_alloc(size_t size) {
+  return raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream());
+}
+
+void* CudaAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
+  return size == 0 ? nullptr : Malloc(size, c10::cuda::current_device(), stream);
+}
+
+void CudaAllocator::raw_delete(void* block) { Free(block); }
+
+void CudaAllocator::recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) {
+  // A tensor over memory from elsewhere (from_blob) is not ours to keep.
+  if (block.get() == nullptr || block.get_deleter() != &Delete) return;
+  const auto address = reinterpret_cast<DevicePtr>(block.get());
+  if (Devices::Device* owner = devices_.OwnerOf(address)) owner->allocator->RecordStream(address, stream);
+}
+
+void* CudaAllocator::getBaseAllocation(void* address, size_t* size) {
+  Devices::Device* owner = devices_.OwnerOf(reinterpret_cast<DevicePtr>(address));
+  const auto block = owner != nullptr ? owner->allocator->BlockOf(reinterpret_cast<DevicePtr>(address))
+                                      : absl::StatusOr<std::pair<DevicePtr, Bytes>>(absl::NotFoundError(""));
+  TORCH_CHECK_VALUE(block.ok(), "hocket: ", address, " lies in no block of this process.");
+  if (size != nullptr) *size = block->second;
+  return reinterpret_cast<void*>(block->first);
+}
+
+void CudaAllocator::emptyCache(pytorch::MempoolId_t) {
+  for (Devices::Device* device : devices_.table().devices) device->allocator->EmptyCache();
+}
+
+void CudaAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest_free) {
+  *largest_free = Use(device).LargestFree();
+}
+
+double CudaAllocator::getMemoryFraction(c10::DeviceIndex device) {
+  const Devices::Device& used = UseDevice(device);
+  return static_cast<double>(Limit(used)) / static_cast<double>(used.capacity);
+}
+
+void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
+  TORCH_CHECK_VALUE(fraction > 0 && fraction <= 1, "hocket: the fraction of the device's memory is ",
+                    fraction, ": it must be greater than 0 and at most 1.");
+  const Devices::Device& used = UseDevice(device);
+  used.allocator->SetMemoryLimit(static_cast<Bytes>(fraction * static_cast<double>(used.capacity)));
+}
+
+std::pair<size_t, size_t> CudaAllocator::getMemoryInfo(c10::DeviceIndex device) {
+  const Devices::Device& used = UseDevice(device);
+  const Bytes limit = Limit(used);
+  const auto allocated = static_cast<Bytes>(used.allocator->Stats().allocated_bytes[kAggregate].current);
+  return {limit - std::min(limit, allocated), limit};
+}
+
+pytorch::DeviceStats CudaAllocator::getDeviceStats(c10::DeviceIndex device) {
+  return Translate(Use(device).Stats());
+}
+
+void CudaAllocator::resetAccumulatedStats(c10::DeviceIndex device) { Use(device).ResetAccumulatedStats(); }
+
+void CudaAllocator::resetPeakStats(c10::DeviceIndex device) { Use(device).ResetPeakStats(); }
+
+pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool, bool) {
+  pytorch::caching::SnapshotInfo result{};
+  result.device_traces.resize(static_cast<size_t>(c10::cuda::device_count()));
+  for (Devices::Device* device : devices_.table().devices) {
+    for (const SegmentSnapshot& segment : device->allocator->Snapshot()) {
+      if (pool.first != 0 || pool.second != 0) {
+        if (segment.pool.first != pool.first || segment.pool.second != pool.second) continue;
+      }
+      result.segments.push_back(Translate(segment, static_cast<c10::DeviceIndex>(device->ordinal)));
+    }
+  }
+  return result;
+}
+
+void CudaAllocator::recordHistory(bool enabled, pytorch::caching::CreateContextFn, size_t,
+                                  pytorch::caching::RecordContext, bool, const std::vector<std::string>&) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!enabled,
+                              "hocket keeps no history of allocations. Use torch.cuda.memory_snapshot() or "
+                              "torch.cuda.memory_stats(), ",
+                              kWithoutHocket);
+}
+
+void CudaAllocator::attachOutOfMemoryObserver(pytorch::caching::OutOfMemoryObserver observer) {
+  absl::MutexLock lock(&mutex_);
+  observers_.push_back(std::move(observer));
+}
+
+void CudaAllocator::attachAllocatorTraceTracker(pytorch::caching::AllocatorTraceTracker) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "hocket's memory moves between device and host, so it cannot be registered with a "
+      "communication library. Unset TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK, ",
+      kWithoutHocket);
+}
+
+void CudaAllocator::beginAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
+                                        std::function<bool(cudaStream_t)> filter) {
+  createOrIncrefPool(device, pool, nullptr);
+  Use(device).BeginAllocateToPool(pool, std::move(filter));
+}
+
+void CudaAllocator::endAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool) {
+  Use(device).EndAllocateToPool(pool);
+}
+
+void CudaAllocator::releasePool(c10::DeviceIndex device, pytorch::MempoolId_t pool) {
+  {
+    absl::MutexLock lock(&mutex_);
+    auto uses = pool_uses_.find({device, pool});
+    TORCH_CHECK_VALUE(uses != pool_uses_.end(), "hocket: pool (", pool.first, ", ", pool.second,
+                      ") is released more often than it was used.");
+    if (--uses->second > 0) return;
+    pool_uses_.erase(uses);
+  }
+  Use(device).ReleasePool(pool);
+}
+
+void CudaAllocator::createOrIncrefPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
+                                       std::shared_ptr<CUDAAllocator> allocator) {
+  TORCH_CHECK_NOT_IMPLEMENTED(allocator == nullptr || allocator.get() == this,
+                              "hocket serves a torch.cuda.MemPool from its own memory only, not from another "
+                              "allocator. Make the pool without one, ",
+                              kWithoutHocket);
+  absl::MutexLock lock(&mutex_);
+  ++pool_uses_[{device, pool}];
+}
+
+int CudaAllocator::getPoolUseCount(c10::DeviceIndex device, pytorch::MempoolId_t pool) {
+  absl::MutexLock lock(&mutex_);
+  const auto uses = pool_uses_.find({device, pool});
+  return uses == pool_uses_.end() ? 0 : uses->second;
+}
+
+std::shared_ptr<pytorch::caching::AllocatorState> CudaAllocator::getCheckpointState(c10::DeviceIndex,
+                                                                                    pytorch::MempoolId_t) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "hocket does not checkpoint the pools of CUDA graphs, which torch.compile's mode "
+      "\"reduce-overhead\" asks for. Use mode=\"default\", ",
+      kWithoutHocket);
+}
+
+pytorch::caching::CheckpointDelta CudaAllocator::setCheckpointPoolState(
+    c10::DeviceIndex, std::shared_ptr<pytorch::caching::AllocatorState>) {
+  getCheckpointState(0, {});
+  return {};
+}
+
+pytorch::caching::ShareableHandle CudaAllocator::shareIpcHandle(void*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "hocket's memory moves between device and host, so a CUDA tensor cannot be shared with "
+      "another process. Send a copy on the host (tensor.cpu()), ",
+      kWithoutHocket);
+}
+
+std::shared_ptr<void> CudaAllocator::getIpcDevPtr(std::string) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "hocket does not open CUDA memory of another process. Let that process send a copy on "
+      "the host (tensor.cpu()), ",
+      kWithoutHocket);
+}
+
+void CudaAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "hocket's memory on device ", static_cast<int>(peer),
+                              " cannot be reached from kernels of device ", static_cast<int>(device),
+                              ". Copy by way of the host (tensor.cpu()), use one device per process, ",
+                              kWithoutHocket);
+}
+
+cudaError_t CudaAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device,
+                                       size_t size, cudaStream_t stream, bool) {
+  if (to_device == from_device) return cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream);
+  return cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream);
+}
+
+}  // namespace hocket

@@ -1,0 +1,113 @@
+// Hocket's allocator as PyTorch's current CUDA allocator. It only translates: PyTorch's names and exceptions
+// on one side, one hocket::CachingAllocator per device on the other.
+//
+//   torch.empty(..., device="cuda") -> allocate -> Devices::Use(current device) -> CachingAllocator::Malloc
+//   the tensor dies                 -> the DataPtr's deleter                    -> CachingAllocator::Free
+//
+// Derives from PyTorch's concrete pluggable allocator and overrides everything which that class refuses.
+// What Hocket cannot do either is refused with the alternative named: sharing memory with another process by
+// CUDA IPC, checkpoints of graph pools, the recorded history of allocations, direct access between devices.
+//
+// Thread-safe. Lives until the process ends. In a forked child (whose parent's memory is not its own) frees
+// do nothing.
+#ifndef HOCKET_CSRC_TORCH_CUDA_ALLOCATOR_H_
+#define HOCKET_CSRC_TORCH_CUDA_ALLOCATOR_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "csrc/torch/devices.h"
+#include "csrc/torch/torch_version.h"
+
+namespace hocket {
+
+class CudaAllocator final : public pytorch::BaseAllocator {
+ public:
+  // Both are borrowed and live until the process ends.
+  CudaAllocator(Devices& devices, const std::atomic<bool>& forked);
+
+  std::string name() override { return "hocket"; }
+
+  // --- blocks ---
+  c10::DataPtr allocate(size_t size) override;
+  c10::DeleterFnPtr raw_deleter() const override { return &Delete; }
+  void* raw_alloc(size_t size) override;
+  void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override;
+  void raw_delete(void* block) override;
+  void recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) override;
+  void* getBaseAllocation(void* address, size_t* size) override;
+
+  // --- the cache and its limits ---
+  void emptyCache(pytorch::MempoolId_t pool = {0, 0}) override;
+  void cacheInfo(c10::DeviceIndex device, size_t* largest_free) override;
+  double getMemoryFraction(c10::DeviceIndex device) override;
+  void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
+  // What the job may use: its limit, and what is left of it.
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override;
+  std::vector<pytorch::caching::StreamSegmentSize> getExpandableSegmentSizes(c10::DeviceIndex) override {
+    return {};
+  }
+
+  // --- what is shown ---
+  pytorch::DeviceStats getDeviceStats(c10::DeviceIndex device) override;
+  void resetAccumulatedStats(c10::DeviceIndex device) override;
+  void resetPeakStats(c10::DeviceIndex device) override;
+  pytorch::caching::SnapshotInfo snapshot(pytorch::MempoolId_t pool, bool include_traces = true) override;
+  bool isHistoryEnabled() override { return false; }
+  void recordHistory(bool enabled, pytorch::caching::CreateContextFn context_recorder,
+                     size_t alloc_trace_max_entries, pytorch::caching::RecordContext when, bool clear_history,
+                     const std::vector<std::string>& skip_actions) override;
+  void attachOutOfMemoryObserver(pytorch::caching::OutOfMemoryObserver observer) override;
+  void attachAllocatorTraceTracker(pytorch::caching::AllocatorTraceTracker tracker) override;
+
+  // --- pools (CUDA graphs, torch.cuda.MemPool) ---
+  // A pool lives while it is counted: begun or created once for each time that it is released.
+  void beginAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
+                           std::function<bool(cudaStream_t)> filter) override;
+  void endAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool) override;
+  void releasePool(c10::DeviceIndex device, pytorch::MempoolId_t pool) override;
+  void createOrIncrefPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
+                          std::shared_ptr<CUDAAllocator> allocator) override;
+  int getPoolUseCount(c10::DeviceIndex device, pytorch::MempoolId_t pool) override;
+  std::shared_ptr<pytorch::caching::AllocatorState> getCheckpointState(c10::DeviceIndex device,
+                                                                       pytorch::MempoolId_t pool) override;
+  pytorch::caching::CheckpointDelta setCheckpointPoolState(
+      c10::DeviceIndex device, std::shared_ptr<pytorch::caching::AllocatorState> state) override;
+
+  // --- other processes, other devices ---
+  pytorch::caching::ShareableHandle shareIpcHandle(void* block) override;
+  std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
+  void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) override;
+  cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device, size_t size,
+                          cudaStream_t stream, bool peer_access) override;
+
+ private:
+  using PoolKey = std::pair<c10::DeviceIndex, pytorch::MempoolId_t>;
+
+  static void Delete(void* block);
+
+  // The device, put to use if it is not yet; raises what stands in the way.
+  Devices::Device& UseDevice(c10::DeviceIndex device);
+  CachingAllocator& Use(c10::DeviceIndex device) { return *UseDevice(device).allocator; }
+  void* Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream);
+  void Free(void* block);
+  [[noreturn]] void Raise(const absl::Status& status, c10::DeviceIndex device, size_t size);
+  void ReportToProfiler(void* block, std::int64_t size, c10::DeviceIndex device);
+
+  Devices& devices_;
+  const std::atomic<bool>& forked_;
+  absl::Mutex mutex_;
+  std::vector<pytorch::caching::OutOfMemoryObserver> observers_ ABSL_GUARDED_BY(mutex_);
+  std::map<PoolKey, int> pool_uses_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_TORCH_CUDA_ALLOCATOR_H_

@@ -1,0 +1,172 @@
+#include "csrc/torch/devices.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket {
+namespace {
+
+// For a process without a coordinator: it always has the turn, and nobody can make room.
+class OpenGate final : public Gate {
+ public:
+  bool HoldsTurn() const override { return true; }
+  absl::Status AwaitTurn() override { return absl::OkStatus(); }
+  absl::Status AwaitRoom(Bytes bytes) override {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(FormatBytes(bytes),
+                     " more are not free on the device, and without a coordinator nobody can be "
+                     "asked for room."));
+  }
+  void ArenaGrew(ArenaChunkId, Bytes, UniqueFd) override {}
+  void ArenaLost(ArenaChunkId) override {}
+};
+
+// The size in an environment variable; 0 where it is not set.
+absl::StatusOr<Bytes> SizeFromEnvironment(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == 0) return Bytes{0};
+  absl::StatusOr<Bytes> size = ParseBytes(text);
+  if (size.ok()) return size;
+  return absl::InvalidArgumentError(absl::StrCat(variable, ": ", std::string(size.status().message())));
+}
+
+absl::StatusOr<AllocatorOptions> ReadOptions(int device, Bytes memory_limit, bool coordinated) {
+  AllocatorOptions options;
+  options.device = device;
+  options.memory_limit = memory_limit;
+  options.shares_arena = coordinated;
+  HOCKET_ASSIGN_OR_RETURN(options.chunk_size, SizeFromEnvironment("HOCKET_CHUNK_SIZE"));
+  HOCKET_ASSIGN_OR_RETURN(options.host_budget, SizeFromEnvironment("HOCKET_HOST_BUDGET"));
+  return options;
+}
+
+}  // namespace
+
+void Devices::Configure(const JobOptions& options) {
+  absl::MutexLock lock(&mutex_);
+  options_ = options;
+}
+
+JobOptions Devices::options() const {
+  absl::MutexLock lock(&mutex_);
+  return options_;
+}
+
+absl::StatusOr<Devices::Device*> Devices::Use(int ordinal) {
+  if (Device* device = Find(ordinal)) return device;
+  absl::MutexLock lock(&mutex_);
+  if (Device* device = Find(ordinal)) return device;
+  HOCKET_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Make(ordinal));
+  LeaveCpu();
+  devices_.push_back(std::move(device));
+  Publish();
+  return devices_.back().get();
+}
+
+absl::StatusOr<std::unique_ptr<Devices::Device>> Devices::Make(int ordinal) {
+  HOCKET_ASSIGN_OR_RETURN(Driver * driver, OpenDriver());
+  auto device = std::make_unique<Device>();
+  device->ordinal = ordinal;
+  HOCKET_ASSIGN_OR_RETURN(device->uuid, driver->DeviceUuid(ordinal));
+  HOCKET_ASSIGN_OR_RETURN(const std::string name, driver->DeviceName(ordinal));
+  HOCKET_ASSIGN_OR_RETURN(device->capacity, driver->DeviceCapacity(ordinal));
+  if (manages_memory_) HOCKET_RETURN_IF_ERROR(driver->CheckVirtualMemory(ordinal));
+  HOCKET_ASSIGN_OR_RETURN(device->client, Join(device->uuid, name, device->capacity));
+  if (manages_memory_) HOCKET_RETURN_IF_ERROR(MakeAllocator(*device));
+  return device;
+}
+
+absl::StatusOr<Driver*> Devices::OpenDriver() {
+  if (!driver_) {
+    HOCKET_ASSIGN_OR_RETURN(driver_, Driver::Open());
+  }
+  return driver_.get();
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Devices::Join(const std::string& uuid, const std::string& name,
+                                                      Bytes capacity) {
+  if (left_) return nullptr;
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Join(options_, uuid, name, capacity);
+  if (absl::IsUnavailable(client.status())) {
+    if (!std::exchange(said_uncoordinated_, true)) {
+      std::fprintf(stderr, "hocket: %s\n  Running without coordination.\n",
+                   std::string(client.status().message()).c_str());
+    }
+    return nullptr;
+  }
+  if (client.ok() && gang_.size > 0) (*client)->JoinGang(gang_.gang, gang_.rank, gang_.size);
+  return client;
+}
+
+absl::Status Devices::MakeAllocator(Device& device) {
+  if (!device.client) device.open_gate = std::make_unique<OpenGate>();
+  Gate* gate = device.client ? device.client.get() : device.open_gate.get();
+  HOCKET_ASSIGN_OR_RETURN(const AllocatorOptions options,
+                          ReadOptions(device.ordinal, options_.memory_limit, device.client != nullptr));
+  HOCKET_ASSIGN_OR_RETURN(device.allocator, CachingAllocator::Create(*driver_, options, gate));
+  if (device.client) device.client->SetAllocator(device.allocator.get());
+  return absl::OkStatus();
+}
+
+Devices::Device* Devices::Find(int ordinal) const {
+  for (Device* device : table().devices) {
+    if (device->ordinal == ordinal) return device;
+  }
+  return nullptr;
+}
+
+Devices::Device* Devices::OwnerOf(DevicePtr address) const {
+  const std::vector<Device*>& devices = table().devices;
+  if (devices.size() == 1) return devices.front();
+  for (Device* device : devices) {
+    if (device->allocator && device->allocator->BlockOf(address).ok()) return device;
+  }
+  return nullptr;
+}
+
+absl::Status Devices::UseCpu() {
+  if (joined_.load(std::memory_order_acquire)) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  if (joined_) return absl::OkStatus();
+  HOCKET_ASSIGN_OR_RETURN(cpu_, Join("cpu", "CPU", 0));
+  Publish();
+  return absl::OkStatus();
+}
+
+// The object stays: a thread may be in a step that it began there.
+void Devices::LeaveCpu() {
+  if (cpu_) cpu_->Leave();
+}
+
+void Devices::Publish() {
+  auto* table = new Table;
+  for (const auto& device : devices_) table->devices.push_back(device.get());
+  std::sort(table->devices.begin(), table->devices.end(),
+            [](Device* a, Device* b) { return a->uuid < b->uuid; });
+  for (Device* device : table->devices) {
+    if (device->client) table->participants.push_back(device->client.get());
+  }
+  if (devices_.empty() && cpu_) table->participants.push_back(cpu_.get());
+  table_.store(table, std::memory_order_release);
+  joined_.store(true, std::memory_order_release);
+}
+
+void Devices::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {
+  absl::MutexLock lock(&mutex_);
+  gang_ = {gang, rank, size};
+  for (Client* client : table().participants) client->JoinGang(gang, rank, size);
+}
+
+void Devices::Leave() {
+  absl::MutexLock lock(&mutex_);
+  if (std::exchange(left_, true)) return;
+  for (Client* client : table().participants) client->Leave();
+  joined_.store(true, std::memory_order_release);
+}
+
+}  // namespace hocket

@@ -1,0 +1,101 @@
+// The devices that this process uses. Each has a client (its job there) and, where Hocket's allocator is
+// PyTorch's, an allocator; both are made at the device's first use and live until the process ends.
+//
+//   first use of device 0 -> join the coordinator as a job of device 0 -> allocator of device 0
+//   a step before any use -> join the lane "cpu"; left again when a device is used after all
+//   no coordinator to be had -> no client: allocations and steps go on without turns, which is said once
+//
+// Thread-safe. A device in use is found with one atomic load.
+#ifndef HOCKET_CSRC_TORCH_DEVICES_H_
+#define HOCKET_CSRC_TORCH_DEVICES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "allocator/caching_allocator.h"
+#include "allocator/driver.h"
+#include "csrc/client/client.h"
+
+namespace hocket {
+
+class Devices {
+ public:
+  struct Device {
+    int ordinal = 0;
+    std::string uuid;
+    Bytes capacity = 0;
+    std::unique_ptr<Gate> open_gate;              // in the client's place where there is no client
+    std::unique_ptr<Client> client;               // none: not coordinated
+    std::unique_ptr<CachingAllocator> allocator;  // none: PyTorch's own is in use
+  };
+  // Never changes once made: a new one takes its place.
+  struct Table {
+    std::vector<Device*> devices;  // in use, ordered by UUID
+    // The jobs that take part in a step, in the same order, so that two processes which use the same devices
+    // ask for their turns in the same order.
+    std::vector<Client*> participants;
+  };
+
+  // What the job says of itself; used for every join from now on.
+  void Configure(const JobOptions& options);
+  JobOptions options() const;
+
+  // From now on a device's first use makes an allocator too. To be called before the first use.
+  void ManageMemory() { manages_memory_ = true; }
+
+  // The device, put to use if it is not yet. kInvalidArgument: an option out of range. Any other error: the
+  // device cannot be used with Hocket; the text says why.
+  absl::StatusOr<Device*> Use(int ordinal);
+  // nullptr: not in use.
+  Device* Find(int ordinal) const;
+  // The device whose allocator gave out `address`; nullptr: none did.
+  Device* OwnerOf(DevicePtr address) const;
+  const Table& table() const { return *table_.load(std::memory_order_acquire); }
+
+  // Joins the lane "cpu", unless this process has joined already.
+  absl::Status UseCpu();
+
+  // This process's place in a gang, for the jobs that it is and will be.
+  void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size);
+
+  // Every job of this process leaves; devices put to use later are not coordinated.
+  void Leave();
+
+ private:
+  struct GangPlace {
+    std::string gang;
+    std::uint64_t rank = 0;
+    std::uint64_t size = 0;
+  };
+
+  absl::StatusOr<Driver*> OpenDriver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::unique_ptr<Device>> Make(int ordinal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The client of a job on that device; none where no coordinator can be had.
+  absl::StatusOr<std::unique_ptr<Client>> Join(const std::string& uuid, const std::string& name,
+                                               Bytes capacity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MakeAllocator(Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaveCpu() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  std::atomic<bool> manages_memory_{false};
+  std::atomic<bool> joined_{false};             // or found that it cannot be coordinated
+  std::atomic<const Table*> table_{new Table};  // old ones are kept: a thread in a step may hold one
+
+  mutable absl::Mutex mutex_;
+  JobOptions options_ ABSL_GUARDED_BY(mutex_);
+  GangPlace gang_ ABSL_GUARDED_BY(mutex_);
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  bool said_uncoordinated_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<Driver> driver_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Client> cpu_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Device>> devices_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_TORCH_DEVICES_H_

@@ -1,0 +1,105 @@
+#include "csrc/torch/process.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <pthread.h>
+
+#include <utility>
+
+#include "csrc/base/status_macros.h"
+#include "csrc/torch/cuda_allocator.h"
+#include "csrc/torch/torch_version.h"
+
+namespace hocket {
+namespace {
+
+// The steps that this thread is in, outermost first: the jobs that each of them began.
+thread_local std::vector<const Devices::Table*> open_steps;
+
+}  // namespace
+
+Process& Process::Get() {
+  static Process* process = new Process;
+  return *process;
+}
+
+Process::Process() {
+  pthread_atfork(nullptr, nullptr, [] { Get().forked_ = true; });
+}
+
+std::string Process::BuiltFor() { return HOCKET_TORCH_VERSION; }
+
+bool Process::CudaHasStarted() {
+  pytorch::caching::CUDAAllocator* current = pytorch::caching::get();
+  return current != nullptr && current->initialized();
+}
+
+absl::Status Process::Install() {
+  if (forked_ || installed_) return absl::OkStatus();
+  if (CudaHasStarted()) {
+    return absl::FailedPreconditionError(
+        "Hocket's allocator cannot become PyTorch's: CUDA has started in this process.\n"
+        "  Import hocket (in C++: make the hocket::Job) before the first use of the GPU.");
+  }
+  devices_.ManageMemory();
+  allocator_ = std::make_shared<CudaAllocator>(devices_, forked_);
+  pytorch::changeCurrentAllocator(allocator_);
+  installed_ = true;
+  return absl::OkStatus();
+}
+
+void Process::Configure(const JobOptions& options) { devices_.Configure(options); }
+
+void Process::SetHooks(BlockingHooks hooks) { SetBlockingHooks(std::move(hooks)); }
+
+absl::Status Process::Join() {
+  if (forked_ || !devices_.table().devices.empty()) return absl::OkStatus();
+  if (!CudaHasStarted()) return devices_.UseCpu();
+  return devices_.Use(c10::cuda::current_device()).status();
+}
+
+absl::Status Process::BeginStep() {
+  if (forked_) return absl::OkStatus();
+  HOCKET_RETURN_IF_ERROR(Join());
+  const Devices::Table& table = devices_.table();
+  for (size_t i = 0; i < table.participants.size(); ++i) {
+    absl::Status begun = table.participants[i]->BeginStep();
+    if (begun.ok()) continue;
+    while (i-- > 0) table.participants[i]->EndStep(/*count=*/false);
+    return begun;
+  }
+  open_steps.push_back(&table);
+  return absl::OkStatus();
+}
+
+void Process::EndStep(bool count) {
+  if (forked_ || open_steps.empty()) return;
+  const Devices::Table& table = *open_steps.back();
+  open_steps.pop_back();
+  for (size_t i = table.participants.size(); i-- > 0;) table.participants[i]->EndStep(count);
+}
+
+void Process::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {
+  if (!forked_) devices_.JoinGang(gang, rank, size);
+}
+
+void Process::Leave() {
+  if (!forked_) devices_.Leave();
+}
+
+JobInfo Process::Info() const {
+  const Devices::Table& table = devices_.table();
+  if (!table.participants.empty()) return table.participants.front()->Info();
+  JobInfo info;
+  info.name = devices_.options().name;
+  return info;
+}
+
+std::vector<Process::DeviceHoldings> Process::Held() const {
+  std::vector<DeviceHoldings> result;
+  for (const Devices::Device* device : devices_.table().devices) {
+    if (device->allocator) result.push_back({device->ordinal, device->uuid, device->allocator->Held()});
+  }
+  return result;
+}
+
+}  // namespace hocket

@@ -1,0 +1,82 @@
+// All that a process has of Hocket: PyTorch's allocator, the job on each device, the steps. What the Python
+// bindings and hocket::Job call; nothing below it knows PyTorch, nothing above it knows a device.
+//
+//   Install()    before CUDA starts: Hocket's allocator becomes PyTorch's
+//   Configure()  what the job says of itself; any time before it joins
+//   Join()       at the first need: the first allocation on a device, or the first step
+//
+// Thread-safe. Never destroyed: tensors may be freed while the process ends. In a forked child every call
+// does nothing.
+#ifndef HOCKET_CSRC_TORCH_PROCESS_H_
+#define HOCKET_CSRC_TORCH_PROCESS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "csrc/torch/devices.h"
+#include "csrc/torch/export.h"
+
+namespace hocket {
+
+class CudaAllocator;
+
+class HOCKET_EXPORT Process {
+ public:
+  struct DeviceHoldings {
+    int device = 0;
+    std::string uuid;
+    Holdings held;
+  };
+
+  static Process& Get();
+
+  // The version of the torch that this was compiled against, as torch.__version__ says it.
+  static std::string BuiltFor();
+
+  // Makes Hocket's allocator PyTorch's current one. Again: does nothing. kFailedPrecondition: CUDA has
+  // started already; the text says what to do. The process may still join, and then only takes turns.
+  absl::Status Install();
+  bool installed() const { return installed_; }
+
+  void Configure(const JobOptions& options);
+  // See SetBlockingHooks() in csrc/client/client.h.
+  void SetHooks(BlockingHooks hooks);
+
+  // Joins as a job of the current device if CUDA has started, else of the lane "cpu". Again: does nothing.
+  // kInvalidArgument: an option out of range. Where no coordinator can be had it says so on stderr, once,
+  // and is OK: steps run without turns.
+  absl::Status Join();
+
+  // Joins if need be and waits for the turn on every device in use. On an error no step has begun.
+  absl::Status BeginStep();
+  // Ends the step that this thread began last.
+  void EndStep(bool count);
+
+  void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size);
+
+  // Gives turns back and leaves; the process goes on outside. Also to be called before it ends.
+  void Leave();
+
+  // Of the first device in use.
+  JobInfo Info() const;
+  std::vector<DeviceHoldings> Held() const;
+
+ private:
+  Process();
+
+  static bool CudaHasStarted();
+
+  // Constant after Install().
+  std::shared_ptr<CudaAllocator> allocator_;
+  std::atomic<bool> installed_{false};
+  std::atomic<bool> forked_{false};
+  Devices devices_;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_TORCH_PROCESS_H_

@@ -1,0 +1,32 @@
+// What differs between the versions of PyTorch that Hocket compiles against (2.11 and newer), and the names
+// of PyTorch's that we use. No other file looks at a version.
+//
+// The base class is PyTorch's concrete pluggable allocator and not its abstract one: virtuals that a new
+// version adds are implemented there already, so our class stays complete.
+//   2.12 .. 2.15 added attachOomRejectionObserver, markCaptureBegin/End, annotateMemory, allocateWithAddress,
+//   getContextForPointer (inherited), and DeviceStats::reserved_bytes_by_private_pools (left empty).
+#ifndef HOCKET_CSRC_TORCH_TORCH_VERSION_H_
+#define HOCKET_CSRC_TORCH_TORCH_VERSION_H_
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+#include <torch/headeronly/version.h>
+
+static_assert(TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11),
+              "Hocket needs PyTorch 2.11 or newer: install it into the environment of HOCKET_PYTHON");
+
+namespace hocket::pytorch {
+
+namespace caching = c10::cuda::CUDACachingAllocator;
+
+using BaseAllocator = torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator;
+using torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator;
+
+using c10::MempoolId_t;
+using c10::CachingDeviceAllocator::BlockInfo;
+using c10::CachingDeviceAllocator::DeviceStats;
+using c10::CachingDeviceAllocator::SegmentInfo;
+
+}  // namespace hocket::pytorch
+
+#endif  // HOCKET_CSRC_TORCH_TORCH_VERSION_H_
