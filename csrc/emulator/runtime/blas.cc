@@ -26,7 +26,8 @@ struct Product {
 };
 
 cublasStatus_t Multiply(const void* handle, const char* function, const Product& p) {
-  if (!hocket_emulator_is_timing()) return static_cast<cublasStatus_t>(hocket_emulator_refuse(function, handle));
+  if (!hocket_emulator_is_timing())
+    return static_cast<cublasStatus_t>(hocket_emulator_refuse(function, handle));
   const double operations = (p.is_complex ? 8 : 2) * p.m * p.n * p.k * p.batches;
   TakeTime(handle, function, ProductMicroseconds(operations, p.element_bytes));
   return CUBLAS_STATUS_SUCCESS;
@@ -78,7 +79,9 @@ HOCKET_RUNTIME_EXPORT cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*
   return CUBLAS_STATUS_SUCCESS;
 }
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 HOCKET_RUNTIME_EXPORT cublasStatus_t cublasGetMathMode(cublasHandle_t, cublasMath_t* mode) {
   *mode = CUBLAS_DEFAULT_MATH;
@@ -94,31 +97,33 @@ HOCKET_RUNTIME_EXPORT cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t, cub
   return CUBLAS_STATUS_SUCCESS;
 }
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasSetSmCountTarget(cublasHandle_t, int) { return CUBLAS_STATUS_SUCCESS; }
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasSetSmCountTarget(cublasHandle_t, int) {
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 // The typed products: a letter, the type of its elements, bytes of one, whether it is complex.
-#define HOCKET_TYPED_PRODUCTS(L, T, BYTES, COMPLEX)                                                                  \
-  HOCKET_RUNTIME_EXPORT cublasStatus_t cublas##L##gemm_v2(                                                           \
-      cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m, int n, int k, const T*, const T*, int,     \
-      const T*, int, const T*, T*, int) {                                                                            \
-    return Multiply(handle, "cublas" #L "gemm", {double(m), double(n), double(k), 1, BYTES, COMPLEX});               \
-  }                                                                                                                  \
-  HOCKET_RUNTIME_EXPORT cublasStatus_t cublas##L##gemmStridedBatched(                                                \
-      cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m, int n, int k, const T*, const T*, int,     \
-      long long, const T*, int, long long, const T*, T*, int, long long, int count) {                                \
-    return Multiply(handle, "cublas" #L "gemmStridedBatched",                                                        \
-                    {double(m), double(n), double(k), double(count), BYTES, COMPLEX});                               \
-  }                                                                                                                  \
-  HOCKET_RUNTIME_EXPORT cublasStatus_t cublas##L##gemmBatched(                                                       \
-      cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m, int n, int k, const T*, const T* const*,   \
-      int, const T* const*, int, const T*, T* const*, int, int count) {                                              \
-    return Multiply(handle, "cublas" #L "gemmBatched",                                                               \
-                    {double(m), double(n), double(k), double(count), BYTES, COMPLEX});                               \
-  }                                                                                                                  \
-  HOCKET_RUNTIME_EXPORT cublasStatus_t cublas##L##gemv_v2(cublasHandle_t handle, cublasOperation_t, int m, int n,    \
-                                                          const T*, const T*, int, const T*, int, const T*, T*,      \
-                                                          int) {                                                     \
-    return Multiply(handle, "cublas" #L "gemv", {double(m), 1, double(n), 1, BYTES, COMPLEX});                       \
+#define HOCKET_TYPED_PRODUCTS(L, T, BYTES, COMPLEX)                                                          \
+  HOCKET_RUNTIME_EXPORT cublasStatus_t cublas##L##gemm_v2(cublasHandle_t handle, cublasOperation_t,          \
+                                                          cublasOperation_t, int m, int n, int k, const T*,  \
+                                                          const T*, int, const T*, int, const T*, T*, int) { \
+    return Multiply(handle, "cublas" #L "gemm", {double(m), double(n), double(k), 1, BYTES, COMPLEX});       \
+  }                                                                                                          \
+  HOCKET_RUNTIME_EXPORT cublasStatus_t cublas##L##gemmStridedBatched(                                        \
+      cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m, int n, int k, const T*, const T*,  \
+      int, long long, const T*, int, long long, const T*, T*, int, long long, int count) {                   \
+    return Multiply(handle, "cublas" #L "gemmStridedBatched",                                                \
+                    {double(m), double(n), double(k), double(count), BYTES, COMPLEX});                       \
+  }                                                                                                          \
+  HOCKET_RUNTIME_EXPORT cublasStatus_t cublas##L##gemmBatched(                                               \
+      cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m, int n, int k, const T*,            \
+      const T* const*, int, const T* const*, int, const T*, T* const*, int, int count) {                     \
+    return Multiply(handle, "cublas" #L "gemmBatched",                                                       \
+                    {double(m), double(n), double(k), double(count), BYTES, COMPLEX});                       \
+  }                                                                                                          \
+  HOCKET_RUNTIME_EXPORT cublasStatus_t cublas##L##gemv_v2(cublasHandle_t handle, cublasOperation_t, int m,   \
+                                                          int n, const T*, const T*, int, const T*, int,     \
+                                                          const T*, T*, int) {                               \
+    return Multiply(handle, "cublas" #L "gemv", {double(m), 1, double(n), 1, BYTES, COMPLEX});               \
   }
 
 HOCKET_TYPED_PRODUCTS(S, float, 4, false)
@@ -126,25 +131,27 @@ HOCKET_TYPED_PRODUCTS(D, double, 8, false)
 HOCKET_TYPED_PRODUCTS(C, cuComplex, 4, true)
 HOCKET_TYPED_PRODUCTS(Z, cuDoubleComplex, 8, true)
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m,
-                                                  int n, int k, const void*, const void*, cudaDataType type, int,
-                                                  const void*, cudaDataType, int, const void*, void*, cudaDataType,
-                                                  int, cublasComputeType_t, cublasGemmAlgo_t) {
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t, cublasOperation_t,
+                                                  int m, int n, int k, const void*, const void*,
+                                                  cudaDataType type, int, const void*, cudaDataType, int,
+                                                  const void*, void*, cudaDataType, int, cublasComputeType_t,
+                                                  cublasGemmAlgo_t) {
   return Multiply(handle, "cublasGemmEx",
                   {double(m), double(n), double(k), 1, ElementBytes(type), IsComplex(type)});
 }
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasSgemmEx(cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m,
-                                                   int n, int k, const float*, const void*, cudaDataType type, int,
-                                                   const void*, cudaDataType, int, const float*, void*, cudaDataType,
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasSgemmEx(cublasHandle_t handle, cublasOperation_t,
+                                                   cublasOperation_t, int m, int n, int k, const float*,
+                                                   const void*, cudaDataType type, int, const void*,
+                                                   cudaDataType, int, const float*, void*, cudaDataType,
                                                    int) {
   return Multiply(handle, "cublasSgemmEx", {double(m), double(n), double(k), 1, ElementBytes(type), false});
 }
 
 HOCKET_RUNTIME_EXPORT cublasStatus_t cublasGemmStridedBatchedEx(
-    cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m, int n, int k, const void*, const void*,
-    cudaDataType type, int, long long, const void*, cudaDataType, int, long long, const void*, void*, cudaDataType,
-    int, long long, int count, cublasComputeType_t, cublasGemmAlgo_t) {
+    cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m, int n, int k, const void*,
+    const void*, cudaDataType type, int, long long, const void*, cudaDataType, int, long long, const void*,
+    void*, cudaDataType, int, long long, int count, cublasComputeType_t, cublasGemmAlgo_t) {
   return Multiply(handle, "cublasGemmStridedBatchedEx",
                   {double(m), double(n), double(k), double(count), ElementBytes(type), IsComplex(type)});
 }

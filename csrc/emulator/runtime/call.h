@@ -40,9 +40,9 @@ int CurrentDevice();
 }  // namespace hocket::emulator
 
 // Begins a call: returns its error if the emulated device cannot be used.
-#define HOCKET_ENTER()                                                    \
+#define HOCKET_ENTER()                                                         \
   if (cudaError_t error = ::hocket::emulator::Enter(); error != cudaSuccess) { \
-    return ::hocket::emulator::Finish(error);                             \
+    return ::hocket::emulator::Finish(error);                                  \
   }
 
 #endif  // HOCKET_CSRC_EMULATOR_RUNTIME_CALL_H_

@@ -3,20 +3,22 @@
 
 using hocket::emulator::Finish;
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
+                                                        cudaStreamCaptureStatus* status) {
   HOCKET_ENTER();
   return Finish(cuStreamIsCapturing(stream, reinterpret_cast<CUstreamCaptureStatus*>(status)));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                                           cudaStreamCaptureStatus* status,
                                                            unsigned long long* id, cudaGraph_t* graph,
                                                            const cudaGraphNode_t** dependencies,
                                                            const cudaGraphEdgeData** edges, size_t* count) {
   HOCKET_ENTER();
   cuuint64_t capture = 0;
-  const CUresult result = cuStreamGetCaptureInfo(
-      stream, reinterpret_cast<CUstreamCaptureStatus*>(status), &capture, graph, dependencies,
-      reinterpret_cast<const CUgraphEdgeData**>(edges), count);
+  const CUresult result =
+      cuStreamGetCaptureInfo(stream, reinterpret_cast<CUstreamCaptureStatus*>(status), &capture, graph,
+                             dependencies, reinterpret_cast<const CUgraphEdgeData**>(edges), count);
   if (id != nullptr) *id = capture;
   return Finish(result);
 }
@@ -36,8 +38,8 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cuda
   return Finish(cuStreamEndCapture(stream, graph));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
-                                                                unsigned long long flags) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable,
+                                                                cudaGraph_t graph, unsigned long long flags) {
   HOCKET_ENTER();
   return Finish(cuGraphInstantiateWithFlags(executable, graph, flags));
 }
@@ -62,7 +64,8 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executabl
   return Finish(cuGraphExecDestroy(executable));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes,
+                                                    size_t* count) {
   HOCKET_ENTER();
   return Finish(cuGraphGetNodes(graph, nodes, count));
 }

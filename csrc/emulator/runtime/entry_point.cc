@@ -1,8 +1,5 @@
 // The driver's functions by name, as libc10_cuda asks for them.
-#include <dlfcn.h>
-
 #include <cstring>
-#include <string>
 
 #include "csrc/emulator/runtime/call.h"
 
@@ -11,19 +8,20 @@ using hocket::emulator::Finish;
 
 namespace {
 
-// The vendor's header maps some plain names to a versioned one; cuStreamWriteValue32 and the memory functions
-// are the ones that torch asks for.
-void* FindInDriver(const std::string& name) {
-  static void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (driver == nullptr) return nullptr;
-  void* versioned = dlsym(driver, (name + "_v2").c_str());
-  return versioned != nullptr ? versioned : dlsym(driver, name.c_str());
+// What torch does without if it is not there, and calls at once if it is.
+bool IsAbsent(const char* symbol) { return std::strncmp(symbol, "cuLogs", 6) == 0; }
+
+void* FindInDriver(const char* symbol) {
+  void* function = nullptr;
+  if (!IsAbsent(symbol))
+    cuGetProcAddress(symbol, &function, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, nullptr);
+  return function;
 }
 
 }  // namespace
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
-                                                                   unsigned long long,
+HOCKET_RUNTIME_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                                                   unsigned, unsigned long long,
                                                                    cudaDriverEntryPointQueryResult* result) {
   if (cudaError_t error = EnterDuringLoad()) return Finish(error);
   *function = FindInDriver(symbol);

@@ -72,8 +72,8 @@ HOCKET_RUNTIME_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 HOCKET_RUNTIME_EXPORT void __cudaUnregisterFatBinary(void**) {}
 HOCKET_RUNTIME_EXPORT char __cudaInitModule(void**) { return 1; }
 
-HOCKET_RUNTIME_EXPORT void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, uint3*,
-                                                  uint3*, dim3*, dim3*, int*) {
+HOCKET_RUNTIME_EXPORT void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int,
+                                                  uint3*, uint3*, dim3*, dim3*, int*) {
   hocket::emulator::Register(stub, name);
 }
 

@@ -56,13 +56,13 @@ HOCKET_RUNTIME_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const vo
   return cudaSuccess;
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
-                                                     size_t, cudaStream_t stream) {
+HOCKET_RUNTIME_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block,
+                                                     void** arguments, size_t, cudaStream_t stream) {
   return Launch({kernel, grid, block, arguments}, stream);
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** arguments, size_t,
-                                                   cudaStream_t stream) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** arguments,
+                                                   size_t, cudaStream_t stream) {
   return Launch({stub, grid, block, arguments}, stream);
 }
 
@@ -86,13 +86,16 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr
   return cudaSuccess;
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+HOCKET_RUNTIME_EXPORT cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
 
 HOCKET_RUNTIME_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute, int, int) {
   return cudaSuccess;
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*,
+HOCKET_RUNTIME_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks,
+                                                                                         const void*,
                                                                                          int threads, size_t,
                                                                                          unsigned) {
   *blocks = threads > 0 ? std::max(1, 2048 / threads) : 1;
@@ -100,6 +103,7 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorW
 }
 
 HOCKET_RUNTIME_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* stub,
-                                                                                int threads, size_t shared_bytes) {
+                                                                                int threads,
+                                                                                size_t shared_bytes) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, stub, threads, shared_bytes, 0);
 }

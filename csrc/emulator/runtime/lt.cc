@@ -34,15 +34,17 @@ double Operations(const Description& description, const Layout& a, const Layout&
 
 }  // namespace
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return Give(handle, new char); }
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  return Give(handle, new char);
+}
 
 HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   delete reinterpret_cast<char*>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t,
-                                                              cudaDataType_t) {
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
+                                                              cublasComputeType_t, cudaDataType_t) {
   return Give(description, new Description);
 }
 
@@ -60,8 +62,9 @@ HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatm
   return CUBLAS_STATUS_SUCCESS;
 }
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
-                                                                uint64_t rows, uint64_t columns, int64_t) {
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout,
+                                                                cudaDataType type, uint64_t rows,
+                                                                uint64_t columns, int64_t) {
   return Give(layout, new Layout{type, rows, columns});
 }
 
@@ -70,9 +73,8 @@ HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixL
   return CUBLAS_STATUS_SUCCESS;
 }
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
-                                                                      cublasLtMatrixLayoutAttribute_t attribute,
-                                                                      const void* value, size_t) {
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatrixLayoutSetAttribute(
+    cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const void* value, size_t) {
   if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) {
     std::memcpy(&reinterpret_cast<Layout*>(layout)->batches, value, sizeof(int32_t));
   }
@@ -88,30 +90,31 @@ HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMat
   return CUBLAS_STATUS_SUCCESS;
 }
 
-HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                                          cublasLtMatmulPreferenceAttributes_t,
-                                                                          const void*, size_t) {
+HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void*, size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
 HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-    cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int requested, cublasLtMatmulHeuristicResult_t* results,
-    int* returned) {
+    cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int requested,
+    cublasLtMatmulHeuristicResult_t* results, int* returned) {
   *returned = requested > 0 ? 1 : 0;
   if (requested > 0) std::memset(results, 0, sizeof *results);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
-                                                    const void*, const void*, cublasLtMatrixLayout_t a, const void*,
-                                                    cublasLtMatrixLayout_t, const void*, const void*,
-                                                    cublasLtMatrixLayout_t c, void*, cublasLtMatrixLayout_t,
-                                                    const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
-  if (!hocket_emulator_is_timing()) return static_cast<cublasStatus_t>(hocket_emulator_refuse("cublasLtMatmul", handle));
+                                                    const void*, const void*, cublasLtMatrixLayout_t a,
+                                                    const void*, cublasLtMatrixLayout_t, const void*,
+                                                    const void*, cublasLtMatrixLayout_t c, void*,
+                                                    cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*,
+                                                    void*, size_t, cudaStream_t stream) {
+  if (!hocket_emulator_is_timing())
+    return static_cast<cublasStatus_t>(hocket_emulator_refuse("cublasLtMatmul", handle));
   const auto& left = *reinterpret_cast<const Layout*>(a);
-  const double operations =
-      Operations(*reinterpret_cast<const Description*>(description), left, *reinterpret_cast<const Layout*>(c));
+  const double operations = Operations(*reinterpret_cast<const Description*>(description), left,
+                                       *reinterpret_cast<const Layout*>(c));
   const int bytes = left.type == CUDA_R_16F || left.type == CUDA_R_16BF ? 2 : left.type == CUDA_R_64F ? 8 : 4;
   hocket_emulator_launch(stream, "cublasLtMatmul", hocket::emulator::ProductMicroseconds(operations, bytes));
   return CUBLAS_STATUS_SUCCESS;

@@ -30,7 +30,8 @@ CUresult CopyAsync(void* to, const void* from, size_t bytes, cudaStream_t stream
   return cuLaunchHostFunc(stream, Zero, new std::pair<void*, size_t>(to, bytes));
 }
 
-CUDA_MEMCPY2D Rectangle(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height) {
+CUDA_MEMCPY2D Rectangle(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                        size_t height) {
   CUDA_MEMCPY2D copy = {};
   copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
   copy.srcDevice = Address(from);
@@ -115,8 +116,9 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaMemcpy(void* to, const void* from, size_t 
   return cudaSuccess;
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                                                    size_t width, size_t height, cudaMemcpyKind, cudaStream_t stream) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from,
+                                                    size_t from_pitch, size_t width, size_t height,
+                                                    cudaMemcpyKind, cudaStream_t stream) {
   HOCKET_ENTER();
   if (width == 0 || height == 0) return cudaSuccess;
   const CUDA_MEMCPY2D copy = Rectangle(to, to_pitch, from, from_pitch, width, height);
@@ -140,7 +142,8 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaMemsetAsync(void* to, int value, size_t by
   return Finish(cuMemsetD8Async(Address(to), static_cast<unsigned char>(value), bytes, stream));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
+                                                           const void* pointer) {
   HOCKET_ENTER();
   *attributes = {};
   attributes->type = cudaMemoryTypeUnregistered;
@@ -153,7 +156,8 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes
   if (device) attributes->devicePointer = const_cast<void*>(pointer);
   if (!device) attributes->hostPointer = attributes->devicePointer = const_cast<void*>(pointer);
   int ordinal = 0;
-  if (cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, Address(pointer)) == CUDA_SUCCESS) {
+  if (cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, Address(pointer)) ==
+      CUDA_SUCCESS) {
     attributes->device = ordinal;
   }
   return cudaSuccess;

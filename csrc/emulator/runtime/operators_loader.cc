@@ -34,7 +34,8 @@ void LoadOperatorsOnce() {
   void* operators = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* install = operators != nullptr ? dlsym(operators, "hocket_emulator_install_operators") : nullptr;
   if (install == nullptr) {
-    hocket_emulator_fatal((std::string("the emulated GPU cannot compute torch's operators: ") + dlerror()).c_str());
+    hocket_emulator_fatal(
+        (std::string("the emulated GPU cannot compute torch's operators: ") + dlerror()).c_str());
   }
   reinterpret_cast<void (*)()>(install)();
 }

@@ -30,8 +30,8 @@ struct Library {
 
 // The longest prefix comes first.
 constexpr Library kLibraries[] = {
-    {"cublas", 15}, {"cusolver", 9}, {"cusparse", 10}, {"cufft", 16},
-    {"cudnn", 3000}, {"nccl", 5},    {"curand", 204},  {"cuda", cudaErrorNotSupported},
+    {"cublas", 15},  {"cusolver", 9}, {"cusparse", 10}, {"cufft", 16},
+    {"cudnn", 3000}, {"nccl", 5},     {"curand", 204},  {"cuda", cudaErrorNotSupported},
 };
 
 int NotSupported(std::string_view function) {
@@ -45,8 +45,8 @@ int NotSupported(std::string_view function) {
 }  // namespace
 
 cudaError_t RefuseKernel(const void* stub) {
-  const std::string message =
-      "the emulated GPU has no CPU twin for the kernel " + ReadableKernelName(stub) + "; nothing was computed";
+  const std::string message = "the emulated GPU has no CPU twin for the kernel " + ReadableKernelName(stub) +
+                              "; nothing was computed";
   SayOnce(message);
   return FinishWith(cudaErrorNotSupported, message.c_str());
 }

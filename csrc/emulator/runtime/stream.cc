@@ -3,7 +3,8 @@
 
 using hocket::emulator::Finish;
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags,
+                                                               int priority) {
   HOCKET_ENTER();
   return Finish(cuStreamCreateWithPriority(stream, flags, priority));
 }
@@ -32,7 +33,8 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return Finish(cuStreamQuery(stream));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                                      unsigned flags) {
   HOCKET_ENTER();
   return Finish(cuStreamWaitEvent(stream, event, flags));
 }
@@ -42,7 +44,8 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t stream, int
   return Finish(cuStreamGetPriority(stream, priority));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
+                                                     void* argument) {
   HOCKET_ENTER();
   return Finish(cuLaunchHostFunc(stream, function, argument));
 }
@@ -96,7 +99,8 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return Finish(cuEventSynchronize(event));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+HOCKET_RUNTIME_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin,
+                                                       cudaEvent_t end) {
   HOCKET_ENTER();
   return Finish(cuEventElapsedTime(milliseconds, begin, end));
 }

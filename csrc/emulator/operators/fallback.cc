@@ -1,0 +1,127 @@
+#include "csrc/emulator/operators/fallback.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DeviceGuard.h>
+
+#include "csrc/emulator/operators/alias.h"
+#include "csrc/emulator/operators/generators.h"
+#include "csrc/emulator/operators/kernel.h"
+
+namespace hocket::emulator {
+namespace {
+
+using c10::IValue;
+
+bool IsGenerator(const c10::Argument& argument) {
+  const c10::Type* type = argument.real_type().get();
+  if (const auto* optional = type->castRaw<c10::OptionalType>()) type = optional->getElementType().get();
+  return type->kind() == c10::TypeKind::GeneratorType;
+}
+
+// One call: its arguments replaced, run, its results replaced.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+      : op_(op), schema_(op.schema()), stack_(*stack), first_(stack->size() - schema_.arguments().size()) {}
+
+  void Run() {
+    ReplaceArguments();
+    const c10::OptionalDeviceGuard guard(Device());
+    Compute();
+    aliases_.CommitWrites();
+    ReplaceResults();
+  }
+
+ private:
+  c10::Device Device() const {
+    if (aliases_.device()) return *aliases_.device();
+    return asked_device_ ? *asked_device_ : c10::Device(c10::kCUDA, 0);
+  }
+
+  void ReplaceArguments() {
+    for (size_t i = 0; i < schema_.arguments().size(); ++i) {
+      const c10::Argument& argument = schema_.arguments()[i];
+      const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+      Replace(stack_[first_ + i], written);
+      if (IsGenerator(argument)) generator_argument_ = first_ + i;
+    }
+    if (generator_argument_) TwinGenerator(stack_[*generator_argument_]);
+  }
+
+  void Replace(IValue& value, bool written) {
+    if (value.isTensor()) {
+      value = aliases_.Of(value.toTensor(), written);
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(aliases_.Of(tensor, written));
+      value = list;
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+        list.push_back(tensor ? std::optional(aliases_.Of(*tensor, written)) : std::nullopt);
+      }
+      value = list;
+    } else if (value.isDevice() && value.toDevice().is_cuda()) {
+      asked_device_ =
+          c10::Device(c10::kCUDA, value.toDevice().has_index() ? value.toDevice().index() : CurrentIndex());
+      value = c10::Device(c10::kCPU);
+    }
+  }
+
+  static c10::DeviceIndex CurrentIndex() {
+    return c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index();
+  }
+
+  // An operator that takes a generator draws from one, whether or not the caller names it.
+  void TwinGenerator(IValue& value) {
+    const std::optional<at::Generator> asked =
+        value.isNone() ? std::nullopt : std::optional<at::Generator>(value.toGenerator());
+    if (asked && asked->device().is_cpu()) return;
+    twin_.emplace(asked, Device());
+    value = twin_->cpu();
+  }
+
+  void Compute() {
+    const Kernel kernel(schema_.name().c_str(), Device(), aliases_.ranges(), aliases_.range_count());
+    const at::AutoDispatchBelowADInplaceOrView below;
+    op_.callBoxed(&stack_);
+    twin_.reset();
+  }
+
+  void ReplaceResults() {
+    const size_t results = schema_.returns().size();
+    for (size_t i = stack_.size() - results; i < stack_.size(); ++i) ReplaceResult(stack_[i]);
+  }
+
+  void ReplaceResult(IValue& value) {
+    if (value.isTensor()) {
+      value = aliases_.Original(value.toTensor(), Device());
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : value.toTensorVector())
+        list.push_back(aliases_.Original(tensor, Device()));
+      value = list;
+    }
+  }
+
+  const c10::OperatorHandle& op_;
+  const c10::FunctionSchema& schema_;
+  torch::jit::Stack& stack_;
+  const size_t first_;
+  Aliases aliases_;
+  std::optional<c10::Device> asked_device_;
+  std::optional<size_t> generator_argument_;
+  std::optional<GeneratorTwin> twin_;
+};
+
+}  // namespace
+
+void ComputeOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack).Run(); }
+
+void Refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "the emulated GPU cannot compute ", toString(op.operator_name()),
+                              ": PyTorch has no CPU kernel for it");
+}
+
+}  // namespace hocket::emulator

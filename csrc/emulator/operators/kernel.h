@@ -1,0 +1,29 @@
+// A kernel that runs on the calling thread in place of the current stream.
+#ifndef HOCKET_CSRC_EMULATOR_OPERATORS_KERNEL_H_
+#define HOCKET_CSRC_EMULATOR_OPERATORS_KERNEL_H_
+
+#include <c10/core/Device.h>
+
+#include "csrc/emulator/emulator_api.h"
+
+namespace hocket::emulator {
+
+// From construction to destruction the calling thread runs the kernel `name` in place of the current stream
+// of `device`: the stream's earlier work is done by then, and (check mode) the uses of `ranges` are verified
+// and recorded. `name` and `ranges` must outlive it. Kernels nest.
+class Kernel {
+ public:
+  Kernel(const char* name, c10::Device device, const HocketEmulatorRange* ranges, size_t count);
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+ private:
+  const HocketEmulatorStream stream_;
+  const HocketEmulatorRange* const ranges_;
+  const size_t count_;
+};
+
+}  // namespace hocket::emulator
+
+#endif  // HOCKET_CSRC_EMULATOR_OPERATORS_KERNEL_H_
