@@ -35,43 +35,53 @@ absl::Status CheckText(const char* what, const std::string& text, size_t longest
 
 // It becomes part of a file's name.
 absl::Status CheckDevice(const std::string& device) {
-  const bool good = !device.empty() && device.size() <= kMaxName && device[0] != '.' &&
-                    std::all_of(device.begin(), device.end(), [](char c) {
-                      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
-                    });
+  const bool good =
+      !device.empty() && device.size() <= kMaxName && device[0] != '.' &&
+      std::all_of(device.begin(), device.end(), [](char c) {
+        return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+      });
   if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("'", absl::CEscape(device), "' is no device: expected the driver's UUID, or cpu."));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", absl::CEscape(device), "' is no device: expected the driver's UUID, or cpu."));
 }
 
 absl::Status CheckMemory(const wire::Join& join) {
   if (join.capacity == 0 && join.device != "cpu")
     return absl::InvalidArgumentError(absl::StrCat("device ", join.device, " is said to have no memory."));
   if (join.memory_limit > join.capacity) {
-    return absl::InvalidArgumentError(absl::StrCat("memory_limit ", FormatBytes(join.memory_limit), " is more than the ",
-                                                   FormatBytes(join.capacity), " of ",
-                                                   join.device_name.empty() ? join.device : join.device_name,
-                                                   ". Give at most that, or none."));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "memory_limit ", FormatBytes(join.memory_limit), " is more than the ", FormatBytes(join.capacity),
+        " of ", join.device_name.empty() ? join.device : join.device_name, ". Give at most that, or none."));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckGang(const wire::Join& join) {
-  if (join.gang.empty() || (join.gang_size <= kMaxGang && join.gang_rank < join.gang_size)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("rank ", join.gang_rank, " of ", join.gang_size, " is no rank of a gang (at most ", kMaxGang, ")."));
+  if (join.gang.empty() || (join.gang_size <= kMaxGang && join.gang_rank < join.gang_size))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", join.gang_rank, " of ", join.gang_size,
+                                                 " is no rank of a gang (at most ", kMaxGang, ")."));
 }
 
 }  // namespace
 
 absl::Status CheckWeight(double weight) {
   if (std::isfinite(weight) && weight > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("weight ", weight, " is not allowed: give a number above 0, such as 1 or 2.5."));
+  return absl::InvalidArgumentError(
+      absl::StrCat("weight ", weight, " is not allowed: give a number above 0, such as 1 or 2.5."));
 }
 
 absl::Status CheckPriority(const std::string& priority) {
   if (priority == "high" || priority == "normal" || priority == "low") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("there is no priority '", absl::CEscape(priority),
+                                                 "'. The priorities are: high, normal, low."));
+}
+
+absl::Status CheckSwitchShare(double share) {
+  if (std::isfinite(share) && share > 0 && share <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no priority '", absl::CEscape(priority), "'. The priorities are: high, normal, low."));
+      absl::StrCat("a share of ", share,
+                   " for switching is not allowed: give a number above 0 and up to 1, such as 0.02."));
 }
 
 absl::Status CheckJoin(const wire::Join& join) {

@@ -15,6 +15,7 @@ absl::Status CheckJoin(const wire::Join& join);
 // The same for values that people set later.
 absl::Status CheckWeight(double weight);
 absl::Status CheckPriority(const std::string& priority);
+absl::Status CheckSwitchShare(double share);
 
 }  // namespace hocket::coordinator
 

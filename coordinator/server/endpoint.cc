@@ -23,7 +23,8 @@ constexpr absl::Duration kPatience = absl::Seconds(2);
 
 absl::Status Failed(const std::string& what) {
   const int error = errno;
-  const char* advice = error == ENOSPC   ? " Free some space there, or name another folder in HOCKET_RUNTIME_DIR."
+  const char* advice = error == ENOSPC
+                           ? " Free some space there, or name another folder in HOCKET_RUNTIME_DIR."
                        : error == EACCES ? " Name a folder of your own in HOCKET_RUNTIME_DIR."
                                          : "";
   return absl::UnavailableError(absl::StrCat("cannot ", what, ": ", std::strerror(error), ".", advice));
@@ -39,7 +40,9 @@ absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
     if (wire::Channel::Connect(dir + "/hocketd.sock").ok())
       return absl::AlreadyExistsError(absl::StrCat("a coordinator runs already in ", dir, "."));
     if (absl::Now() > until) {
-      return absl::UnavailableError(absl::StrCat("a coordinator holds ", path, " but does not answer. See hocketd.log in that folder; end it, or name another folder in HOCKET_RUNTIME_DIR."));
+      return absl::UnavailableError(absl::StrCat("a coordinator holds ", path,
+                                                 " but does not answer. See hocketd.log in that folder; end "
+                                                 "it, or name another folder in HOCKET_RUNTIME_DIR."));
     }
     absl::SleepFor(absl::Milliseconds(5));
   }
@@ -50,7 +53,9 @@ absl::StatusOr<UniqueFd> Listen(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(absl::StrCat("cannot listen at ", path, ": the path has ", path.size(), " characters, a socket's may have ", sizeof(address.sun_path) - 1, ". Name a shorter folder in HOCKET_RUNTIME_DIR."));
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen at ", path, ": the path has ", path.size(), " characters, a socket's may have ",
+        sizeof(address.sun_path) - 1, ". Name a shorter folder in HOCKET_RUNTIME_DIR."));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

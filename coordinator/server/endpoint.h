@@ -1,7 +1,7 @@
 // The daemon's place in the runtime folder: its socket, and the lock that says that it is the only one.
 //
-// The lock (hocketd.lock) is the kernel's, held for the daemon's life: whoever has it may remove a socket that a
-// killed daemon left behind.
+// The lock (hocketd.lock) is the kernel's, held for the daemon's life: whoever has it may remove a socket
+// that a killed daemon left behind.
 #ifndef HOCKET_COORDINATOR_SERVER_ENDPOINT_H_
 #define HOCKET_COORDINATOR_SERVER_ENDPOINT_H_
 

@@ -18,8 +18,8 @@ class History {
 
   void Add(const TurnEnded& turn);
 
-  // Up to kMaxPage records from index `since` on: {"turns": [...], "next": index to go on with, "first": the oldest
-  // kept, "end": index of the next one to come}.
+  // Up to kMaxPage records from index `since` on: {"turns": [...], "next": index to go on with, "first": the
+  // oldest kept, "end": index of the next one to come}.
   nlohmann::json Page(std::uint64_t since) const;
 
  private:

@@ -24,7 +24,8 @@ class JobFiles {
   // Makes `dir` where it is missing.
   explicit JobFiles(std::string dir);
 
-  // A file that cannot be written (full disk) is told to the log by the caller, with this sentence; empty: written.
+  // A file that cannot be written (full disk) is told to the log by the caller, with this sentence; empty:
+  // written.
   std::string Write(const JobFile& file);
   void Remove(JobId id);
 

@@ -10,7 +10,8 @@ absl::Status Session::Send(wire::Message message, const UniqueFd& descriptor) {
     if (!absl::IsResourceExhausted(sent)) return sent;
   }
   if (queue_.size() >= kMaxQueued) {
-    return absl::ResourceExhaustedError(absl::StrCat("it does not read: ", queue_.size(), " messages wait for it"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("it does not read: ", queue_.size(), " messages wait for it"));
   }
   queue_.emplace_back(std::move(message), descriptor.Duplicate());
   return absl::OkStatus();

@@ -17,10 +17,11 @@ class Session {
   // What may wait in memory for a peer that does not read, beside what the kernel's queue takes.
   static constexpr size_t kMaxQueued = 4096;
 
-  Session(wire::Channel channel, int pid, unsigned uid) : channel_(std::move(channel)), pid_(pid), uid_(uid) {}
+  Session(wire::Channel channel, int pid, unsigned uid)
+      : channel_(std::move(channel)), pid_(pid), uid_(uid) {}
 
-  // Sends, or queues while the peer's queue is full. kResourceExhausted, with the count, when too much is queued;
-  // kUnavailable when the peer is gone. The session is to be closed then. `descriptor` is duplicated.
+  // Sends, or queues while the peer's queue is full. kResourceExhausted, with the count, when too much is
+  // queued; kUnavailable when the peer is gone. The session is to be closed then. `descriptor` is duplicated.
   absl::Status Send(wire::Message message, const UniqueFd& descriptor);
 
   // Sends what is queued, as far as the peer reads. Errors as for Send().
@@ -35,9 +36,9 @@ class Session {
 
  private:
   wire::Channel channel_;
-  const int pid_;       // the peer's, as the kernel says
+  const int pid_;  // the peer's, as the kernel says
   const unsigned uid_;
-  JobId job_ = 0;       // 0: has not joined
+  JobId job_ = 0;  // 0: has not joined
   std::deque<std::pair<wire::Message, UniqueFd>> queue_;
 };
 

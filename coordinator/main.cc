@@ -1,0 +1,205 @@
+// hocketd: gives turns on this machine's GPUs. Flags, objects, run.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/policies/registry.h"
+#include "coordinator/server/admission.h"
+#include "coordinator/server/log.h"
+#include "coordinator/server/server.h"
+#include "csrc/base/paths.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket::coordinator {
+namespace {
+
+constexpr char kHelp[] =
+    R"(hocketd: gives turns on this machine's GPUs to the training jobs that ask for them.
+Jobs start it themselves; there is no need to do so by hand.
+
+  --foreground            stay in the foreground, log to stderr too, serve until stopped
+  --grace-seconds=N       end after N seconds without a job (default 30; with --foreground: never)
+  --policy=NAME           who is next: fair (default), fifo, round-robin
+  --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default 0.02)
+  --runtime-dir=DIR       where socket, locks and log lie (default: $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
+  --log-level=LEVEL       debug, info (default), warning, error
+  --version, --help
+)";
+
+struct Flags {
+  bool foreground = false;
+  std::string log_level = "info";
+  ServerOptions server;
+};
+
+absl::StatusOr<double> ToNumber(const std::string& flag, const std::string& value) {
+  double number = 0;
+  if (absl::SimpleAtod(value, &number)) return number;
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": '", value, "' is no number."));
+}
+
+absl::Status SetGrace(const std::string& value, Flags& flags) {
+  HOCKET_ASSIGN_OR_RETURN(const double seconds, ToNumber("grace-seconds", value));
+  if (!(seconds >= 0)) return absl::InvalidArgumentError("--grace-seconds is 0 or more.");
+  flags.server.grace = absl::Seconds(seconds);
+  return absl::OkStatus();
+}
+
+absl::Status SetSwitchShareFlag(const std::string& value, Flags& flags) {
+  HOCKET_ASSIGN_OR_RETURN(flags.server.switch_share, ToNumber("switch-share", value));
+  return CheckSwitchShare(flags.server.switch_share);
+}
+
+absl::Status SetPolicyFlag(const std::string& value, Flags& flags) {
+  flags.server.policy = value;
+  return MakePolicy(value).status();
+}
+
+absl::Status SetRuntimeDir(const std::string& value, Flags&) {
+  setenv("HOCKET_RUNTIME_DIR", value.c_str(), 1);
+  return absl::OkStatus();
+}
+
+absl::Status SetLogLevel(const std::string& value, Flags& flags) {
+  flags.log_level = value;
+  return absl::OkStatus();
+}
+
+// "--name=value" and "--name value".
+absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
+  static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kFlags = {
+      {"grace-seconds", SetGrace},    {"policy", SetPolicyFlag},  {"switch-share", SetSwitchShareFlag},
+      {"runtime-dir", SetRuntimeDir}, {"log-level", SetLogLevel},
+  };
+  Flags flags;
+  bool grace_given = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--foreground") {
+      flags.foreground = true;
+      continue;
+    }
+    const size_t equals = argument.find('=');
+    const std::string name = argument.rfind("--", 0) == 0
+                                 ? argument.substr(2, equals == std::string::npos ? equals : equals - 2)
+                                 : "";
+    auto flag = kFlags.find(name);
+    if (flag == kFlags.end() || (equals == std::string::npos && i + 1 == argc))
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", argument, "' is not a flag of hocketd, or lacks its value. Try: hocketd --help"));
+    HOCKET_RETURN_IF_ERROR(
+        flag->second(equals == std::string::npos ? argv[++i] : argument.substr(equals + 1), flags));
+    grace_given |= name == "grace-seconds";
+  }
+  if (flags.foreground && !grace_given) flags.server.grace = absl::InfiniteDuration();
+  return flags;
+}
+
+Server* running = nullptr;
+
+void OnSignal(int) {
+  if (running != nullptr) running->Stop();
+}
+
+void HandleSignals(Server* server) {
+  running = server;
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+}
+
+// Tells whoever started us how it went, through a pipe: nothing is good, a text is the error.
+class Parent {
+ public:
+  // In the parent: waits for the word and exits with it. In the child: returns.
+  static Parent ForkAway() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return Parent(-1);
+    const pid_t child = fork();
+    if (child < 0) return Parent(-1);
+    if (child > 0) {
+      close(ends[1]);
+      std::string text;
+      char buffer[1024];
+      for (ssize_t n; (n = read(ends[0], buffer, sizeof(buffer))) > 0;)
+        text.append(buffer, static_cast<size_t>(n));
+      std::fputs(text.c_str(), stderr);
+      std::_Exit(text.empty() ? 0 : 1);
+    }
+    close(ends[0]);
+    setsid();
+    return Parent(ends[1]);
+  }
+
+  void Fail(const std::string& sentence) {
+    const std::string line = "hocketd: " + sentence + "\n";
+    if (write(pipe_ < 0 ? STDERR_FILENO : pipe_, line.data(), line.size()) < 0) return;
+  }
+
+  // Serving begins: let go of the parent, the terminal and the working directory.
+  void Succeed() {
+    if (pipe_ < 0) return;
+    const int null = open("/dev/null", O_RDWR);
+    for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+    if (null > STDERR_FILENO) close(null);
+    if (chdir("/") != 0) return;
+    close(pipe_);
+  }
+
+  explicit Parent(int pipe) : pipe_(pipe) {}
+
+ private:
+  int pipe_;  // -1: in the foreground
+};
+
+absl::Status Serve(Flags flags, Parent& parent) {
+  HOCKET_ASSIGN_OR_RETURN(flags.server.runtime_dir, EnsureRuntimeDir());
+  HOCKET_ASSIGN_OR_RETURN(
+      Logger log, Logger::Open(flags.server.runtime_dir + "/hocketd.log", flags.log_level, flags.foreground));
+  HOCKET_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Create(flags.server, log));
+  HandleSignals(server.get());
+  parent.Succeed();
+  log.Info(absl::StrCat("hocketd ", flags.server.version, " (pid ", getpid(), ") serves ",
+                        flags.server.runtime_dir, "/hocketd.sock, policy ", flags.server.policy));
+  const absl::Status served = server->Run();
+  if (!served.ok()) log.Error(std::string(served.message()));
+  log.Info("hocketd ends");
+  running = nullptr;
+  return served;
+}
+
+int Main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--help") return std::fputs(kHelp, stdout) < 0;
+    if (std::string(argv[i]) == "--version") return std::printf("hocketd %s\n", HOCKET_VERSION_STRING) < 0;
+  }
+  auto flags = ParseFlags(argc, argv);
+  if (!flags.ok()) {
+    std::fprintf(stderr, "hocketd: %s\n", std::string(flags.status().message()).c_str());
+    return 2;
+  }
+  flags->server.version = HOCKET_VERSION_STRING;
+  Parent parent = flags->foreground ? Parent(-1) : Parent::ForkAway();
+  const absl::Status served = Serve(*flags, parent);
+  // Another one serves already: what a starter wanted is there.
+  if (served.ok() || (absl::IsAlreadyExists(served) && !flags->foreground)) return 0;
+  parent.Fail(std::string(served.message()));
+  return 1;
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
+
+int main(int argc, char** argv) { return hocket::coordinator::Main(argc, argv); }

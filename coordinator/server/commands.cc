@@ -1,0 +1,173 @@
+#include "coordinator/server/commands.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/policies/registry.h"
+#include "coordinator/server/admission.h"
+#include "coordinator/server/server.h"
+#include "coordinator/server/status.h"
+#include "csrc/base/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace hocket::coordinator {
+namespace {
+
+using Json = nlohmann::json;
+using Result = absl::StatusOr<Json>;
+
+// A text argument; a number is taken as text too, so that a job can be named by its id.
+std::string Text(const Json& arguments, const char* key) {
+  auto found = arguments.find(key);
+  if (found == arguments.end()) return "";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+absl::StatusOr<double> Number(const Json& arguments, const char* key) {
+  auto found = arguments.find(key);
+  if (found != arguments.end() && found->is_number()) return found->get<double>();
+  return absl::InvalidArgumentError(absl::StrCat("give a number for '", key, "'."));
+}
+
+// The job named, or numbered, by the argument "job".
+absl::StatusOr<JobId> FindJob(Server& server, const Json& arguments) {
+  const std::string wanted = Text(arguments, "job");
+  std::vector<std::string> known;
+  for (const auto& [id, job] : server.core().state().jobs) {
+    if (job.info.name == wanted || absl::StrCat(id) == wanted) return id;
+    known.push_back(job.info.name);
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "there is no job '", wanted, "'. ",
+      known.empty() ? "No job runs." : absl::StrCat("The jobs are: ", absl::StrJoin(known, ", "), ".")));
+}
+
+Result Status(Server& server, const Json&) { return StatusJson(server); }
+
+Result Version(Server& server, const Json&) {
+  return Json{{"version", server.options().version}, {"pid", getpid()}, {"epoch", server.epoch()}};
+}
+
+Result Policy(Server& server, const Json& arguments) {
+  const std::string wanted = Text(arguments, "name");
+  if (!wanted.empty()) {
+    HOCKET_RETURN_IF_ERROR(MakePolicy(wanted).status());
+    server.Apply(0, SetPolicy{wanted});
+  }
+  Json policies = Json::array();
+  for (const PolicyEntry& entry : AllPolicies())
+    policies.push_back({{"name", entry.name}, {"summary", entry.summary}});
+  return Json{{"policy", server.core().state().policy}, {"policies", std::move(policies)}};
+}
+
+Result Pause(Server& server, const Json& arguments) {
+  HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
+  server.Apply(id, SetPaused{true});
+  return JobJson(server, id);
+}
+
+Result Resume(Server& server, const Json& arguments) {
+  HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
+  server.Apply(id, SetPaused{false});
+  return JobJson(server, id);
+}
+
+Result Set(Server& server, const Json& arguments) {
+  HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
+  const Job& job = server.core().state().jobs.at(id);
+  SetShare share{job.info.weight, job.info.priority};
+  if (arguments.contains("weight")) {
+    HOCKET_ASSIGN_OR_RETURN(share.weight, Number(arguments, "weight"));
+  }
+  if (arguments.contains("priority")) share.priority = Text(arguments, "priority");
+  HOCKET_RETURN_IF_ERROR(CheckWeight(share.weight));
+  HOCKET_RETURN_IF_ERROR(CheckPriority(share.priority));
+  server.Apply(id, share);
+  return JobJson(server, id);
+}
+
+Result SwitchShare(Server& server, const Json& arguments) {
+  if (arguments.contains("share")) {
+    HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, "share"));
+    HOCKET_RETURN_IF_ERROR(CheckSwitchShare(share));
+    server.Apply(0, SetSwitchShare{share});
+  }
+  return Json{{"share", server.core().state().switch_share}};
+}
+
+Result Explain(Server& server, const Json& arguments) {
+  HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
+  server.Apply(0, Tick{});
+  const Job& job = server.core().state().jobs.at(id);
+  return Json{{"job", id},
+              {"name", job.info.name},
+              {"state", server.core().StateOf(id)},
+              {"why", server.core().Explain(id)}};
+}
+
+Result Turns(Server& server, const Json& arguments) {
+  const auto since = arguments.value("since", Json(0u));
+  if (!since.is_number_unsigned()) return absl::InvalidArgumentError("'since' is an index, 0 or more.");
+  return server.history().Page(since.get<std::uint64_t>());
+}
+
+Result Logs(Server& server, const Json& arguments) {
+  constexpr std::streamoff kTail = 64 * 1024;
+  const std::string path = server.options().runtime_dir + "/hocketd.log";
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
+  file.seekg(std::max<std::streamoff>(0, size - kTail));
+  std::string tail((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (size > kTail) tail.erase(0, tail.find('\n') + 1);
+  return Json{{"path", path}, {"tail", std::move(tail)}};
+}
+
+Result Stop(Server& server, const Json& arguments) {
+  std::vector<std::string> running;
+  for (const auto& [id, job] : server.core().state().jobs) {
+    if (!job.gone) running.push_back(job.info.name);
+  }
+  if (!running.empty() && arguments.value("force", Json()) != true) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot stop: ", running.size(), " job(s) take turns here (", absl::StrJoin(running, ", "),
+        "). End them first, or use --force: they go on, and the first of them starts a coordinator again."));
+  }
+  server.StopSoon();
+  return Json{{"stopped", true}};
+}
+
+struct Row {
+  const char* name;
+  Result (*run)(Server& server, const Json& arguments);
+};
+constexpr Row kCommands[] = {
+    {"explain", Explain}, {"logs", Logs},       {"pause", Pause},
+    {"policy", Policy},   {"resume", Resume},   {"set", Set},
+    {"status", Status},   {"stop", Stop},       {"switch-share", SwitchShare},
+    {"turns", Turns},     {"version", Version},
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> RunCommand(Server& server, const std::string& command,
+                                       const std::string& arguments) {
+  const Json parsed =
+      arguments.empty() ? Json::object() : Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return absl::InvalidArgumentError("the arguments of a command are a JSON object.");
+  for (const Row& row : kCommands) {
+    if (command != row.name) continue;
+    HOCKET_ASSIGN_OR_RETURN(const Json result, row.run(server, parsed));
+    return result.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  const auto name = [](std::string* out, const Row& row) { out->append(row.name); };
+  return absl::InvalidArgumentError(absl::StrCat(
+      "there is no command '", command, "'. The commands are: ", absl::StrJoin(kCommands, ", ", name), "."));
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,409 @@
+#include "coordinator/server/server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "coordinator/server/admission.h"
+#include "coordinator/server/commands.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/wire/codec.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// A process may have a connection for each device and a few control connections; this is for strangers.
+size_t MaxSessions() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 256;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return std::clamp<size_t>(limit.rlim_cur / 4, 16, 4096);
+}
+
+UniqueFd OpenPid(int pid) { return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
+
+bool HasEnded(const UniqueFd& pidfd) {
+  pollfd poller{pidfd.get(), POLLIN, 0};
+  return !pidfd || (poll(&poller, 1, 0) == 1 && (poller.revents & POLLIN) != 0);
+}
+
+absl::Status SystemError(const char* what) {
+  return absl::UnavailableError(absl::StrCat("cannot ", what, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options, Logger& log) {
+  HOCKET_ASSIGN_OR_RETURN(Endpoint endpoint, Endpoint::Open(options.runtime_dir));
+  const auto epoch = static_cast<std::uint64_t>(absl::ToUnixMillis(absl::Now()));
+  std::unique_ptr<Server> server(new Server(options, log, std::move(endpoint), epoch));
+  if (!server->epoll_ || !server->timer_ || !server->stop_)
+    return SystemError("make the daemon's descriptors");
+  for (int fd : {server->endpoint_.listener(), server->timer_.get(), server->stop_.get()})
+    HOCKET_RETURN_IF_ERROR(server->Watch(fd, EPOLLIN));
+  server->ExpectFormerJobs();
+  return server;
+}
+
+Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std::uint64_t epoch)
+    : options_(options),
+      log_(log),
+      endpoint_(std::move(endpoint)),
+      epoch_(epoch),
+      started_(Now()),
+      core_({.policy = options.policy,
+             .switch_share = options.switch_share,
+             .runtime_dir = options.runtime_dir,
+             .epoch = epoch}),
+      files_(options.runtime_dir + "/jobs"),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      idle_since_(started_) {}
+
+Server::~Server() = default;
+
+void Server::ExpectFormerJobs() {
+  Restarted restarted;
+  for (const JobFile& file : files_.Living()) {
+    restarted.expected.push_back(file.id);
+    next_job_ = std::max(next_job_, file.id + 1);
+  }
+  if (restarted.expected.empty()) return;
+  log_.Info(absl::StrCat("restarted: waiting for ", restarted.expected.size(), " job(s) to report"));
+  Apply(0, std::move(restarted));
+}
+
+// CLOCK_MONOTONIC as an absl::Time: the same clock as Python's time.monotonic().
+absl::Time Server::Now() const {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::TimeFromTimespec(now);
+}
+
+absl::Status Server::Watch(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  if (errno == EEXIST && epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return absl::OkStatus();
+  return SystemError("watch a descriptor");
+}
+
+// --- the loop -------------------------------------------------------------------------------------
+
+bool Server::Idle() const {
+  const auto& jobs = core_.state().jobs;
+  return std::all_of(jobs.begin(), jobs.end(), [](const auto& entry) { return entry.second.gone; }) &&
+         core_.state().expected.empty();
+}
+
+int Server::IdleTimeoutMs() const {
+  if (!Idle() || options_.grace == absl::InfiniteDuration()) return -1;
+  const absl::Duration left = idle_since_ + options_.grace - Now();
+  return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0, 1'000'000));
+}
+
+absl::Status Server::Run() {
+  while (!stopping_) {
+    if (!Idle()) idle_since_ = Now();
+    epoll_event event{};
+    const int ready = epoll_wait(epoll_.get(), &event, 1, IdleTimeoutMs());
+    if (ready < 0 && errno != EINTR) return SystemError("wait for events");
+    if (ready == 1) Dispatch(event.data.fd, event.events);
+    CloseBroken();
+    if (Idle() && Now() - idle_since_ >= options_.grace) {
+      log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"));
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Server::Stop() {
+  const std::uint64_t one = 1;
+  if (write(stop_.get(), &one, sizeof(one)) < 0) return;
+}
+
+void Server::Dispatch(int fd, uint32_t events) {
+  if (fd == endpoint_.listener()) return Accept();
+  if (fd == stop_.get()) return StopSoon();
+  if (fd == timer_.get()) {
+    std::uint64_t times = 0;
+    if (read(fd, &times, sizeof(times)) > 0) Apply(0, Tick{});
+    return;
+  }
+  if (auto job = pidfds_.find(fd); job != pidfds_.end()) return ProcessEnded(job->second);
+  auto session = sessions_.find(fd);
+  if (session == sessions_.end()) return;
+  if ((events & EPOLLOUT) != 0) {
+    if (absl::Status flushed = session->second.Flush(); !flushed.ok())
+      return Close(fd, std::string(flushed.message()));
+    if (!session->second.has_queued()) (void)Watch(fd, EPOLLIN);
+  }
+  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) Read(fd);
+}
+
+void Server::Accept() {
+  static const size_t max_sessions = MaxSessions();
+  UniqueFd socket(accept4(endpoint_.listener(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) return;
+  const int fd = socket.get();
+  wire::Channel channel(std::move(socket));
+  const auto peer = channel.Peer();
+  if (!peer.ok()) return;
+  if (peer->second != geteuid() && peer->second != 0) {
+    log_.Warning(absl::StrCat("pid ", peer->first, " of uid ", peer->second,
+                              " was turned away: this daemon serves uid ", geteuid()));
+    (void)channel.Send(wire::Refused{
+        absl::StrCat("this coordinator serves uid ", geteuid(), ", not uid ", peer->second, ".")});
+    return;
+  }
+  if (sessions_.size() >= max_sessions) {
+    (void)channel.Send(wire::Refused{absl::StrCat("the coordinator has ", sessions_.size(),
+                                                  " connections, as many as it may. Close some.")});
+    return;
+  }
+  if (!Watch(fd, EPOLLIN).ok()) return;
+  sessions_.try_emplace(fd, std::move(channel), peer->first, peer->second);
+}
+
+void Server::Read(int fd) {
+  Session& session = sessions_.at(fd);
+  auto received = session.channel().TryReceive();
+  if (received.ok()) {
+    if (*received) Received(fd, **std::move(received));
+    return;
+  }
+  if (absl::IsFailedPrecondition(received.status()))
+    return Refuse(fd, absl::StrCat(received.status().message(), ". ", WhoKeepsUs()));
+  const bool bad = absl::IsInvalidArgument(received.status());
+  if (bad && session.job() == 0)
+    return Refuse(fd, absl::StrCat("message rejected: ", received.status().message()));
+  Close(fd, bad ? absl::StrCat("message rejected: ", received.status().message()) : "");
+}
+
+void Server::Received(int fd, wire::Received received) {
+  Session& session = sessions_.at(fd);
+  if (auto* command = std::get_if<wire::Command>(&received.message)) return AnswerCommand(fd, *command);
+  if (auto* join = std::get_if<wire::Join>(&received.message)) {
+    if (session.job() != 0) return Close(fd, "message rejected: a second Join on one connection");
+    return Admit(fd, *std::move(join), std::move(received.descriptor));
+  }
+  if (session.job() == 0) {
+    return Refuse(fd, absl::StrCat("message rejected: a connection begins with Join or Command, not ",
+                                   wire::NameOf(received.message), "."));
+  }
+  std::visit(
+      [&](auto& message) {
+        if constexpr (std::is_constructible_v<decltype(Event::what), decltype(message)>) {
+          Apply(session.job(), std::move(message), received.descriptor);
+        } else {
+          Close(fd, absl::StrCat("message rejected: ", message.kName, " is the coordinator's to say"));
+        }
+      },
+      received.message);
+}
+
+// --- joining and leaving --------------------------------------------------------------------------
+
+// Kept across a restart, if nobody else has it.
+JobId Server::IdFor(const wire::Join& join) {
+  if (join.rejoin && join.job != 0 && join.job < (JobId{1} << 48) && !core_.state().jobs.contains(join.job)) {
+    next_job_ = std::max(next_job_, join.job + 1);
+    return join.job;
+  }
+  return next_job_++;
+}
+
+// A process that lost its connection and comes back is the same job, not a second one.
+void Server::ReplaceFormer(const wire::Join& join, int pid) {
+  std::vector<JobId> former;
+  for (const auto& [id, job] : core_.state().jobs) {
+    if (job.gone && job.info.pid == static_cast<uint64_t>(pid) && job.info.device == join.device)
+      former.push_back(id);
+  }
+  for (JobId id : former) ProcessEnded(id);
+}
+
+void Server::Admit(int fd, wire::Join join, UniqueFd page) {
+  if (absl::Status good = CheckJoin(join); !good.ok())
+    return Refuse(fd, absl::StrCat("cannot join: ", good.message()));
+  Session& session = sessions_.at(fd);
+  Process process{.pidfd = OpenPid(session.pid()), .page = std::nullopt, .session = fd};
+  if (!process.pidfd) return Close(fd, absl::StrCat("process ", session.pid(), " is gone already"));
+  if (page) {
+    auto view = wire::SharedPageView::Open(page.get());
+    if (!view.ok()) return Refuse(fd, absl::StrCat("cannot join: ", view.status().message(), "."));
+    process.page = *std::move(view);
+  }
+  join.pid = static_cast<uint64_t>(session.pid());
+  ReplaceFormer(join, session.pid());
+  const JobId id = join.job = IdFor(join);
+  session.set_job(id);
+  const int pidfd = process.pidfd.get();
+  pidfds_[pidfd] = id;
+  processes_.insert_or_assign(id, std::move(process));
+  if (absl::Status watched = Watch(pidfd, EPOLLIN); !watched.ok()) log_.Error(std::string(watched.message()));
+  const std::string unwritten = files_.Write({id, session.pid(), ProcessStart(session.pid())});
+  if (!unwritten.empty()) log_.Warning(unwritten);
+  const bool rejoin = join.rejoin;
+  Apply(id, JobJoins{std::move(join), session.uid()});
+  const Job& job = core_.state().jobs.at(id);
+  log_.Info(absl::StrCat(job.info.name, " (job ", id, ", pid ", job.info.pid, ", Hocket ",
+                         job.info.hocket_version, rejoin ? ") joined again on " : ") joined on ",
+                         job.info.device));
+}
+
+void Server::Refuse(int fd, const std::string& reason) {
+  SendOn(fd, wire::Refused{reason}, UniqueFd());
+  Close(fd, absl::StrCat("refused: ", reason));
+}
+
+void Server::Close(int fd, const std::string& why) {
+  auto session = sessions_.find(fd);
+  if (session == sessions_.end()) return;
+  const JobId job = session->second.job();
+  const int pid = session->second.pid();
+  sessions_.erase(session);  // closes the socket, which leaves epoll by that
+  broken_.erase(fd);
+  if (!why.empty()) log_.Warning(absl::StrCat("connection of pid ", pid, " closed: ", why));
+  if (job == 0) return;
+  auto process = processes_.find(job);
+  if (process == processes_.end()) return;
+  process->second.session = -1;
+  if (HasEnded(process->second.pidfd)) return ProcessEnded(job);
+  Apply(job, JobHungUp{});
+  files_.Remove(job);
+}
+
+// Also for a job that comes back on another connection: then its process lives, and is watched anew.
+void Server::ProcessEnded(JobId job) {
+  auto process = processes_.find(job);
+  if (process == processes_.end()) return;
+  const int session = process->second.session;
+  // What it has said before is heard first: a chunk it lost, a turn it gave up.
+  while (session >= 0 && sessions_.contains(session)) {
+    auto received = sessions_.at(session).channel().TryReceive();
+    if (!received.ok() || !*received) break;
+    Received(session, **std::move(received));
+  }
+  process = processes_.find(job);
+  if (process == processes_.end()) return;
+  if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end())
+    log_.Info(absl::StrCat(found->second.info.name, " (job ", job, ", pid ", found->second.info.pid,
+                           ") has ended in the state: ", core_.StateOf(job)));
+  pidfds_.erase(process->second.pidfd.get());
+  processes_.erase(process);
+  files_.Remove(job);
+  if (auto found = sessions_.find(session); found != sessions_.end() && found->second.job() == job)
+    sessions_.erase(found);
+  Apply(job, JobDied{});
+}
+
+std::string Server::WhoKeepsUs() const {
+  std::string names;
+  for (const auto& [id, job] : core_.state().jobs) {
+    if (!job.gone)
+      absl::StrAppend(&names, names.empty() ? "" : ", ", job.info.name, " (pid ", job.info.pid, ")");
+  }
+  if (names.empty())
+    return absl::StrCat("This coordinator is of Hocket ", options_.version, "; end it with: hocket stop.");
+  return absl::StrCat("This coordinator is of Hocket ", options_.version, " and is kept running by: ", names,
+                      ". It ends after them.");
+}
+
+std::optional<wire::PageValues> Server::PageOf(JobId job) const {
+  auto process = processes_.find(job);
+  if (process == processes_.end() || !process->second.page) return std::nullopt;
+  return process->second.page->Read();
+}
+
+// --- events and actions ---------------------------------------------------------------------------
+
+void Server::Apply(JobId job, decltype(Event::what) what) { Apply(job, std::move(what), UniqueFd()); }
+
+void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor) {
+  const std::vector<Action> actions = core_.Handle({.at = Now(), .job = job, .what = std::move(what)});
+  for (const Action& action : actions) {
+    std::visit([&](const auto& a) { Do(a, descriptor); }, action);
+  }
+}
+
+void Server::Do(const Send& action, const UniqueFd& descriptor) {
+  auto process = processes_.find(action.to);
+  if (process == processes_.end() || process->second.session < 0) return;
+  static const UniqueFd none;
+  SendOn(process->second.session, action.message, action.with_descriptor ? descriptor : none);
+}
+
+void Server::SendOn(int fd, wire::Message message, const UniqueFd& descriptor) {
+  auto session = sessions_.find(fd);
+  if (session == sessions_.end() || broken_.contains(fd)) return;
+  const absl::Status sent = session->second.Send(std::move(message), descriptor);
+  if (!sent.ok()) broken_[fd] = std::string(sent.message());
+  if (session->second.has_queued()) (void)Watch(fd, EPOLLIN | EPOLLOUT);
+}
+
+// Not while actions are being done: closing is an event of its own.
+void Server::CloseBroken() {
+  while (!broken_.empty()) {
+    const auto [fd, why] = *broken_.begin();
+    broken_.erase(broken_.begin());
+    Close(fd, why);
+  }
+}
+
+void Server::Do(const SetTimer& action, const UniqueFd&) {
+  itimerspec at{};
+  at.it_value = absl::ToTimespec(action.at);
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+void Server::Do(const Reject& action, const UniqueFd&) {
+  auto process = processes_.find(action.job);
+  if (process != processes_.end() && process->second.session >= 0)
+    broken_[process->second.session] = absl::StrCat("message rejected: ", action.reason);
+}
+
+void Server::Do(const Log& action, const UniqueFd&) { log_.Info(action.text); }
+
+void Server::Do(const TurnEnded& turn, const UniqueFd&) {
+  history_.Add(turn);
+  log_.Debug(absl::StrCat("turn ", turn.turn, ": ", turn.name, " had it for ",
+                          absl::FormatDuration(turn.end - turn.start), ", ", turn.steps, " steps; restored ",
+                          FormatBytes(turn.restored), ", spilled for it ", FormatBytes(turn.spilled), " (",
+                          turn.reason, ")"));
+}
+
+void Server::AnswerCommand(int fd, const wire::Command& command) {
+  constexpr size_t kPart = 32 * 1024;
+  const auto result = RunCommand(*this, command.command, command.arguments);
+  if (!result.ok())
+    return SendOn(fd, wire::CommandResult{.ok = false, .error = std::string(result.status().message())},
+                  UniqueFd());
+  for (size_t at = 0; at == 0 || at < result->size(); at += kPart) {
+    SendOn(fd,
+           wire::CommandResult{
+               .ok = true, .result = result->substr(at, kPart), .last = at + kPart >= result->size()},
+           UniqueFd());
+  }
+}
+
+}  // namespace hocket::coordinator

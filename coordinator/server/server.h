@@ -1,0 +1,122 @@
+// The daemon: sockets, processes and the clock around the core.
+//
+//   epoll: listener, sessions, a pidfd per job, one timer, one eventfd to stop
+//
+// Whatever a peer does (garbage, silence, a flood, sudden death), only its own connection ends. Every
+// message is one event for the core; the core's actions are done at once, in order. Descriptors are passed on
+// and none is kept.
+//
+// Run() and everything it calls use one thread. Stop() may be called from any thread and from a signal
+// handler.
+#ifndef HOCKET_COORDINATOR_SERVER_SERVER_H_
+#define HOCKET_COORDINATOR_SERVER_SERVER_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/core/core.h"
+#include "coordinator/server/endpoint.h"
+#include "coordinator/server/history.h"
+#include "coordinator/server/job_files.h"
+#include "coordinator/server/log.h"
+#include "coordinator/server/session.h"
+#include "csrc/base/unique_fd.h"
+#include "csrc/wire/shared_page.h"
+
+namespace hocket::coordinator {
+
+struct ServerOptions {
+  std::string runtime_dir;                   // exists
+  std::string policy = "fair";               // a known one
+  double switch_share = 0.02;                // 0 < share <= 1
+  absl::Duration grace = absl::Seconds(30);  // without a job; infinite: until stopped
+  std::string version;
+};
+
+class Server {
+ public:
+  // `log` is borrowed and must outlive the server. Errors as for Endpoint::Open().
+  static absl::StatusOr<std::unique_ptr<Server>> Create(const ServerOptions& options, Logger& log);
+  ~Server();
+
+  // Serves until Stop(), or until nobody has taken part for the grace period.
+  absl::Status Run();
+  void Stop();
+
+  // For commands (commands.cc).
+  Core& core() { return core_; }
+  const History& history() const { return history_; }
+  const ServerOptions& options() const { return options_; }
+  std::uint64_t epoch() const { return epoch_; }
+  absl::Duration uptime() const { return Now() - started_; }
+  // What stands in the job's shared page; none without one.
+  std::optional<wire::PageValues> PageOf(JobId job) const;
+  // Hands an event of people's making to the core.
+  void Apply(JobId job, decltype(Event::what) what);
+  void StopSoon() { stopping_ = true; }
+
+ private:
+  // What is kept of a job beside the core's view, until its process is dead.
+  struct Process {
+    UniqueFd pidfd;
+    std::optional<wire::SharedPageView> page;
+    int session = -1;  // -1: hung up
+  };
+
+  Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std::uint64_t epoch);
+
+  absl::Status Watch(int fd, uint32_t events);
+  void Dispatch(int fd, uint32_t events);
+  void Accept();
+  void Read(int fd);
+  void Received(int fd, wire::Received received);
+  void Admit(int fd, wire::Join join, UniqueFd page);
+  void Refuse(int fd, const std::string& reason);
+  void Close(int fd, const std::string& why);
+  void ProcessEnded(JobId job);
+  void ReplaceFormer(const wire::Join& join, int pid);
+  JobId IdFor(const wire::Join& join);
+  void AnswerCommand(int fd, const wire::Command& command);
+
+  void Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor);
+  void Do(const Send& action, const UniqueFd& descriptor);
+  void Do(const SetTimer& action, const UniqueFd&);
+  void Do(const Reject& action, const UniqueFd&);
+  void Do(const Log& action, const UniqueFd&);
+  void Do(const TurnEnded& action, const UniqueFd&);
+  void SendOn(int fd, wire::Message message, const UniqueFd& descriptor);
+  void CloseBroken();
+
+  absl::Time Now() const;
+  int IdleTimeoutMs() const;
+  bool Idle() const;
+  void ExpectFormerJobs();
+  std::string WhoKeepsUs() const;
+
+  const ServerOptions options_;
+  Logger& log_;
+  Endpoint endpoint_;
+  const std::uint64_t epoch_;
+  const absl::Time started_;
+  Core core_;
+  History history_;
+  JobFiles files_;
+  UniqueFd epoll_;
+  UniqueFd timer_;
+  UniqueFd stop_;
+  std::map<int, Session> sessions_;
+  std::map<JobId, Process> processes_;
+  std::map<int, JobId> pidfds_;
+  std::map<int, std::string> broken_;  // sessions to be closed after the actions at hand, and why
+  JobId next_job_ = 1;
+  absl::Time idle_since_;
+  bool stopping_ = false;
+};
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_SERVER_SERVER_H_

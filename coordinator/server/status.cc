@@ -1,0 +1,97 @@
+#include "coordinator/server/status.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "coordinator/server/server.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using Json = nlohmann::json;
+
+Json DaemonJson(const Server& server, const State& state) {
+  return {{"pid", getpid()},
+          {"version", server.options().version},
+          {"epoch", server.epoch()},
+          {"uptime_s", absl::ToDoubleSeconds(server.uptime())},
+          {"policy", state.policy},
+          {"switch_share", state.switch_share},
+          {"runtime_dir", server.options().runtime_dir}};
+}
+
+Json DeviceJson(const Core& core, const Device& device) {
+  Json jobs = Json::array();
+  Bytes persistent = 0;
+  for (const auto& [id, job] : core.state().jobs) {
+    if (job.info.device != device.key) continue;
+    jobs.push_back(id);
+    persistent += job.persistent;
+  }
+  return {{"uuid", device.key},          {"name", device.name},
+          {"capacity", device.capacity}, {"holder", core.HolderOf(device)},
+          {"arena", core.Arena(device)}, {"persistent", persistent},
+          {"free", core.Free(device)},   {"jobs", std::move(jobs)}};
+}
+
+Json GangJson(const Core& core, JobId id) {
+  for (const auto& [entity, gang] : core.state().gangs) {
+    for (const auto& [rank, member] : gang.ranks) {
+      if (member == id)
+        return {{"name", gang.name}, {"rank", rank}, {"size", gang.size}, {"complete", gang.complete}};
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Json JobJson(Server& server, JobId id) {
+  const Core& core = server.core();
+  const Job& job = core.state().jobs.at(id);
+  const auto page = server.PageOf(id).value_or(wire::PageValues{});
+  return {{"id", id},
+          {"name", job.info.name},
+          {"pid", job.info.pid},
+          {"user", job.user},
+          {"program", job.info.program},
+          {"device", job.info.device},
+          {"lane", job.lane},
+          {"state", core.StateOf(id)},
+          {"why", core.Explain(id)},
+          {"weight", job.info.weight},
+          {"priority", job.info.priority},
+          {"memory_limit", job.info.memory_limit},
+          {"total_steps", job.info.total_steps},
+          {"persistent", job.persistent},
+          {"transient", std::max<Bytes>(page.transient, job.transient_peak)},
+          {"spilled", job.spilled},
+          {"spilled_total", std::max<Bytes>(page.spilled_total, job.spilled_total)},
+          {"restored_total", std::max<Bytes>(page.restored_total, job.restored_total)},
+          {"turns", job.turns + (job.turn != 0 ? 1 : 0)},
+          {"steps", std::max<std::uint64_t>(page.steps, job.steps)},
+          {"step_time_ms", static_cast<double>(page.step_time_ns) / 1e6},
+          {"in_step", page.in_step != 0},
+          {"held_s", absl::ToDoubleSeconds(job.held)},
+          {"waited_s", absl::ToDoubleSeconds(job.waited)},
+          {"gang", GangJson(core, id)},
+          {"movable", job.movable},
+          {"note", job.note},
+          {"hocket_version", job.info.hocket_version},
+          {"torch_version", job.info.torch_version}};
+}
+
+Json StatusJson(Server& server) {
+  server.Apply(0, Tick{});
+  const Core& core = server.core();
+  Json devices = Json::array();
+  for (const auto& [key, device] : core.state().devices) devices.push_back(DeviceJson(core, device));
+  Json jobs = Json::array();
+  for (const auto& [id, job] : core.state().jobs) jobs.push_back(JobJson(server, id));
+  return {{"daemon", DaemonJson(server, core.state())},
+          {"devices", std::move(devices)},
+          {"jobs", std::move(jobs)}};
+}
+
+}  // namespace hocket::coordinator
