@@ -1,7 +1,7 @@
 """A convolutional network learns handwritten digits, and shares the GPU by one line.
 
-    python examples/train_digits.py
-    hocket emulate -- python examples/train_digits.py       # without a GPU
+python examples/train_digits.py
+hocket emulate -- python examples/train_digits.py       # without a GPU
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A convolutional network learns handwritten digits: plain PyTorch, not a line of Hocket.
 
-    python examples/train_digits_plain.py
-    hocket run -- python examples/train_digits_plain.py     # takes turns all the same
+python examples/train_digits_plain.py
+hocket run -- python examples/train_digits_plain.py     # takes turns all the same
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A small GPT learns Shakespeare, character by character, and shares the GPU by one line.
 
-    python examples/train_gpt.py
-    hocket emulate -- python examples/train_gpt.py          # without a GPU
+python examples/train_gpt.py
+hocket emulate -- python examples/train_gpt.py          # without a GPU
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ import _hocket_start
 if TYPE_CHECKING:
     from hocket._job import join as join
     from hocket._job import leave as leave
+    from hocket._steps import step as step
+    from hocket._steps import steps as steps
     from hocket.errors import BuiltForAnotherTorch as BuiltForAnotherTorch
     from hocket.errors import CoordinatorUnavailable as CoordinatorUnavailable
     from hocket.errors import HocketError as HocketError
     from hocket.errors import NotBuilt as NotBuilt
-    from hocket._steps import step as step
-    from hocket._steps import steps as steps
 
 _PUBLIC = {
     "steps": "hocket._steps",

@@ -27,6 +27,8 @@ from hocket.errors import BuiltForAnotherTorch, HocketError, NotBuilt
 
 PRIORITIES = ("high", "normal", "low")
 
+REBUILD = "in Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+
 _lock = threading.RLock()
 _native: ModuleType | None = None  # set by activate()
 _activated = False
@@ -93,14 +95,14 @@ def _load_native(torch_version: str) -> ModuleType:
     if built_for != torch_version.partition("+")[0]:
         raise BuiltForAnotherTorch(
             f"Hocket was built for torch {built_for}, and this environment has torch {torch_version}. "
-            "Build it again for this one, in Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+            f"Build it again for this one, {REBUILD}"
         )
     try:
         return importlib.import_module("hocket._native")
     except ImportError as error:
         raise NotBuilt(
             f"Hocket's extension for torch {torch_version} does not load ({error}). "
-            "Build it again, in Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+            f"Build it again, {REBUILD}"
         ) from error
 
 

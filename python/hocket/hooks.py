@@ -10,16 +10,16 @@ A ``Tracker`` makes steps of them, by these rules:
 3.  **Several optimizers make one round** (GANs, one optimizer per parameter group). A round is over when an optimizer
     steps that has stepped in it already. Once one round is known, the next is counted as soon as the same optimizers
     have stepped. The first is therefore counted with the second, or when the process ends.
-4.  **Without a DataLoader in the round, the end of ``optimizer.step()`` is the boundary**; the next begins with the next
+4.  **Without a DataLoader in the round, the end of ``optimizer.step()`` is the boundary**; a step begins at the next
     forward of a module. Where ``optimizer.zero_grad()`` was seen to follow the step, the boundary waits for it.
 5.  **A step that GradScaler skips** (inf or nan in the gradients) counts like any other: the loop did its pass.
-6.  **Inside ``optimizer.step(closure)``** (LBFGS) and **inside backward** (an optimizer per parameter, stepped by hooks;
+6.  **Inside ``optimizer.step(closure)``** (LBFGS) and **inside backward** (an optimizer per parameter stepped by hooks,
     activation checkpointing) there is no boundary: steps are noted there, and the boundary comes with rule 1 or 4.
 7.  **Only training threads have boundaries**: the main thread, and any that has stepped an optimizer itself. Loader
     workers, pinning and prefetching threads, and autograd's own are ignored.
-8.  **Events before CUDA has started and before any optimizer has stepped** are ignored: looking at a first batch says
+8.  **Events before CUDA starts and before any optimizer steps** are ignored: looking at a first batch says
     nothing yet about the device.
-9.  A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on, these hooks stand down.
+9.  A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on the hooks stand down.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is wrong is said: what was tried, what stood in the way, what to do. Nothing hangs, and the coordinator lives."""
+"""What is wrong is said: what was tried, what stood in the way, what to do. Nothing hangs."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_stale_socket_is_replaced(world: World, alone: Callable[..., list[str]
 def test_a_runtime_folder_that_cannot_be_is_said_and_the_program_goes_on(world: World) -> None:
     blocked = world.folder / "blocked"
     blocked.write_text("a file, not a folder")
-    program = world.job("train", HOCKET_RUNTIME_DIR=str(blocked), *SMALL)
+    program = world.job("train", *SMALL, HOCKET_RUNTIME_DIR=str(blocked))
     program.finishes()
     assert str(blocked) in program.stderr, program.story()
 

@@ -102,9 +102,7 @@ def test_two_half_built_jobs_do_not_block_each_other(world: World, alone: Callab
     assert world.losses("a").read_text() == world.losses("b").read_text()
 
 
-def test_two_threads_that_train_share_the_turn_of_their_process(
-    world: World, alone: Callable[..., list[str]]
-) -> None:
+def test_two_threads_that_train_share_the_turn_of_their_process(world: World, alone: Callable[..., list[str]]) -> None:
     threads = world.job("two_threads", "--losses", world.losses("threads"))
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
     threads.finishes()
@@ -113,9 +111,7 @@ def test_two_threads_that_train_share_the_turn_of_their_process(
     assert world.losses("threads").read_text().split() == alone("two_threads")
 
 
-def test_an_evaluation_longer_than_the_training_lets_others_run(
-    world: World, alone: Callable[..., list[str]]
-) -> None:
+def test_an_evaluation_longer_than_the_training_lets_others_run(world: World, alone: Callable[..., list[str]]) -> None:
     evaluating = world.job("evaluate", "--until-told")
     evaluating.expect("evaluating")
     other = world.job("train", "--losses", world.losses("other"), *SMALL)

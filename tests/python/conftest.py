@@ -11,7 +11,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.path.insert(1, str(pathlib.Path(__file__).parents[2] / "python"))
 
-from fakes import FakeNative, fake_control  # noqa: E402
+from fakes import FakeNative, fake_control
 
 sys.modules["hocket._native"] = FakeNative(torch.__version__)
 sys.modules["hocket._control"] = fake_control(torch.__version__.partition("+")[0])

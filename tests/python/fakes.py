@@ -1,4 +1,4 @@
-"""A job that takes no turns but writes down what it is told: stands in for the compiled ``_native`` and ``_control``."""
+"""A job that takes no turns but writes down what it is told: stands in for the compiled parts."""
 
 from __future__ import annotations
 

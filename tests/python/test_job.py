@@ -58,7 +58,7 @@ def test_a_wrong_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 def test_joining_twice_is_an_error_that_says_what_to_do(native: FakeNative) -> None:
     list(hocket.steps([1]))
-    with pytest.raises(hocket.HocketError, match="already.*Call join\\(\\) before both"):
+    with pytest.raises(hocket.HocketError, match=r"already.*Call join\(\) before both"):
         hocket.join(name="late")
 
 
@@ -74,5 +74,5 @@ def test_leave_ends_the_job(native: FakeNative) -> None:
 
 
 def test_another_torch_is_refused_with_how_to_rebuild(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ImportError, match="built for torch .*has torch 1.0.0.*pip install"):
+    with pytest.raises(ImportError, match=r"built for torch .*has torch 1.0.0.*pip install"):
         _job._load_native("1.0.0")

@@ -14,7 +14,7 @@ COMMANDS = {
     "explain": ("explain", "Why a job runs, or waits."),
     "logs": ("logs", "What the coordinator has done, as sentences."),
     "policy": ("policy", "Show or change who decides whose turn is next."),
-    "set": ("set_job", "Change a job's weight, priority or memory limit."),
+    "set": ("set_job", "Change a job's weight or priority."),
     "pause": ("pause", "Give a job no turns until it is resumed."),
     "resume": ("resume", "Let a paused job have turns again."),
     "doctor": ("doctor", "What was found on this machine, and what to do about each problem."),

@@ -1,4 +1,4 @@
-"""What ``hocket doctor`` looks at. Each check returns findings; none imports torch, starts anything or changes anything.
+"""What ``hocket doctor`` looks at. Each check returns findings; none imports torch, starts or changes anything.
 
 A new check: write a function that yields ``Finding``s and name it in ``CHECKS``.
 """
@@ -61,7 +61,9 @@ def torch() -> Iterator[Finding]:
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        yield problem("torch is not installed in this environment", "Install torch, then Hocket (it is compiled against torch).")
+        yield problem(
+            "torch is not installed in this environment", "Install torch, then Hocket (it is compiled against torch)."
+        )
         return
     built_for = str(load_control().built_for_torch)
     if built_for == version.partition("+")[0]:
@@ -116,10 +118,11 @@ def coordinator() -> Iterator[Finding]:
     if status is None:
         yield well(f"no coordinator runs at {path}: the first job starts one")
     else:
-        yield well(f"a coordinator runs at {path} (pid {status['pid']}, {len(status['jobs'])} jobs)")
-        if status.get("version") not in (None, __version__):
+        daemon = status["daemon"]
+        yield well(f"a coordinator runs at {path} (pid {daemon['pid']}, {len(status['jobs'])} jobs)")
+        if daemon["version"] != __version__:
             yield note(
-                f"that coordinator is version {status['version']}, this is {__version__}: they understand each other",
+                f"that coordinator is version {daemon['version']}, this is {__version__}: they understand each other",
                 "hocket stop, once its jobs have ended, lets the next job start the new one.",
             )
     for other in (f"/tmp/hocket-{os.geteuid()}/hocketd.sock", "/run/hocket/hocketd.sock"):

@@ -27,7 +27,7 @@ def ask(command: str, timeout_ms: int = 10_000, **arguments: Any) -> dict[str, A
     """The coordinator's answer to ``command``; exit status 1 with its own sentence where it refuses or is absent."""
     try:
         return json.loads(control().control(socket_path(), command, json.dumps(arguments), timeout_ms))
-    except (RuntimeError, OSError, ValueError) as error:
+    except (RuntimeError, OSError, ValueError, MemoryError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -14,9 +14,13 @@ from hocket.cli.common import control
 
 @click.command()
 @click.option("--emulate", is_flag=True, help="On the emulated GPU, even where there is a GPU.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the results there too.")
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the results there too."
+)
 @click.option("--steps", type=click.IntRange(min=10), help="Steps of each training. Default: 30 and 80.")
-@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), default="hocket-demo.png", show_default=True)
+@click.option(
+    "--picture", type=click.Path(dir_okay=False, path_type=Path), default="hocket-demo.png", show_default=True
+)
 @click.option("--examples", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Folder with train_gpt.py. Default: ./examples")  # fmt: skip
 def command(emulate: bool, json_file: Path | None, steps: int | None, picture: Path, examples: Path | None) -> None:

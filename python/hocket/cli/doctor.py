@@ -24,5 +24,7 @@ def command() -> None:
         click.echo(f"{MARKS[finding.level]}  {finding.what}")
         if finding.advice:
             click.echo(f"      {finding.advice}")
-    click.echo(f"\n{problems} problem{'s' * (problems != 1)}." if problems else "\nEverything that Hocket needs is there.")
+    click.echo(
+        f"\n{problems} problem{'s' * (problems != 1)}." if problems else "\nEverything that Hocket needs is there."
+    )
     sys.exit(1 if problems else 0)

@@ -11,4 +11,5 @@ from hocket.cli.common import ask
 @click.argument("job")
 def command(job: str) -> None:
     """Why JOB (its name or id) runs or waits: who has the turn since when, and what memory stands in the way."""
-    click.echo(ask("explain", job=job)["text"])
+    answer = ask("explain", job=job)
+    click.echo(f"{answer['name']} {answer['why']}.")

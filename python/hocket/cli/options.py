@@ -34,7 +34,9 @@ class Weight(click.ParamType):
         try:
             weight = float(value)
         except ValueError:
-            self.fail(f"{value!r} is no number; a weight is > 0 (1 is usual; 2 gets twice the time)", parameter, context)
+            self.fail(
+                f"{value!r} is no number; a weight is > 0 (1 is usual; 2 gets twice the time)", parameter, context
+            )
         if not (math.isfinite(weight) and weight > 0):
             self.fail(f"{value!r} is not > 0 and finite (1 is usual; 2 gets twice the time)", parameter, context)
         return weight

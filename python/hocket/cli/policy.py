@@ -9,7 +9,13 @@ from hocket.cli.common import ask
 
 @click.command()
 @click.argument("name", required=False)
-def command(name: str | None) -> None:
+@click.option("--switch-share", type=click.FloatRange(0, 1, min_open=True),
+              help="At most this share of the time goes into hand-overs that move bytes.")  # fmt: skip
+def command(name: str | None, switch_share: float | None) -> None:
     """Show who decides whose turn is next and what else there is; with NAME, change it, from the next turn on."""
     answer = ask("policy", **({"name": name} if name else {}))
-    click.echo(f"policy: {answer['policy']}" + ("" if name else f" (there are: {', '.join(answer['available'])})"))
+    share = ask("switch-share", **({} if switch_share is None else {"share": switch_share}))["share"]
+    click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share:.1%} of the time")
+    if not name and switch_share is None:
+        for policy in answer["policies"]:
+            click.echo(f"  {policy['name']:<14} {policy['summary']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import statistics
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ def share(turns: list[Turn], job: str) -> float:
 
 
 def median_hand_over(turns: list[Turn]) -> float:
-    changes = [now.hand_over for before, now in zip(turns, turns[1:], strict=False) if now.job != before.job]
+    changes = [now.hand_over for before, now in itertools.pairwise(turns) if now.job != before.job]
     return statistics.median(changes) if changes else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Where the demo plays: a runtime folder (so: a coordinator) of its own, and an emulated device or the machine's GPU."""
+"""Where the demo plays: a runtime folder (so: a coordinator) of its own, and an emulated device or a GPU."""
 
 from __future__ import annotations
 

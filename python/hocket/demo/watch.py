@@ -61,9 +61,7 @@ def look() -> tuple[Sample, dict[str, int]] | None:
     return sample, {job["name"]: job["steps"] for job in jobs}
 
 
-def until_end(
-    processes: dict[str, subprocess.Popen[str]], progress: Callable[[dict[str, int]], None]
-) -> list[Sample]:
+def until_end(processes: dict[str, subprocess.Popen[str]], progress: Callable[[dict[str, int]], None]) -> list[Sample]:
     """Looks until all have ended; returns what was seen."""
     samples = []
     while any(process.poll() is None for process in processes.values()):

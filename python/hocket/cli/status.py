@@ -1,0 +1,109 @@
+"""``hocket status``."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+from hocket.cli import common
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As data: everything that the coordinator says.")
+@click.option("--watch", is_flag=True, help="Again and again until Ctrl-C.")
+@click.option(
+    "--interval", type=click.FloatRange(min=0.05), default=1.0, show_default=True, help="Seconds, for --watch."
+)
+def command(as_json: bool, watch: bool, interval: float) -> None:
+    """Jobs, who has the turn, who waits and why, memory, turns, steps, step times."""
+    if watch:
+        _watch(as_json, interval)
+    elif as_json:
+        click.echo(json.dumps(common.ask("status"), indent=1))
+    else:
+        _console().print(_shown(_status()))
+
+
+def _watch(as_json: bool, interval: float) -> None:
+    from rich.live import Live
+
+    try:
+        if as_json:
+            while True:
+                click.echo(json.dumps(common.ask("status")))
+                time.sleep(interval)
+        with Live(_shown(_status()), console=_console(), auto_refresh=False) as live:
+            while True:
+                time.sleep(interval)
+                live.update(_shown(_status()), refresh=True)
+    except KeyboardInterrupt:
+        pass
+
+
+def _status() -> dict[str, Any] | None:
+    """None where no coordinator runs: nobody shares anything, which is no error."""
+    from hocket.errors import CoordinatorUnavailable
+
+    try:
+        return json.loads(common.control().control(common.socket_path(), "status", "{}", 10_000))
+    except CoordinatorUnavailable:
+        return None
+    except (RuntimeError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _console():
+    from rich.console import Console
+
+    return Console(soft_wrap=False)
+
+
+def _shown(status: dict[str, Any] | None):
+    from rich.console import Group
+    from rich.text import Text
+
+    if status is None:
+        return Text(f"No coordinator runs at {common.socket_path()}: no job shares a GPU. The first one starts it.")
+    daemon = status["daemon"]
+    head = Text(
+        f"policy {daemon['policy']}; coordinator {daemon['version']}, pid {daemon['pid']}, "
+        f"up {common.duration(daemon['uptime_s'])}"
+    )
+    return Group(head, *(_device(status, device) for device in status["devices"]))
+
+
+def _device(status: dict[str, Any], device: dict[str, Any]):
+    from rich import box
+    from rich.table import Table
+
+    title = device["name"]
+    if device["capacity"]:
+        title += (
+            f", {common.size(device['capacity'])}: {common.size(device['free'])} free, "
+            f"transient {common.size(device['arena'])}"
+        )
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("job", no_wrap=True)
+    table.add_column("state")
+    for column in ("turns", "steps", "step", "persistent", "transient", "spilled"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("why")
+    for job in (job for job in status["jobs"] if job["id"] in device["jobs"]):
+        table.add_row(*_row(job))
+    return table
+
+
+def _row(job: dict[str, Any]) -> list[str]:
+    of = f"/{job['total_steps']}" if job["total_steps"] else ""
+    return [
+        job["name"],
+        job["state"],
+        str(job["turns"]),
+        f"{job['steps']}{of}",
+        common.duration(job["step_time_ms"] / 1e3),
+        *(common.size(job[memory]) for memory in ("persistent", "transient", "spilled")),
+        job["why"],
+    ]
