@@ -201,7 +201,8 @@ absl::Status AllocatorImpl::Grow(Request& request) {
   const auto growth = request.space->blocks().PlanGrowth(request.size, request.stream, request.pool);
   request.over_limit = !growth || Reserved() + growth->count * chunk_size_ > limit_;
   if (request.over_limit) {
-    return absl::ResourceExhaustedError(absl::StrCat("this job's limit is ", FormatBytes(limit_)));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        limit_ < capacity_ ? "this job's limit is " : "the whole device has ", FormatBytes(limit_)));
   }
   const InContext in_context(driver_, context_);
   for (Position i = 0; i < growth->count; ++i) {
@@ -296,8 +297,9 @@ void AllocatorImpl::Free(DevicePtr address) {
   absl::MutexLock lock(&mutex_);
   Block* block = FindBlock(address);
   HOCKET_CHECK(block != nullptr && block->address == address && block->state == Block::State::kAllocated)
-      << "free of 0x" << std::hex << address << ", which is not a block in use"
-      << (block == nullptr ? "" : "; the nearest starts at 0x") << (block == nullptr ? 0 : block->address);
+      << "free of 0x" << std::hex << address
+      << ", which is not a block in use; the block around it starts at 0x"
+      << (block == nullptr ? 0 : block->address);
   CountFreed(*block);
   survivors_.Freed(block->birth);
   if (block->used_on.empty()) return FreeNow(address);

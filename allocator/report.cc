@@ -192,7 +192,7 @@ absl::Status AllocatorImpl::OutOfMemory(const Request& request, const absl::Stat
       " transient. Of the memory behind addresses, ", FormatBytes(allocated),
       " is allocated by PyTorch, and ", FormatBytes(reserved - std::min(reserved, allocated)),
       " is reserved by PyTorch but unallocated.\n  ", std::string(cause.message()), ".");
-  if (request.over_limit) {
+  if (request.over_limit && limit_ < capacity_) {
     absl::StrAppend(&text, "\n  Raise this job's memory limit, or make its model or batch smaller.");
   } else if (!others.ok()) {
     absl::StrAppend(&text, "\n  ", std::string(others.message()));

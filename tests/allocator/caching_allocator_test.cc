@@ -1,0 +1,484 @@
+#include "allocator/caching_allocator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "csrc/base/check.h"
+#include "tests/allocator/emulated_gpu.h"
+
+namespace hocket {
+namespace {
+
+using testing::EmulatedGpu;
+using ::testing::HasSubstr;
+using testing::ScriptedGate;
+
+constexpr Bytes kChunk = 2_MiB;
+constexpr Bytes kEverything = ~Bytes{0};
+
+// One job on the emulated device. Checks the allocator's invariants after every call.
+class Job {
+ public:
+  explicit Job(AllocatorOptions options = {}) {
+    options.chunk_size = kChunk;
+    if (options.host_budget == 0) options.host_budget = 1_GiB;
+    auto made = CachingAllocator::Create(EmulatedGpu::Get().driver(), options, &gate);
+    HOCKET_CHECK(made.ok()) << made.status().message();
+    allocator = *std::move(made);
+  }
+
+  absl::StatusOr<DevicePtr> TryMalloc(Bytes size, Stream stream = nullptr) {
+    auto block = allocator->Malloc(size, stream);
+    allocator->CheckInvariants();
+    return block;
+  }
+  DevicePtr Malloc(Bytes size, Stream stream = nullptr) {
+    const auto block = TryMalloc(size, stream);
+    HOCKET_CHECK(block.ok()) << block.status().message();
+    return *block;
+  }
+  void Free(DevicePtr block) {
+    allocator->Free(block);
+    allocator->CheckInvariants();
+  }
+  void PassTurn() {
+    HOCKET_CHECK(allocator->Drain().ok()) << "no drain";
+    allocator->Lock();
+    allocator->PassTurn();
+    gate.holds_turn = false;
+    allocator->Unlock();
+    allocator->CheckInvariants();
+  }
+  absl::Status TakeTurn(Bytes* missing) {
+    const absl::Status status = allocator->TakeTurn(missing);
+    allocator->CheckInvariants();
+    if (status.ok()) gate.holds_turn = true;
+    return status;
+  }
+  void TakeTurn() {
+    Bytes missing = 0;
+    const absl::Status status = TakeTurn(&missing);
+    HOCKET_CHECK(status.ok()) << status.message();
+    HOCKET_CHECK(missing == 0) << missing;
+  }
+  absl::StatusOr<Bytes> Spill(Bytes wanted) {
+    auto freed = allocator->Spill(wanted);
+    allocator->CheckInvariants();
+    return freed;
+  }
+  Holdings Held() const { return allocator->Held(); }
+
+  ScriptedGate gate;
+  std::unique_ptr<CachingAllocator> allocator;
+};
+
+class CachingAllocatorTest : public ::testing::Test {
+ protected:
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+};
+
+// Every test leaves the device as it found it.
+class LeakWatch : public ::testing::EmptyTestEventListener {
+  void OnTestStart(const ::testing::TestInfo&) override { before_ = EmulatedGpu::Get().used(); }
+  void OnTestEnd(const ::testing::TestInfo& test) override {
+    EXPECT_EQ(EmulatedGpu::Get().used(), before_) << "device memory leaked by " << test.name();
+  }
+  Bytes before_ = 0;
+};
+const bool watching = [] {
+  ::testing::UnitTest::GetInstance()->listeners().Append(new LeakWatch);
+  return true;
+}();
+
+TEST_F(CachingAllocatorTest, GivesMemoryThatHoldsBytes) {
+  Job job;
+  const DevicePtr block = job.Malloc(3_MiB);
+  gpu.Fill(block, 3_MiB, 0x5A);
+  EXPECT_TRUE(gpu.Holds(block, 3_MiB, 0x5A));
+  EXPECT_EQ(job.allocator->BlockOf(block + 100)->first, block);
+  job.Free(block);
+  EXPECT_FALSE(job.allocator->BlockOf(block).ok());
+}
+
+TEST_F(CachingAllocatorTest, NothingAskedIsNothingGiven) {
+  Job job;
+  EXPECT_EQ(job.Malloc(0), 0u);
+  job.Free(0);
+}
+
+TEST_F(CachingAllocatorTest, FreedMemoryIsUsedAgainWithoutADriverCall) {
+  Job job;
+  const DevicePtr block = job.Malloc(1_MiB);
+  job.Free(block);
+  gpu.ForgetCalls();
+  EXPECT_EQ(job.Malloc(1_MiB), block);
+  EXPECT_TRUE(gpu.Calls().empty());
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, ATurnPassedTwiceOverASettledArenaCreatesAndMapsNothing) {
+  Job job;
+  const auto step = [&] {
+    job.allocator->BeginStep();
+    for (const Bytes size : {5_MiB, 1_MiB, 3_MiB}) job.Free(job.Malloc(size));
+    job.allocator->EndStep();
+    job.PassTurn();
+    job.TakeTurn();
+  };
+  step();
+  gpu.ForgetCalls();
+  step();
+  const auto calls = gpu.Calls();
+  for (const char* name : {"MemCreate", "MemMap", "MemUnmap", "MemRelease", "MemcpyDtoHAsync"}) {
+    EXPECT_EQ(calls.count(name), 0u) << name;
+  }
+}
+
+TEST_F(CachingAllocatorTest, SpillThenRestoreKeepsAddressAndBytes) {
+  Job job;
+  const DevicePtr a = job.Malloc(3_MiB), b = job.Malloc(1_KiB);
+  gpu.Fill(a, 3_MiB, 0x11);
+  gpu.Fill(b, 1_KiB, 0x22);
+  const Bytes before = gpu.used();
+  job.PassTurn();
+
+  ASSERT_EQ(*job.Spill(kEverything), 4_MiB);
+  EXPECT_EQ(gpu.used(), before - 4_MiB);
+  EXPECT_EQ(job.Held().spilled, 4_MiB);
+  EXPECT_EQ(job.Held().spilled_total, 3_MiB + 1_KiB) << "only live bytes are copied";
+
+  job.TakeTurn();
+  EXPECT_EQ(job.Held().spilled, 0u);
+  EXPECT_TRUE(gpu.Holds(a, 3_MiB, 0x11));
+  EXPECT_TRUE(gpu.Holds(b, 1_KiB, 0x22));
+  job.Free(a);
+  job.Free(b);
+}
+
+TEST_F(CachingAllocatorTest, SpillsNoMoreThanIsWanted) {
+  Job job;
+  const DevicePtr block = job.Malloc(8 * kChunk);
+  job.PassTurn();
+  EXPECT_EQ(*job.Spill(3 * kChunk - 1), 3 * kChunk);
+  EXPECT_EQ(job.Held().persistent, 5 * kChunk);
+  job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, ABlockFreedWhileSpilledComesBackNeverAndCostsNothing) {
+  Job job;
+  const DevicePtr a = job.Malloc(kChunk), b = job.Malloc(kChunk);
+  gpu.Fill(b, kChunk, 0x33);
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  job.Free(a);
+  EXPECT_EQ(job.Held().spilled, kChunk);
+  job.TakeTurn();
+  EXPECT_EQ(job.Held().restored_total, kChunk);
+  EXPECT_TRUE(gpu.Holds(b, kChunk, 0x33));
+  job.Free(b);
+}
+
+TEST_F(CachingAllocatorTest, ASurvivorIsAdoptedInPlaceWithoutACopy) {
+  Job job;
+  std::vector<ArenaChunkId> grew, lost;
+  job.gate.grew = [&](ArenaChunkId id, Bytes, UniqueFd) { grew.push_back(id); };
+  job.gate.lost = [&](ArenaChunkId id) { lost.push_back(id); };
+  job.allocator->BeginStep();
+  const DevicePtr dead = job.Malloc(kChunk), survivor = job.Malloc(kChunk);
+  gpu.Fill(survivor, kChunk, 0x44);
+  job.Free(dead);
+  job.allocator->EndStep();
+  ASSERT_EQ(grew.size(), 2u);
+  EXPECT_EQ(job.Held().arena, 2 * kChunk);
+
+  gpu.ForgetCalls();
+  job.PassTurn();
+  EXPECT_EQ(gpu.Calls()["MemcpyDtoHAsync"] + gpu.Calls()["MemCreate"] + gpu.Calls()["MemMap"], 0);
+  EXPECT_EQ(lost, std::vector<ArenaChunkId>{grew[1]});
+  EXPECT_EQ(job.Held().arena, kChunk);
+  EXPECT_EQ(job.Held().persistent, kChunk);
+  EXPECT_TRUE(gpu.Holds(survivor, kChunk, 0x44));
+
+  ASSERT_EQ(*job.Spill(kEverything), kChunk) << "an adopted chunk moves like any private one";
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(survivor, kChunk, 0x44));
+  job.Free(survivor);
+}
+
+TEST_F(CachingAllocatorTest, SurvivorsOfOneStepAreBornPersistentInTheNext) {
+  Job job;
+  std::vector<DevicePtr> kept;
+  const auto step = [&] {
+    job.allocator->BeginStep();
+    const DevicePtr transient = job.Malloc(kChunk);
+    kept.push_back(job.Malloc(kChunk));
+    job.Free(transient);
+    job.allocator->EndStep();
+    job.PassTurn();
+    job.TakeTurn();
+  };
+  step();
+  EXPECT_EQ(job.Held().adopted_total, kChunk);
+  step();
+  step();
+  EXPECT_EQ(job.Held().adopted_total, kChunk);
+  for (const DevicePtr block : kept) job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, APositionWhoseAdoptedChunkIsEmptyTakesArenaChunksAgain) {
+  Job job;
+  job.allocator->BeginStep();
+  const DevicePtr survivor = job.Malloc(kChunk);
+  job.allocator->EndStep();
+  job.PassTurn();
+  job.TakeTurn();
+  job.Free(survivor);
+  job.PassTurn();
+  EXPECT_EQ(job.Held().persistent, 0u);
+  job.TakeTurn();
+  job.allocator->BeginStep();
+  job.allocator->BeginStep();
+  const DevicePtr next = job.Malloc(2_KiB);
+  EXPECT_EQ(next, survivor);
+  EXPECT_EQ(job.Held().arena, kChunk);
+  job.Free(next);
+}
+
+TEST_F(CachingAllocatorTest, AStreamWaitsForNothingOfItsOwnButNeverGetsAnothersMemory) {
+  Job job;
+  const Stream other = *gpu.driver().CreateStream();
+  const DevicePtr block = job.Malloc(kChunk);
+  job.Free(block);
+  const DevicePtr theirs = job.Malloc(kChunk, other);
+  EXPECT_NE(theirs, block);
+  EXPECT_EQ(job.Malloc(kChunk), block);
+  job.Free(block);
+  job.Free(theirs);
+  ASSERT_TRUE(gpu.driver().DestroyStream(other).ok());
+}
+
+TEST_F(CachingAllocatorTest, ABlockRecordedOnAStreamWaitsForThatStream) {
+  Job job;
+  const Stream other = *gpu.driver().CreateStream();
+  const DevicePtr block = job.Malloc(1_MiB);
+  job.allocator->RecordStream(block, other);
+  job.Free(block);
+  EXPECT_EQ(job.allocator->Stats().active[kAggregate].current, 1) << "still active";
+  EXPECT_EQ(job.allocator->Stats().allocation[kAggregate].current, 0);
+  ASSERT_TRUE(gpu.driver().SynchronizeStream(other).ok());
+  EXPECT_EQ(job.Malloc(1_MiB), block);
+  job.Free(block);
+  ASSERT_TRUE(gpu.driver().DestroyStream(other).ok());
+}
+
+TEST_F(CachingAllocatorTest, EmptyCacheGivesEverythingUnusedBack) {
+  Job job;
+  const Bytes before = gpu.used();
+  const DevicePtr kept = job.Malloc(1_KiB);
+  job.Free(job.Malloc(10_MiB));
+  job.allocator->EmptyCache();
+  job.allocator->CheckInvariants();
+  EXPECT_EQ(gpu.used(), before + kChunk);
+  job.Free(kept);
+}
+
+TEST_F(CachingAllocatorTest, AnAllocationWithoutTheTurnWaitsForIt) {
+  Job job;
+  job.PassTurn();
+  int waits = 0;
+  job.gate.await_turn = [&] {
+    ++waits;
+    job.TakeTurn();
+    return absl::OkStatus();
+  };
+  job.Free(job.Malloc(1_KiB));
+  EXPECT_EQ(waits, 1);
+}
+
+TEST_F(CachingAllocatorTest, ATurnThatNeverComesIsTheAllocationsError) {
+  Job job;
+  job.PassTurn();
+  job.gate.await_turn = [] { return absl::UnavailableError("the coordinator has left"); };
+  EXPECT_EQ(job.TryMalloc(1_KiB).status().message(), "the coordinator has left");
+}
+
+TEST_F(CachingAllocatorTest, AFullDeviceFirstCostsTheOwnCacheThenAsksForRoom) {
+  Job job;
+  const DevicePtr cached = job.Malloc(100_MiB);
+  job.Free(cached);
+  const DevicePtr large = job.Malloc(200_MiB);
+  EXPECT_EQ(job.allocator->Stats().num_alloc_retries, 0) << "the cached part was grown, not given back";
+
+  Job other;
+  Bytes asked = 0;
+  other.gate.await_room = [&](Bytes bytes) {
+    asked = bytes;
+    job.Free(large);
+    job.allocator->EmptyCache();
+    return absl::OkStatus();
+  };
+  const DevicePtr block = other.Malloc(100_MiB);
+  EXPECT_GT(asked, 0u);
+  EXPECT_LE(asked, 100_MiB);
+  other.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, OutOfMemorySaysWhatWasTriedAndWhoHoldsWhat) {
+  Job job, other;
+  job.gate.await_room = [](Bytes) { return absl::ResourceExhaustedError("job bert-b holds 61.4 GiB"); };
+  const DevicePtr block = job.Malloc(100_MiB), theirs = other.Malloc(100_MiB);
+  const absl::Status status = job.TryMalloc(100_MiB).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  for (const char* part :
+       {"CUDA out of memory. Tried to allocate 100.0 MiB. GPU 0 has a total capacity of 256.0 MiB",
+        "100.0 MiB is allocated by PyTorch", "job bert-b holds 61.4 GiB"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+  EXPECT_EQ(job.allocator->Stats().num_ooms, 1);
+  other.Free(theirs);
+  other.allocator->EmptyCache();
+  job.Free(job.Malloc(100_MiB));
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, WhatCanNeverFitIsRefusedWithoutAskingForRoom) {
+  Job job;
+  job.gate.await_room = [](Bytes) {
+    ADD_FAILURE() << "asked for room";
+    return absl::OkStatus();
+  };
+  const absl::Status status = job.TryMalloc(300_MiB).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the whole device has 256.0 MiB"));
+}
+
+TEST_F(CachingAllocatorTest, ItsOwnLimitHoldsAndNobodyIsAskedForRoom) {
+  Job job(AllocatorOptions{.memory_limit = 20_MiB});
+  job.gate.await_room = [](Bytes) {
+    ADD_FAILURE() << "asked for room";
+    return absl::OkStatus();
+  };
+  const DevicePtr block = job.Malloc(15_MiB);
+  const absl::Status status = job.TryMalloc(10_MiB).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("limit is 20.0 MiB"));
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, ALimitAboveTheDeviceIsRefusedWithBothNumbers) {
+  ScriptedGate gate;
+  const auto made = CachingAllocator::Create(gpu.driver(), {.memory_limit = 1_GiB}, &gate);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("limit of 1.0 GiB: device 0 has 256.0 MiB"));
+}
+
+TEST_F(CachingAllocatorTest, AnExhaustedHostBudgetLosesNothingAndSaysSo) {
+  Job job(AllocatorOptions{.host_budget = 3_MiB});
+  const DevicePtr a = job.Malloc(kChunk), b = job.Malloc(kChunk);
+  gpu.Fill(a, kChunk, 1);
+  gpu.Fill(b, kChunk, 2);
+  job.PassTurn();
+  const absl::Status status = job.Spill(kEverything).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("of this job's 3.0 MiB for spilled data"));
+  EXPECT_EQ(job.Held().spilled, kChunk);
+  EXPECT_EQ(job.Held().persistent, kChunk);
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(a, kChunk, 1));
+  EXPECT_TRUE(gpu.Holds(b, kChunk, 2));
+  job.Free(a);
+  job.Free(b);
+}
+
+TEST_F(CachingAllocatorTest, MemoryThatCannotBePinnedIsSpilledAllTheSame) {
+  gpu.FailEvery("MemHostRegister", /*CUDA_ERROR_NOT_SUPPORTED*/ 801);
+  Job job;
+  const DevicePtr block = job.Malloc(kChunk);
+  gpu.Fill(block, kChunk, 7);
+  job.PassTurn();
+  EXPECT_TRUE(job.Spill(kEverything).ok());
+  job.TakeTurn();
+  gpu.FailNoCall();
+  EXPECT_TRUE(gpu.Holds(block, kChunk, 7));
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, ARestoreWithoutRoomSaysHowMuchIsMissingAndGoesOnLater) {
+  Job job, other;
+  const DevicePtr block = job.Malloc(100_MiB);
+  gpu.Fill(block, 100_MiB, 9);
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  const DevicePtr theirs = other.Malloc(200_MiB);
+
+  Bytes missing = 0;
+  EXPECT_EQ(job.TakeTurn(&missing).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(missing, 100_MiB - (gpu.capacity() - 200_MiB));
+  other.Free(theirs);
+  other.allocator->EmptyCache();
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 100_MiB, 9));
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, AFullDeviceAtAHandOverIsNoObstacle) {
+  Job job;
+  const DevicePtr persistent = job.Malloc(150_MiB);
+  job.allocator->BeginStep();
+  const DevicePtr survivor = job.Malloc(gpu.capacity() - 150_MiB);
+  job.allocator->EndStep();
+  job.PassTurn();
+  EXPECT_EQ(job.Held().arena, 0u);
+  EXPECT_EQ(job.Held().persistent, gpu.capacity());
+  job.TakeTurn();
+  job.Free(persistent);
+  job.Free(survivor);
+}
+
+TEST_F(CachingAllocatorTest, AGraphPoolHasChunksOfItsOwnThatMoveWhole) {
+  Job job;
+  const CachingAllocator::PoolId pool{0, 7};
+  const DevicePtr outside = job.Malloc(1_KiB);
+  job.allocator->BeginAllocateToPool(pool, [](Stream) { return true; });
+  EXPECT_TRUE(job.allocator->Capturing());
+  EXPECT_FALSE(job.Spill(kEverything).ok());
+  const DevicePtr inside = job.Malloc(1_KiB), freed = job.Malloc(1_KiB);
+  EXPECT_GE(inside / kChunk, outside / kChunk + 1);
+  job.Free(freed);
+  job.allocator->EndAllocateToPool(pool);
+  gpu.Fill(freed, 1_KiB, 0x77);  // a graph uses memory that is free to the allocator
+  job.Free(inside);
+  job.PassTurn();
+  EXPECT_EQ(job.Held().persistent, 2 * kChunk) << "the pool keeps its chunk without a live block";
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(freed, 1_KiB, 0x77));
+  job.allocator->ReleasePool(pool);
+  job.allocator->EmptyCache();
+  EXPECT_EQ(job.Held().persistent, kChunk);
+  job.Free(outside);
+}
+
+TEST_F(CachingAllocatorTest, APoolReleasedWhileSpilledIsGone) {
+  Job job;
+  const CachingAllocator::PoolId pool{0, 7};
+  job.allocator->BeginAllocateToPool(pool, [](Stream) { return true; });
+  job.Free(job.Malloc(1_KiB));
+  job.allocator->EndAllocateToPool(pool);
+  job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), kChunk);
+  job.allocator->ReleasePool(pool);
+  job.allocator->CheckInvariants();
+  EXPECT_EQ(job.Held().spilled, 0u);
+}
+
+TEST_F(CachingAllocatorTest, TheFreeOfAnUnknownAddressStopsTheProcess) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";  // a forked child frees nothing
+  Job job;
+  const DevicePtr block = job.Malloc(1_KiB);
+  EXPECT_DEATH(job.allocator->Free(block + 512), "is not a block in use");
+  job.Free(block);
+}
+
+}  // namespace
+}  // namespace hocket

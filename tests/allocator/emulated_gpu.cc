@@ -1,0 +1,182 @@
+#include "tests/allocator/emulated_gpu.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "csrc/base/check.h"
+
+namespace hocket::testing {
+namespace {
+
+// What the wrapped table does; one per process, as the driver is.
+struct Script {
+  std::mutex mutex;
+  DriverTable real;
+  std::map<std::string, int> calls;
+  int fail_in = 0;  // the call that counts this down to 0 fails; 0: none
+  cuda::Result error = 0;
+  std::string fail_always;
+  bool failed = false;
+};
+
+Script& TheScript() {
+  static Script script;
+  return script;
+}
+
+bool MayFail(const std::string& name) {
+  static const std::set<std::string> never = {"Init",
+                                              "GetErrorName",
+                                              "CtxGetCurrent",
+                                              "ThreadExchangeStreamCaptureMode",
+                                              "MemRelease",
+                                              "MemAddressFree",
+                                              "StreamDestroy",
+                                              "EventDestroy",
+                                              "MemHostUnregister",
+                                              "CtxSetCurrent"};
+  return never.count(name) == 0;
+}
+
+// The error that this call is to fail with; 0: none.
+cuda::Result Next(const char* name) {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  ++script.calls[name];
+  if (script.fail_always == name) return script.error;
+  if (script.fail_in == 0 || !MayFail(name) || --script.fail_in > 0) return 0;
+  script.failed = true;
+  return script.error;
+}
+
+template <auto Member, const char* const& Name, typename Function>
+struct Wrapped;
+template <auto Member, const char* const& Name, typename... Args>
+struct Wrapped<Member, Name, cuda::Result (*)(Args...)> {
+  static cuda::Result Call(Args... args) {
+    if (const cuda::Result error = Next(Name); error != 0) return error;
+    return (TheScript().real.*Member)(args...);
+  }
+};
+
+#define HOCKET_NAME(member, name, parameters) const char* const k##member = #member;
+HOCKET_DRIVER_FUNCTIONS(HOCKET_NAME)
+HOCKET_DRIVER_OPTIONAL_FUNCTIONS(HOCKET_NAME)
+
+DriverTable Wrap(const DriverTable& real) {
+  TheScript().real = real;
+  DriverTable table;
+#define HOCKET_WRAP(member, name, parameters) \
+  table.member = &Wrapped<&DriverTable::member, k##member, decltype(DriverTable::member)>::Call;
+  HOCKET_DRIVER_FUNCTIONS(HOCKET_WRAP)
+  HOCKET_DRIVER_OPTIONAL_FUNCTIONS(HOCKET_WRAP)
+  return table;
+}
+
+template <typename T>
+T Must(absl::StatusOr<T> value) {
+  HOCKET_CHECK(value.ok()) << value.status().message();
+  return *std::move(value);
+}
+
+}  // namespace
+
+EmulatedGpu& EmulatedGpu::Get() {
+  static EmulatedGpu* const gpu = new EmulatedGpu();
+  return *gpu;
+}
+
+EmulatedGpu::EmulatedGpu() {
+  const std::string name = "allocator-test-" + std::to_string(getpid());
+  setenv("HOCKET_EMULATOR_NAME", name.c_str(), /*overwrite=*/0);
+  setenv("HOCKET_EMULATOR_MEMORY", "256MiB", /*overwrite=*/0);
+  driver_ = Must(Driver::Open(Wrap(Must(DriverTable::Load(HOCKET_EMULATED_DRIVER)))));
+  HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
+  stream_ = Must(driver_->CreateStream());
+}
+
+Bytes EmulatedGpu::capacity() { return Must(driver_->MemoryInfo()).total; }
+
+Bytes EmulatedGpu::used() {
+  const DeviceMemory memory = Must(driver_->MemoryInfo());
+  return memory.total - memory.free;
+}
+
+void EmulatedGpu::Copy(std::function<absl::Status(Stream)> copy) {
+  HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
+  absl::Status status = copy(stream_);
+  if (status.ok()) status = driver_->SynchronizeStream(stream_);
+  HOCKET_CHECK(status.ok()) << status.message();
+}
+
+void EmulatedGpu::Fill(DevicePtr address, Bytes size, unsigned char value) {
+  const std::vector<unsigned char> bytes(size, value);
+  Copy([&](Stream stream) { return driver_->CopyToDevice(address, bytes.data(), size, stream); });
+}
+
+std::vector<unsigned char> EmulatedGpu::Read(DevicePtr address, Bytes size) {
+  std::vector<unsigned char> bytes(size);
+  Copy([&](Stream stream) { return driver_->CopyToHost(bytes.data(), address, size, stream); });
+  return bytes;
+}
+
+bool EmulatedGpu::Holds(DevicePtr address, Bytes size, unsigned char value) {
+  const std::vector<unsigned char> bytes = Read(address, size);
+  return std::all_of(bytes.begin(), bytes.end(), [value](unsigned char byte) { return byte == value; });
+}
+
+void EmulatedGpu::FailCall(int n, cuda::Result error) {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  script.fail_in = n;
+  script.error = error;
+  script.failed = false;
+}
+
+void EmulatedGpu::FailEvery(const std::string& name, cuda::Result error) {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  script.fail_always = name;
+  script.error = error;
+}
+
+void EmulatedGpu::FailNoCall() {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  script.fail_in = 0;
+  script.fail_always.clear();
+}
+
+bool EmulatedGpu::Failed() const {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  return script.failed;
+}
+
+std::map<std::string, int> EmulatedGpu::Calls() const {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  return script.calls;
+}
+
+void EmulatedGpu::ForgetCalls() {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  script.calls.clear();
+}
+
+ScriptedGate::ScriptedGate()
+    : await_turn([] { return absl::InternalError("nobody gives the turn"); }),
+      await_room([](Bytes) { return absl::ResourceExhaustedError("nobody gives room"); }) {}
+
+void ScriptedGate::ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) {
+  grew(chunk, size, std::move(descriptor));
+}
+
+void ScriptedGate::ArenaLost(ArenaChunkId chunk) { lost(chunk); }
+
+}  // namespace hocket::testing

@@ -1,0 +1,76 @@
+// What the allocator's tests stand on: the emulated driver's library behind a table that can count and fail
+// calls, bytes on the device, and a scripted gate.
+#ifndef HOCKET_TESTS_ALLOCATOR_EMULATED_GPU_H_
+#define HOCKET_TESTS_ALLOCATOR_EMULATED_GPU_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "allocator/caching_allocator.h"
+#include "allocator/driver.h"
+
+namespace hocket::testing {
+
+// The emulated device of this test process: 256 MiB under a name of its own, unless the environment says
+// otherwise. One for the whole process, as a driver is.
+class EmulatedGpu {
+ public:
+  static EmulatedGpu& Get();
+
+  Driver& driver() { return *driver_; }
+  Bytes capacity();
+  // Device memory that is given out, to whom ever.
+  Bytes used();
+
+  void Fill(DevicePtr address, Bytes size, unsigned char value);
+  // True if all bytes are `value`.
+  bool Holds(DevicePtr address, Bytes size, unsigned char value);
+  std::vector<unsigned char> Read(DevicePtr address, Bytes size);
+
+  // From now on the `n`-th call (1: the next) that asks the driver for something fails with `error`; calls
+  // that give something back or only name things always succeed.
+  void FailCall(int n, cuda::Result error);
+  // Calls named `name` ("MemHostRegister") fail with `error` until FailNoCall().
+  void FailEvery(const std::string& name, cuda::Result error);
+  void FailNoCall();
+  // True if a call failed since FailCall().
+  bool Failed() const;
+  // Calls of each function since ForgetCalls(), by its name.
+  std::map<std::string, int> Calls() const;
+  void ForgetCalls();
+
+ private:
+  EmulatedGpu();
+  void Copy(std::function<absl::Status(Stream)> copy);
+
+  std::unique_ptr<Driver> driver_;
+  Stream stream_ = nullptr;
+};
+
+// A gate whose answers the test gives. Holds the turn until told otherwise.
+class ScriptedGate : public Gate {
+ public:
+  bool HoldsTurn() const override { return holds_turn; }
+  absl::Status AwaitTurn() override { return await_turn(); }
+  absl::Status AwaitRoom(Bytes bytes) override { return await_room(bytes); }
+  void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) override;
+  void ArenaLost(ArenaChunkId chunk) override;
+
+  std::atomic<bool> holds_turn{true};
+  std::function<absl::Status()> await_turn;
+  std::function<absl::Status(Bytes)> await_room;
+  std::function<void(ArenaChunkId, Bytes, UniqueFd)> grew = [](ArenaChunkId, Bytes, UniqueFd) {};
+  std::function<void(ArenaChunkId)> lost = [](ArenaChunkId) {};
+
+  ScriptedGate();
+};
+
+}  // namespace hocket::testing
+
+#endif  // HOCKET_TESTS_ALLOCATOR_EMULATED_GPU_H_

@@ -1,0 +1,100 @@
+#include "allocator/survivors.h"
+
+#include <gtest/gtest.h>
+
+namespace hocket {
+namespace {
+
+bool Predicted(Survivors& survivors, Bytes size, Birth* birth = nullptr) {
+  bool survives = false;
+  const Birth made = survivors.Allocated(size, &survives);
+  if (birth != nullptr) *birth = made;
+  return survives;
+}
+
+// A step of which the allocation of 2 KiB lives on.
+void RunStep(Survivors& survivors) {
+  survivors.BeginStep();
+  for (const Bytes size : {1_KiB, 2_KiB, 3_KiB}) {
+    Birth birth;
+    Predicted(survivors, size, &birth);
+    if (size != 2_KiB) survivors.Freed(birth);
+  }
+  survivors.EndStep();
+}
+
+TEST(SurvivorsTest, OutsideStepsEverythingIsExpectedToLive) {
+  Survivors survivors;
+  EXPECT_TRUE(Predicted(survivors, 1_KiB));
+}
+
+TEST(SurvivorsTest, InTheFirstStepNothingIsExpectedToLive) {
+  Survivors survivors;
+  survivors.BeginStep();
+  EXPECT_FALSE(Predicted(survivors, 1_KiB));
+}
+
+TEST(SurvivorsTest, OneStepNamesTheSurvivorsOfTheNext) {
+  Survivors survivors;
+  RunStep(survivors);
+  survivors.BeginStep();
+  EXPECT_FALSE(Predicted(survivors, 1_KiB));
+  EXPECT_TRUE(Predicted(survivors, 2_KiB));
+  EXPECT_FALSE(Predicted(survivors, 3_KiB));
+}
+
+TEST(SurvivorsTest, AnInsertedAllocationDoesNotShiftTheOthers) {
+  Survivors survivors;
+  RunStep(survivors);
+  survivors.BeginStep();
+  EXPECT_FALSE(Predicted(survivors, 1_KiB));
+  EXPECT_FALSE(Predicted(survivors, 77_KiB));
+  EXPECT_TRUE(Predicted(survivors, 2_KiB));
+}
+
+TEST(SurvivorsTest, AnOmittedAllocationDoesNotShiftTheOthers) {
+  Survivors survivors;
+  RunStep(survivors);
+  survivors.BeginStep();
+  EXPECT_TRUE(Predicted(survivors, 2_KiB));
+  EXPECT_FALSE(Predicted(survivors, 3_KiB));
+}
+
+TEST(SurvivorsTest, WhatIsFreedAfterTheStepHasSurvivedIt) {
+  Survivors survivors;
+  Birth birth;
+  survivors.BeginStep();
+  Predicted(survivors, 1_KiB, &birth);
+  survivors.EndStep();
+  survivors.Freed(birth);
+  survivors.BeginStep();
+  EXPECT_TRUE(Predicted(survivors, 1_KiB));
+}
+
+TEST(SurvivorsTest, AFreeInALaterStepIsNotTakenForOneOfThatStep) {
+  Survivors survivors;
+  Birth birth;
+  survivors.BeginStep();
+  Predicted(survivors, 1_KiB, &birth);
+  survivors.EndStep();
+  survivors.BeginStep();
+  Predicted(survivors, 1_KiB);
+  survivors.Freed(birth);  // the old one: the new one lives
+  survivors.EndStep();
+  survivors.BeginStep();
+  EXPECT_TRUE(Predicted(survivors, 1_KiB));
+}
+
+TEST(SurvivorsTest, AStepInsideAStepIsPartOfIt) {
+  Survivors survivors;
+  RunStep(survivors);
+  survivors.BeginStep();
+  EXPECT_FALSE(Predicted(survivors, 1_KiB));
+  survivors.BeginStep();
+  EXPECT_TRUE(Predicted(survivors, 2_KiB));
+  survivors.EndStep();
+  EXPECT_TRUE(survivors.InStep());
+}
+
+}  // namespace
+}  // namespace hocket
