@@ -1,0 +1,170 @@
+#include "csrc/wire/channel.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "csrc/wire/codec.h"
+
+namespace hocket::wire {
+namespace {
+
+using testing::HasSubstr;
+
+struct Ends {
+  Channel a;
+  Channel b;
+};
+
+Ends Connected() {
+  int fds[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+  return {Channel(UniqueFd(fds[0])), Channel(UniqueFd(fds[1]))};
+}
+
+size_t OpenDescriptors() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+// Sends raw bytes with `count` descriptors of `fd`.
+void SendRaw(const Channel& channel, std::string bytes, int fd = -1, size_t count = 0) {
+  iovec data{bytes.data(), bytes.size()};
+  std::vector<char> control(CMSG_SPACE(count * sizeof(int)) + CMSG_SPACE(0));
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (count > 0) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(count * sizeof(int));
+    for (size_t i = 0; i < count; ++i) std::memcpy(CMSG_DATA(c) + i * sizeof(int), &fd, sizeof(int));
+  }
+  ASSERT_GE(sendmsg(channel.fd(), &header, 0), 0) << std::strerror(errno);
+}
+
+TEST(ChannelTest, AMessageComesWithItsDescriptor) {
+  Ends ends = Connected();
+  UniqueFd file(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(ends.a.Send(ArenaGrew{.chunk = 5, .size = 9}, file.get()).ok());
+  auto received = ends.b.Receive();
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_EQ(std::get<ArenaGrew>(received->message).chunk, 5u);
+  struct stat sent {
+  }, got{};
+  fstat(file.get(), &sent);
+  ASSERT_EQ(fstat(received->descriptor.get(), &got), 0);
+  EXPECT_EQ(sent.st_rdev, got.st_rdev);
+  EXPECT_NE(fcntl(received->descriptor.get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(ChannelTest, NothingThereIsNoError) {
+  Ends ends = Connected();
+  auto received = ends.b.TryReceive();
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_FALSE(received->has_value());
+}
+
+TEST(ChannelTest, AClosedPeerIsUnavailable) {
+  Ends ends = Connected();
+  ends.a = Channel(UniqueFd());
+  EXPECT_EQ(ends.b.Receive().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ends.b.Send(Report{}).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(ChannelTest, ShutdownWakesAReader) {
+  Ends ends = Connected();
+  std::thread reader([&] { EXPECT_EQ(ends.b.Receive().status().code(), absl::StatusCode::kUnavailable); });
+  ends.b.Shutdown();
+  reader.join();
+}
+
+TEST(ChannelTest, AnUnknownTypeIsSkippedAndItsDescriptorClosed) {
+  Ends ends = Connected();
+  std::string frame = Encode(Report{}).value();
+  frame[8] = frame[9] = '\x7f';
+  const size_t before = OpenDescriptors();
+  SendRaw(ends.a, frame, STDIN_FILENO, 1);
+  ASSERT_TRUE(ends.a.Send(Leave{}).ok());
+  auto received = ends.b.Receive();
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_TRUE(std::holds_alternative<Leave>(received->message));
+  EXPECT_EQ(OpenDescriptors(), before);
+}
+
+TEST(ChannelTest, TooManyDescriptorsAreRefusedAndClosed) {
+  for (size_t count : {2, 3, 4, 5, 50}) {
+    Ends ends = Connected();
+    const size_t before = OpenDescriptors();
+    SendRaw(ends.a, Encode(Report{}).value(), STDIN_FILENO, count);
+    const auto status = ends.b.Receive().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << count;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("descriptors"));
+    EXPECT_EQ(OpenDescriptors(), before) << count;
+  }
+}
+
+TEST(ChannelTest, APacketLargerThanAFrameIsRefused) {
+  Ends ends = Connected();
+  SendRaw(ends.a, std::string(kMaxFrameSize + 1, 'x'));
+  EXPECT_THAT(std::string(ends.b.Receive().status().message()), HasSubstr("more than 65536 bytes"));
+}
+
+TEST(ChannelTest, GarbageIsRefusedWithTheLength) {
+  Ends ends = Connected();
+  SendRaw(ends.a, "hello");
+  const auto status = ends.b.Receive().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has 5"));
+}
+
+TEST(ChannelTest, SendingToOneWhoNeverReadsEndsWithAFullQueueAndDoesNotBlock) {
+  Ends ends = Connected();
+  absl::Status status;
+  for (int i = 0; i < 1'000'000 && status.ok(); ++i) status = ends.a.Send(Report{});
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(ChannelTest, SeveralThreadsMaySend) {
+  Ends ends = Connected();
+  constexpr int kEach = 200;
+  auto send = [&](uint64_t who) {
+    for (int i = 0; i < kEach;)
+      i += ends.a.Send(Report{.persistent = who}).ok() ? 1 : (std::this_thread::yield(), 0);
+  };
+  std::thread one(send, 1), two(send, 2);
+  int got[3] = {};
+  for (int i = 0; i < 2 * kEach; ++i) ++got[std::get<Report>(ends.b.Receive().value().message).persistent];
+  one.join();
+  two.join();
+  EXPECT_EQ(got[1], kEach);
+  EXPECT_EQ(got[2], kEach);
+}
+
+TEST(ChannelTest, NobodyListeningSaysWhereAndWhy) {
+  const auto status = Channel::Connect("/nowhere/hocketd.sock").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/hocketd.sock: No such file"));
+  EXPECT_THAT(std::string(Channel::Connect(std::string(200, 'x')).status().message()),
+              HasSubstr("200 characters"));
+}
+
+TEST(ChannelTest, ThePeerIsTheOneTheKernelNames) {
+  Ends ends = Connected();
+  const auto peer = ends.a.Peer();
+  ASSERT_TRUE(peer.ok());
+  EXPECT_EQ(peer->first, getpid());
+  EXPECT_EQ(peer->second, geteuid());
+}
+
+}  // namespace
+}  // namespace hocket::wire
