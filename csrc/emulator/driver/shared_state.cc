@@ -120,6 +120,7 @@ SharedState::SharedState(const Settings& settings) : settings_(settings) {
   }
   Adopt(settings);
   Enter();
+  flock(fd.get(), LOCK_UN);  // closing is not enough: the mapping keeps the file, and its lock, open
 }
 
 void SharedState::Create(const Settings& settings) {
