@@ -10,13 +10,14 @@
 //
 // Work is a number: nanoseconds submitted so far and nanoseconds received so far, per process and engine.
 // What a nanosecond of it belongs to is the process's own affair (stream_engine.h); to find out when it
-// received the n-th one it asks ReceivedAt(n), answered from a short log of the pieces it was served in.
+// received the n-th one it asks ReceivedAt(n).
 //
 // Death. Every change is a transaction on a second copy of the numbers, made valid by one store, under a
-// robust lock: a process killed at any instruction leaves the state as it was before or after. Drop() ends
-// the work of those that are dead; somebody who waits calls it now and then.
+// robust lock: a process killed at any instruction leaves the state as it was before or after. DropDead()
+// ends the work of those that are dead; somebody who waits calls it now and then.
 //
-// Thread-safe and process-safe through the transactions. Lock order: a process's own locks, then this one.
+// Thread-safe and process-safe through the transactions. Lock order: a process's own locks, then this one,
+// of several devices in the order of their numbers.
 #ifndef HOCKET_CSRC_EMULATOR_TIMING_TIMELINE_H_
 #define HOCKET_CSRC_EMULATOR_TIMING_TIMELINE_H_
 
@@ -25,7 +26,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
+#include "absl/status/statusor.h"
 #include "csrc/emulator/timing/round_robin.h"
 
 namespace hocket::emulator::timing {
@@ -33,96 +36,95 @@ namespace hocket::emulator::timing {
 enum class Engine { kCompute, kToDevice, kToHost };
 inline constexpr int kEngines = 3;
 
-struct Schedule {
-  std::int32_t end;  // no process's share lies at or behind it
-  RoundRobin engines[kEngines];
-};
-
-// Who has joined. `pid` is written last and cleared last.
+// Who has joined. `pid` is written last and cleared last; 0: the place is free.
 struct Member {
   std::int64_t start_time;  // tells a pid from its next owner
   std::atomic<std::int32_t> pid;
 };
 
-// Lies in memory that all processes share, zero at first. Valid in every one of them once Initialize()d.
+// Lies in memory that all processes share, zero at first. Valid in every one of them once initialized.
 struct TimelineState {
   pthread_mutex_t mutex;
   std::atomic<std::uint32_t> valid;  // which of the two schedules holds
-  std::int64_t slice;
-  std::int64_t dropped_at;  // when the dead were looked for last
-  Schedule schedules[2];
+  Nanos slice;
+  std::atomic<Nanos> looked_for_dead;  // when somebody did so last
+  RoundRobin schedules[2][kEngines];
   Member members[kMaxShares];
   ServiceLog logs[kEngines][kMaxShares];
+};
+
+// Once, before anybody else sees `state`. REQUIRES: it is zeroed; slice > 0.
+void Initialize(TimelineState& state, Nanos slice = kDefaultSlice);
+
+// A process, and how to find out whether it lives.
+struct Identity {
+  pid_t pid = 0;
+  std::int64_t start_time = 0;
+  bool (*lives)(pid_t pid, std::int64_t start_time) = nullptr;
 };
 
 // One process's place on a device's timeline.
 class DeviceTimeline {
  public:
-  // True while that process lives.
-  using Lives = bool (*)(pid_t pid, std::int64_t start_time);
-
-  // Once, before anybody else sees `state`. REQUIRES: it is zeroed; slice > 0.
-  static void Initialize(TimelineState& state, Nanos slice = kDefaultSlice);
-
-  // Enters the process. `state` is borrowed and must outlive the timeline. Aborts where kMaxShares
-  // living processes have joined already.
-  DeviceTimeline(TimelineState& state, pid_t pid, std::int64_t start_time, Lives lives);
+  // `state` is borrowed and must outlive the timeline. kResourceExhausted where kMaxShares living
+  // processes have joined already.
+  static absl::StatusOr<std::unique_ptr<DeviceTimeline>> Join(TimelineState& state, const Identity& who);
   // Leaves; work not yet received is dropped.
   ~DeviceTimeline();
   DeviceTimeline(const DeviceTimeline&) = delete;
   DeviceTimeline& operator=(const DeviceTimeline&) = delete;
 
-  // True while some other process has joined. A hint: it may change at once.
+  // True while another process has joined (or died and was not missed yet). It may change at once.
   bool Shared() const;
 
-  // Ends the work of members that are dead. Does nothing where somebody did so less than `interval` ago.
-  void Drop(Nanos now, Nanos interval);
+  // Ends the work of members that are dead, unless somebody looked for them less than `interval` ago.
+  void DropDead(Nanos now, Nanos interval);
 
-  // In a forked child: the destructor leaves the state alone.
+  // In a forked child, which has no place here: from now on the destructor leaves the state alone.
   void Abandon() { self_ = -1; }
-
-  // The lock and a working copy of the schedule. Nothing has happened until Commit().
-  class Transaction {
-   public:
-    explicit Transaction(DeviceTimeline& timeline);
-    ~Transaction();
-    Transaction(const Transaction&) = delete;
-    Transaction& operator=(const Transaction&) = delete;
-
-    // Adds work that is ready at `at`: it counts from then on, or from where the engine already is.
-    void Submit(Engine engine, Nanos at, Nanos work);
-    // Hands out time up to `until`, or until this process has received `received` in all.
-    void Advance(Engine engine, Nanos until, Nanos received = kNever);
-
-    Nanos now(Engine engine) const { return robin(engine).now; }
-    Nanos submitted(Engine engine) const;
-    Nanos received(Engine engine) const;
-    // When this process had received `received` in all. kNever: not by now(engine).
-    Nanos ReceivedAt(Engine engine, Nanos received) const;
-    // When it will have, should nobody submit more. kNever: not with what it has submitted.
-    Nanos WillReceiveAt(Engine engine, Nanos received) const;
-    // True while other processes have work for the engine.
-    bool Contended(Engine engine) const;
-
-    void Commit();
-
-   private:
-    RoundRobin& robin(Engine engine) const;
-    ServiceLog* logs(Engine engine) const;
-
-    DeviceTimeline& timeline_;
-    TimelineState& state_;
-    Schedule* working_;
-  };
 
  private:
   friend class Transaction;
-  class Guard;
-  void Join(pid_t pid, std::int64_t start_time);
+
+  DeviceTimeline(TimelineState& state, const Identity& who, int self)
+      : state_(state), lives_(who.lives), self_(self) {}
 
   TimelineState& state_;
-  const Lives lives_;
-  int self_ = -1;
+  bool (*const lives_)(pid_t, std::int64_t);
+  int self_;
+};
+
+// The lock and a working copy of the numbers. Nothing has happened until Commit(), which is the last call.
+class Transaction {
+ public:
+  explicit Transaction(DeviceTimeline& timeline);
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  // Adds work that is ready at `at`: it counts from then on, or from where the engine already is.
+  void Submit(Engine engine, Nanos at, Nanos work);
+  // Hands out time up to `until`, or until this process has received `received` in all.
+  void Advance(Engine engine, Nanos until, Nanos received = kNever);
+
+  Nanos now(Engine engine) const { return robin(engine).now; }
+  Nanos submitted(Engine engine) const { return share(engine).submitted; }
+  Nanos received(Engine engine) const { return share(engine).received; }
+  // When this process has, or will have if nobody submits more, received `received` in all. Exact up to
+  // now(engine) and, while the transaction lasts, beyond. kNever: not with what it has submitted.
+  Nanos ReceivedAt(Engine engine, Nanos received) const;
+  // True while other processes have work for the engine.
+  bool Contended(Engine engine) const { return OthersBusy(robin(engine), timeline_.self_); }
+
+  void Commit();
+
+ private:
+  RoundRobin& robin(Engine engine) const { return working_[static_cast<int>(engine)]; }
+  Share& share(Engine engine) const { return robin(engine).shares[timeline_.self_]; }
+  ServiceLog* logs(Engine engine) const { return timeline_.state_.logs[static_cast<int>(engine)]; }
+
+  DeviceTimeline& timeline_;
+  RoundRobin* working_;
 };
 
 }  // namespace hocket::emulator::timing
