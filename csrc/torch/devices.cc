@@ -73,10 +73,10 @@ absl::StatusOr<std::unique_ptr<Devices::Device>> Devices::Make(int ordinal) {
   auto device = std::make_unique<Device>();
   device->ordinal = ordinal;
   HOCKET_ASSIGN_OR_RETURN(device->uuid, driver->DeviceUuid(ordinal));
-  HOCKET_ASSIGN_OR_RETURN(const std::string name, driver->DeviceName(ordinal));
+  HOCKET_ASSIGN_OR_RETURN(device->name, driver->DeviceName(ordinal));
   HOCKET_ASSIGN_OR_RETURN(device->capacity, driver->DeviceCapacity(ordinal));
   if (manages_memory_) HOCKET_RETURN_IF_ERROR(driver->CheckVirtualMemory(ordinal));
-  HOCKET_ASSIGN_OR_RETURN(device->client, Join(device->uuid, name, device->capacity));
+  HOCKET_ASSIGN_OR_RETURN(device->client, Join(device->uuid, device->name, device->capacity));
   if (manages_memory_) HOCKET_RETURN_IF_ERROR(MakeAllocator(*device));
   return device;
 }
@@ -130,9 +130,9 @@ Devices::Device* Devices::OwnerOf(DevicePtr address) const {
 }
 
 absl::Status Devices::UseCpu() {
-  if (joined_.load(std::memory_order_acquire)) return absl::OkStatus();
+  if (joined()) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
-  if (joined_) return absl::OkStatus();
+  if (joined()) return absl::OkStatus();
   HOCKET_ASSIGN_OR_RETURN(cpu_, Join("cpu", "CPU", 0));
   Publish();
   return absl::OkStatus();

@@ -28,6 +28,7 @@ class Devices {
   struct Device {
     int ordinal = 0;
     std::string uuid;
+    std::string name;
     Bytes capacity = 0;
     std::unique_ptr<Gate> open_gate;              // in the client's place where there is no client
     std::unique_ptr<Client> client;               // none: not coordinated
@@ -55,6 +56,8 @@ class Devices {
   Device* Find(int ordinal) const;
   // The device whose allocator gave out `address`; nullptr: none did.
   Device* OwnerOf(DevicePtr address) const;
+  // This process is a job somewhere, or has found that it cannot be coordinated.
+  bool joined() const { return joined_.load(std::memory_order_acquire); }
   const Table& table() const { return *table_.load(std::memory_order_acquire); }
 
   // Joins the lane "cpu", unless this process has joined already.

@@ -91,6 +91,8 @@ JobInfo Process::Info() const {
   if (!table.participants.empty()) return table.participants.front()->Info();
   JobInfo info;
   info.name = devices_.options().name;
+  info.device_name = table.devices.empty() ? "CPU" : table.devices.front()->name;
+  info.joined = devices_.joined();
   return info;
 }
 

@@ -61,7 +61,8 @@ class HOCKET_EXPORT Process {
   // Gives turns back and leaves; the process goes on outside. Also to be called before it ends.
   void Leave();
 
-  // Of the first device in use.
+  // Of the first device in use. `joined` and not `coordinated`: no coordinator was to be had, or this process
+  // has left.
   JobInfo Info() const;
   std::vector<DeviceHoldings> Held() const;
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import _hocket_start
 
 if TYPE_CHECKING:
+    from hocket._cmake import cmake_prefix as cmake_prefix
     from hocket._job import join as join
     from hocket._job import leave as leave
     from hocket._steps import step as step
@@ -32,6 +33,7 @@ _PUBLIC = {
     "step": "hocket._steps",
     "join": "hocket._job",
     "leave": "hocket._job",
+    "cmake_prefix": "hocket._cmake",
     "HocketError": "hocket.errors",
     "CoordinatorUnavailable": "hocket.errors",
     "BuiltForAnotherTorch": "hocket.errors",

@@ -1,0 +1,24 @@
+"""What the command line needs, without torch (csrc/bindings/control.cc)."""
+
+from typing import TypedDict
+
+class DeviceFound(TypedDict):
+    name: str
+    uuid: str
+    capacity: int
+    free: int
+
+class DriverFound(TypedDict):
+    found: bool
+    reason: str
+    devices: list[DeviceFound]
+
+built_for_torch: str
+version: str
+
+def control(socket_path: str, command: str, arguments_json: str, timeout_ms: int = 10000) -> str: ...
+def socket_path() -> str: ...
+def runtime_dir() -> str: ...
+def parse_bytes(text: str) -> int: ...
+def format_bytes(size: int) -> str: ...
+def probe_driver() -> DriverFound: ...
