@@ -1,0 +1,205 @@
+// The agent: receives, obeys, and gives the turn of an idle job.
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "csrc/client/client_impl.h"
+
+namespace hocket {
+namespace {
+
+constexpr auto kReportPause = std::chrono::seconds(1);
+
+// Signals are for the program's own threads.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+timespec Until(Clock::time_point deadline) {
+  const auto left = std::max(deadline - Clock::now(), Clock::duration::zero());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  return {static_cast<time_t>(seconds.count()),
+          static_cast<long>(std::chrono::nanoseconds(left - seconds).count())};
+}
+
+}  // namespace
+
+void ClientImpl::AgentMain() {
+  BlockSignals();
+  pthread_setname_np(pthread_self(), "hocket-agent");
+  while (!stop_.load(std::memory_order_acquire)) {
+    Poll();
+    ApplyArenaChanges();
+    ReceiveAll();
+    CheckIdle();
+    if (Clock::now() >= reconnect_at_) Reconnect();
+    if (Clock::now() >= report_at_) {
+      report_at_ = Clock::now() + kReportPause;
+      ReportIfChanged();
+    }
+  }
+  MutexLock lock(&mutex_);
+  connection_.Flush();
+  connection_.Detach();
+}
+
+void ClientImpl::Poll() {
+  pollfd fds[2] = {{wake_.get(), POLLIN, 0}, {-1, POLLIN, 0}};
+  {
+    MutexLock lock(&mutex_);
+    fds[1].fd = connection_.fd();
+    if (connection_.has_queue()) fds[1].events |= POLLOUT;
+  }
+  const Clock::time_point deadline = NextDeadline();
+  const timespec timeout = Until(deadline);
+  const int ready = ppoll(fds, 2, deadline == Clock::time_point::max() ? nullptr : &timeout, nullptr);
+  if (ready <= 0) return;
+  if (fds[0].revents != 0) {
+    std::uint64_t count;
+    (void)!read(wake_.get(), &count, sizeof(count));
+  }
+  if (fds[1].revents & POLLOUT) {
+    MutexLock lock(&mutex_);
+    connection_.Flush();
+  }
+}
+
+Clock::time_point ClientImpl::NextDeadline() {
+  MutexLock lock(&mutex_);
+  return std::min({report_at_, reconnect_at_, idle_check_at_});
+}
+
+void ClientImpl::Wake() {
+  const std::uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof(one));
+}
+
+void ClientImpl::Tell(wire::Message message, UniqueFd descriptor) {
+  connection_.Send(std::move(message), std::move(descriptor));
+  if (connection_.has_queue()) Wake();
+}
+
+void ClientImpl::ReceiveAll() {
+  for (;;) {
+    auto received = connection_.Receive();
+    if (!received.ok()) return LostCoordinator(received.status());
+    if (!*received) return;
+    wire::Received& came = **received;
+    std::visit([&](const auto& message) { On(message, std::move(came.descriptor)); }, came.message);
+  }
+}
+
+// --- the turn -------------------------------------------------------------------------------------
+
+void ClientImpl::On(const wire::Grant& grant, UniqueFd descriptor) {
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (grant.fresh_arena && allocator != nullptr) allocator->DropWholeArena();
+  const Holdings held = Held();
+  MutexLock lock(&mutex_);
+  if (phase_ != Phase::kAsked) return;
+  if (!grant.lane_lock.empty()) lane_.SetPath(grant.lane_lock);
+  turn_ = {.number = grant.turn, .granted_ns = Progress::NowNs(), .first_step = progress_.steps()};
+  word_.Unask(kAsks);
+  if (grant.contended) word_.Ask(kAskIdle);
+  phase_ = Phase::kGranted;
+  if (waiters_.empty()) return EndTurn(/*drain_ns=*/0, held);  // who waited was interrupted
+  changed_.NotifyAll();
+}
+
+void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
+  MutexLock lock(&mutex_);
+  if (phase_ < Phase::kGranted) return;
+  if (turn_.number == 0) turn_.number = yield.turn;
+  if (yield.turn != turn_.number) return;
+  if (yield.now && yield.stop_step != 0) {
+    StopTogether(yield);
+  } else {
+    stop_step_ = 0;
+    word_.Ask(yield.now ? kAskIdle | kAskStop : kAskIdle);
+  }
+  if (phase_ == Phase::kHeld) ArmIdleCheck();
+}
+
+// A step that began before the word had kAskStop is counted in it; one that begins after looks at stop_step_.
+void ClientImpl::StopTogether(const wire::Yield& yield) {
+  stop_step_ = yield.stop_step;
+  const Word before = word_.Ask(kAskIdle | kAskStop);
+  const std::uint64_t steps = progress_.steps();
+  const bool accepted = steps + Count(before) <= yield.stop_step;
+  if (!accepted) {
+    stop_step_ = 0;
+    word_.Unask(kAskIdle | kAskStop);
+    changed_.NotifyAll();
+  }
+  Tell(wire::YieldAck{
+      .turn = turn_.number, .stop_step = yield.stop_step, .step = steps, .accepted = accepted});
+}
+
+// --- idleness -------------------------------------------------------------------------------------
+
+void ClientImpl::ArmIdleCheck() {
+  idle_since_ = Clock::now();
+  idle_begins_ = Begins(word_.Load());
+  idle_check_at_ = idle_since_ + tuning_.idle_limit;
+  Wake();
+}
+
+// Ranks of a gang stop together or not at all: one that idles keeps its part until then.
+bool ClientImpl::MayGiveIdle() const {
+  if (phase_ != Phase::kHeld || outside_) return false;
+  return facts_.gang.empty() ? (word_.Load() & kAsks) != 0 : StopReached();
+}
+
+void ClientImpl::CheckIdle() {
+  {
+    MutexLock lock(&mutex_);
+    if (Clock::now() < idle_check_at_) return;
+    idle_check_at_ = Clock::time_point::max();
+    // While a step lasts nothing is checked: its end arms the check again.
+    if (!MayGiveIdle() || Count(word_.Load()) > 0) return;
+  }
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  const bool allocated = allocated_.exchange(false, std::memory_order_relaxed);
+  const bool quiet = !allocated && (allocator == nullptr || allocator->IsIdle());
+  std::uint32_t begins;
+  {
+    MutexLock lock(&mutex_);
+    if (!IdleLongEnough(quiet)) return;
+    begins = idle_begins_;
+  }
+  GiveIdleTurn(begins);
+}
+
+bool ClientImpl::IdleLongEnough(bool quiet) {
+  const Clock::time_point now = Clock::now();
+  const std::uint32_t begins = Begins(word_.Load());
+  if (quiet && begins == idle_begins_ && now - idle_since_ >= tuning_.idle_limit) return true;
+  if (!quiet || begins != idle_begins_) idle_since_ = now;
+  idle_begins_ = begins;
+  idle_check_at_ = now + tuning_.idle_limit;
+  const bool progressed = progress_.steps() > turn_.first_step;
+  const bool old_enough = progressed || now - turn_.held_since >= tuning_.implicit_quantum;
+  if (!quiet && StopReached() && old_enough) word_.Ask(kAskMalloc);
+  return false;
+}
+
+void ClientImpl::GiveIdleTurn(std::uint32_t begins) {
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  const bool capturing = allocator != nullptr && allocator->Capturing();
+  {
+    MutexLock lock(&mutex_);
+    if (capturing || phase_ != Phase::kHeld || !word_.TryTakeIdle(begins)) return ArmIdleCheck();
+    phase_ = Phase::kGiving;
+  }
+  FinishGiving(/*drain_ns=*/0);
+}
+
+}  // namespace hocket

@@ -1,0 +1,190 @@
+#include "csrc/client/client_impl.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/client/blocking.h"
+#include "csrc/client/daemon_launcher.h"
+#include "csrc/client/job_facts.h"
+#include "csrc/client/process_end.h"
+
+namespace hocket {
+namespace {
+
+// A process that ends does not wait longer than this for a hand-over that is under way.
+constexpr auto kExitPatience = std::chrono::seconds(1);
+
+bool ForceSpill() {
+  const char* value = std::getenv("HOCKET_FORCE_SPILL");
+  return value != nullptr && std::string(value) == "1";
+}
+
+// The child keeps the number, so that nobody closes somebody else's file by it.
+void PointAtNothing(int fd) {
+  if (fd < 0) return;
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
+  dup3(null, fd, O_CLOEXEC);
+  close(null);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Join(const JobOptions& options,
+                                                     const std::string& device_uuid,
+                                                     const std::string& device_name, Bytes capacity) {
+  HOCKET_ASSIGN_OR_RETURN(wire::Join facts, JoinFor(options, device_uuid, device_name, capacity));
+  return ClientImpl::Join(std::move(facts), {.connect = ConnectOrStart, .force_spill = ForceSpill()});
+}
+
+absl::StatusOr<std::unique_ptr<ClientImpl>> ClientImpl::Join(wire::Join facts, ClientTuning tuning) {
+  HOCKET_ASSIGN_OR_RETURN(wire::Channel channel, tuning.connect());
+  HOCKET_ASSIGN_OR_RETURN(wire::SharedPage page, wire::SharedPage::Create());
+  std::unique_ptr<ClientImpl> client(new ClientImpl(std::move(facts), std::move(tuning), std::move(page)));
+  if (!client->wake_) return absl::UnavailableError("cannot join: the process has no descriptor left");
+  {
+    MutexLock lock(&client->mutex_);
+    client->SendJoin(std::move(channel), Holdings());
+  }
+  client->agent_ = std::make_unique<std::thread>([c = client.get()] { c->AgentMain(); });
+  HOCKET_RETURN_IF_ERROR(client->AwaitJoined());
+  RegisterClient(client.get());
+  return client;
+}
+
+ClientImpl::ClientImpl(wire::Join facts, ClientTuning tuning, wire::SharedPage page)
+    : tuning_(std::move(tuning)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      threads_([this] {
+        (void)word_.End();
+        MutexLock lock(&mutex_);
+        ArmIdleCheck();
+      }),
+      progress_(std::move(page)),
+      facts_(std::move(facts)),
+      reconnect_pause_(tuning_.retry_pause) {
+  info_.device_name = facts_.device_name;
+  if (tuning_.force_spill) word_.Ask(kSlow);
+}
+
+ClientImpl::~ClientImpl() {
+  UnregisterClient(this);
+  LeaveAtExit();
+  StopAgent();
+}
+
+void ClientImpl::StopAgent() {
+  if (!agent_) return;
+  if (in_child_.load()) {
+    (void)agent_.release();  // that thread does not exist here
+    return;
+  }
+  stop_.store(true, std::memory_order_release);
+  Wake();
+  agent_->join();
+  agent_.reset();
+}
+
+void ClientImpl::SetAllocator(CachingAllocator* allocator) {
+  allocator_.store(allocator, std::memory_order_release);
+  Wake();  // for what was told of the arena already
+}
+
+void ClientImpl::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {
+  if (in_child_.load()) return;
+  MutexLock lock(&mutex_);
+  facts_.gang = gang;
+  facts_.gang_rank = rank;
+  facts_.gang_size = size;
+  Tell(wire::Gang{.gang = gang, .rank = rank, .size = size});
+}
+
+JobInfo ClientImpl::Info() const {
+  MutexLock lock(&mutex_);
+  JobInfo info = info_;
+  info.joined = info_.joined && !outside_;
+  info.steps = progress_.steps();
+  info.turns = progress_.turns();
+  info.holds_turn = phase_ == Phase::kHeld && !outside_;
+  return info;
+}
+
+// --- leaving --------------------------------------------------------------------------------------
+
+// What was spilled comes back first: nobody will bring it back later.
+void ClientImpl::Leave() {
+  if (in_child_.load()) return;
+  if (Held().spilled > 0) (void)WaitForTurn(/*step=*/false);
+  const Blocking blocking(threads_.Mine());
+  LeaveNow(/*keeps_running=*/true, Clock::time_point::max());
+}
+
+void ClientImpl::LeaveAtExit() {
+  if (!in_child_.load()) LeaveNow(/*keeps_running=*/false, Clock::now() + kExitPatience);
+}
+
+void ClientImpl::LeaveNow(bool keeps_running, Clock::time_point patience) {
+  MutexLock lock(&mutex_);
+  while (!outside_ && (phase_ == Phase::kTaking || phase_ == Phase::kGiving || spilling_)) {
+    // Nothing is lost: the kernel tells the coordinator when the process is gone.
+    if (Clock::now() >= patience) return;
+    if (patience == Clock::time_point::max()) {
+      changed_.Wait(&mutex_);
+    } else {
+      changed_.WaitUntil(&mutex_, patience);
+    }
+  }
+  if (outside_ || (phase_ == Phase::kHeld && !GiveForGood())) return;
+  GoOutside(keeps_running);
+}
+
+// Also while threads are in steps: their process takes no further part. False: what runs on the device
+// cannot be waited for, so the turn ends with the process.
+bool ClientImpl::GiveForGood() {
+  word_.ForceGive();
+  phase_ = Phase::kGiving;
+  const MutexUnlock unlock(&mutex_);
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator != nullptr && (allocator->Capturing() || !allocator->Drain().ok())) return false;
+  FinishGiving(/*drain_ns=*/0);
+  return true;
+}
+
+void ClientImpl::GoOutside(bool keeps_running) {
+  if (phase_ == Phase::kGranted) lane_.Release();
+  spilling_ = true;  // nobody takes a turn from here on
+  if (CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire)) {
+    const MutexUnlock unlock(&mutex_);
+    allocator->DropWholeArena();  // no block of this job lies there any more
+  }
+  spilling_ = false;
+  outside_ = true;
+  phase_ = Phase::kNone;
+  word_.BecomeOutside();
+  Tell(wire::Leave{.keeps_running = keeps_running});
+  AnswerRoom(absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it"));
+  stop_.store(true, std::memory_order_release);
+  Wake();
+  changed_.NotifyAll();
+}
+
+// --- a forked child -------------------------------------------------------------------------------
+
+void ClientImpl::AfterForkInChild() {
+  in_child_.store(true);
+  outside_ = true;
+  allocator_.store(nullptr);
+  waiters_.clear();
+  threads_.Forget();
+  word_.BecomeOutside(threads_.Mine().depth > 0 ? 1 : 0);
+  for (int fd : {connection_.fd(), lane_.fd(), wake_.get()}) PointAtNothing(fd);
+  mutex_.Unlock();
+}
+
+}  // namespace hocket

@@ -1,0 +1,247 @@
+// The client: one state word, one mutex for everything slow, one agent thread.
+//
+//          Wait sent            Grant            lane lock, room, restored
+//   none ------------> asked ----------> granted ---> taking ------------> held
+//    ^                   |                  |            |                  |  TryGive
+//    |                   |  nobody waits    |            | cannot           v
+//    +-------------------+<--any more-------+<-----------+                giving
+//    +------------- drained, survivors adopted, lane lock dropped ----------+
+//
+// Who does what: a thread at a door asks, takes and gives (doors.cc, hand_over.cc). The agent receives
+// (agent.cc), gives the turn of an idle job, spills and restores nothing but what it is told to (memory.cc),
+// and finds the next coordinator (rejoin.cc). README.md draws a turn.
+//
+// Invariants:
+//   phase held or giving <=> the word has kHasTurn; giving <=> it has kGiving (until the job is outside)
+//   the lane lock is held in phases held and giving, and taken in taking
+//   spilling_ only in phases none and asked; nobody takes a turn meanwhile
+//
+// Locks, in this order: the allocator's, then mutex_. So the allocator is never called with mutex_ held.
+#ifndef HOCKET_CSRC_CLIENT_CLIENT_IMPL_H_
+#define HOCKET_CSRC_CLIENT_CLIENT_IMPL_H_
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "csrc/client/client.h"
+#include "csrc/client/connection.h"
+#include "csrc/client/lane_lock.h"
+#include "csrc/client/mutex.h"
+#include "csrc/client/progress.h"
+#include "csrc/client/state_word.h"
+#include "csrc/client/thread_registry.h"
+#include "csrc/wire/messages.h"
+
+namespace hocket {
+
+// What tests set otherwise.
+struct ClientTuning {
+  // Finds or starts a coordinator; may block. Called on the joining thread, later by the agent.
+  std::function<absl::StatusOr<wire::Channel>()> connect;
+  // A job that somebody waits for and that has neither allocated nor had device work for so long outside
+  // steps gives its turn up.
+  Clock::duration idle_limit = std::chrono::milliseconds(5);
+  // A turn in which no step was completed is not interrupted at an allocation before it is so old.
+  Clock::duration implicit_quantum = std::chrono::milliseconds(50);
+  Clock::duration join_limit = std::chrono::seconds(10);         // for the coordinator's answer
+  Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
+  bool force_spill = false;                                      // HOCKET_FORCE_SPILL
+};
+
+class ClientImpl final : public Client {
+ public:
+  static absl::StatusOr<std::unique_ptr<ClientImpl>> Join(wire::Join facts, ClientTuning tuning);
+  ~ClientImpl() override;
+
+  // Client.
+  void SetAllocator(CachingAllocator* allocator) override;
+  absl::Status BeginStep() override;
+  void EndStep(bool count) override;
+  void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) override;
+  void Leave() override;
+  JobInfo Info() const override;
+
+  // Gate.
+  bool HoldsTurn() const override;
+  absl::Status AwaitTurn() override;
+  absl::Status AwaitRoom(Bytes bytes) override;
+  void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) override;
+  void ArenaLost(ArenaChunkId chunk) override;
+
+  // At the end of the process: gives the turn on if that needs no waiting, and leaves. What it cannot do the
+  // kernel will.
+  void LeaveAtExit();
+
+  // Around a fork, from process_end.cc.
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex_) { mutex_.Lock(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mutex_) { mutex_.Unlock(); }
+  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mutex_);
+
+ private:
+  enum class Phase { kNone, kAsked, kGranted, kTaking, kHeld, kGiving };
+  // A thread at a door.
+  struct Waiter {
+    bool step = false;  // in BeginStep(); otherwise in an allocation
+    bool admitted = false;
+  };
+  struct Turn {
+    std::uint64_t number = 0;  // 0: the coordinator's number is not known
+    std::uint64_t granted_ns = 0;
+    std::uint64_t ready_ns = 0;
+    std::uint64_t first_step = 0;  // steps completed when it began
+    Bytes restored = 0;
+    Clock::time_point held_since;
+  };
+  struct RoomRequest {
+    Bytes bytes = 0;
+    bool restoring = false;
+    bool answered = false;
+    absl::Status answer;
+  };
+  // Reports about the arena that came before the allocator was there.
+  struct ArenaChange {
+    std::uint64_t chunk = 0;
+    Bytes size = 0;
+    UniqueFd descriptor;
+    bool add = false;
+  };
+
+  ClientImpl(wire::Join facts, ClientTuning tuning, wire::SharedPage page);
+
+  // --- doors.cc: begin and end of steps, waiting
+  absl::Status BeginSlow();
+  void EndSlow(Duty duty);
+  absl::Status WaitForTurn(bool step);
+  absl::Status WaitAsWaiter(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Arrive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Ask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status EnterOrGive(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enter(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TakeGrantedTurn(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Admit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StepAside(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until something changes; kCancelled when the user interrupts a begin of a step.
+  absl::Status Sleep(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StopReached() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MustGive(bool step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllAtDoors() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string WhyNotMovable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  wire::Wait WaitMessage(const Holdings& held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- hand_over.cc: taking and giving the turn
+  absl::Status FinishTaking(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Take(bool interruptible);
+  bool Give() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status GiveAndTakeBack(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool DrainDevice();
+  Word PassMemory();
+  void FinishGiving(std::uint64_t drain_ns);
+  void EndTurn(std::uint64_t drain_ns, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AbortGive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- memory.cc: room, spills, the arena, reports
+  absl::Status AskRoom(Bytes bytes, bool restoring, bool interruptible);
+  absl::Status AwaitAnswer(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  wire::Spilled TrySpill(const wire::Spill& spill);
+  bool BeginSpill(std::string* why_not);
+  Holdings Held() const;
+  // Held(), with the mutex dropped meanwhile: look again at what was known before.
+  Holdings HeldUnlocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportIfChanged();
+  void ApplyArenaChanges();
+
+  // --- agent.cc: the agent thread
+  void AgentMain();
+  void Poll();
+  void ReceiveAll();
+  Clock::time_point NextDeadline();
+  void CheckIdle();
+  bool IdleLongEnough(bool quiet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveIdleTurn(std::uint32_t begins);
+  bool MayGiveIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ArmIdleCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Wake();
+  // Sends, and sees to it that what does not fit the socket now goes out later.
+  void Tell(wire::Message message, UniqueFd descriptor = UniqueFd()) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename Ignored>
+  void On(const Ignored& message, UniqueFd descriptor) {}
+  void On(const wire::Joined& joined, UniqueFd descriptor);
+  void On(const wire::Refused& refused, UniqueFd descriptor);
+  void On(const wire::Grant& grant, UniqueFd descriptor);
+  void On(const wire::Yield& yield, UniqueFd descriptor);
+  void On(const wire::Spill& spill, UniqueFd descriptor);
+  void On(const wire::Room& room, UniqueFd descriptor);
+  void On(const wire::ArenaAdd& add, UniqueFd descriptor);
+  void On(const wire::ArenaDrop& drop, UniqueFd descriptor);
+  void On(const wire::ArenaExport& request, UniqueFd descriptor);
+  void StopTogether(const wire::Yield& yield) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- rejoin.cc: the coordinator comes and goes
+  void SendJoin(wire::Channel channel, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitJoined();
+  void LostCoordinator(const absl::Status& why);
+  void Reconnect();
+  void GoOnAlone(const absl::Status& why);
+  void TakeTurnAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- client_impl.cc: leaving
+  void LeaveNow(bool keeps_running, Clock::time_point patience);
+  bool GiveForGood() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GoOutside(bool keeps_running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StopAgent();
+
+  // Constant after construction.
+  const ClientTuning tuning_;
+  UniqueFd wake_;  // eventfd: the agent looks at its work
+
+  StateWord word_;
+  mutable ThreadRegistry threads_;
+  Progress progress_;
+  std::atomic<CachingAllocator*> allocator_{nullptr};
+  mutable std::atomic<bool> allocated_{false};  // somebody has, since the agent looked last
+  std::atomic<bool> in_child_{false};
+  std::atomic<bool> stop_{false};  // the agent ends
+
+  mutable Mutex mutex_;
+  Condition changed_;
+  wire::Join facts_ ABSL_GUARDED_BY(mutex_);
+  JobInfo info_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_);
+  // Attached and detached, and read from, by the agent only.
+  Connection connection_;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kNone;
+  Turn turn_ ABSL_GUARDED_BY(mutex_);
+  LaneLock lane_;                                        // of the thread that takes or gives
+  std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
+  std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
+  int at_doors_ ABSL_GUARDED_BY(mutex_) = 0;  // known threads; helpers_at_doors_: autograd's
+  int helpers_at_doors_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;
+  bool outside_ ABSL_GUARDED_BY(mutex_) = false;  // has left
+  bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ArenaChange> arena_changes_ ABSL_GUARDED_BY(mutex_);
+
+  // Of the agent.
+  Clock::time_point idle_check_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
+  Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);
+  std::uint32_t idle_begins_ ABSL_GUARDED_BY(mutex_) = 0;
+  Clock::time_point report_at_;
+  Clock::time_point reconnect_at_ = Clock::time_point::max();
+  Clock::duration reconnect_pause_{};
+  Holdings reported_;
+  std::unique_ptr<std::thread> agent_;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_CLIENT_CLIENT_IMPL_H_

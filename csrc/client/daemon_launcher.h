@@ -1,0 +1,28 @@
+// Finds the coordinator, or starts one.
+//
+//   connect --refused--> start.lock --> connect again --refused--> start hocketd --"ready" on a pipe-->
+//   connect
+//
+// Whoever holds start.lock starts; the others wait for the lock and then find it running. The daemon becomes
+// nobody's child (double fork, own session, no descriptor of ours but the pipe), and says on the pipe that it
+// listens (one line, "ready") or why it cannot (any other line): `hocketd --notify-fd N`.
+#ifndef HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_
+#define HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "csrc/wire/channel.h"
+
+namespace hocket {
+
+// kUnavailable: what was tried and what stood in the way. Blocks for some 10 s at most.
+absl::StatusOr<wire::Channel> ConnectOrStart();
+
+// $HOCKET_DAEMON, else ../bin/hocketd or bin/hocketd beside the library (or program) this code is in, else
+// the first hocketd of $PATH. kUnavailable names the places.
+absl::StatusOr<std::string> FindDaemon();
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_

@@ -1,0 +1,206 @@
+// Steps, and the doors at which threads wait for the turn.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/client/blocking.h"
+#include "csrc/client/client_impl.h"
+#include "csrc/client/door.h"
+
+namespace hocket {
+
+absl::Status ClientImpl::BeginStep() {
+  ThreadRecord& me = threads_.Mine();
+  if (me.depth > 0) {
+    ++me.depth;
+    return absl::OkStatus();
+  }
+  if (!word_.Begin()) HOCKET_RETURN_IF_ERROR(BeginSlow());
+  me.depth = 1;
+  if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->BeginStep();
+  me.begun = Progress::NowNs();
+  progress_.StepBegun();
+  return absl::OkStatus();
+}
+
+void ClientImpl::EndStep(bool count) {
+  ThreadRecord& me = threads_.Mine();
+  if (me.depth == 0 || --me.depth > 0) return;
+  if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->EndStep();
+  progress_.StepEnded(me.begun, Progress::NowNs(), count);
+  const Duty duty = word_.End();
+  if (duty != Duty::kNone) EndSlow(duty);
+}
+
+absl::Status ClientImpl::BeginSlow() {
+  // Whoever counted this thread among those in a step looks again after WaitForTurn(), or is told here.
+  if (word_.UndoBegin() != Duty::kNone) {
+    MutexLock lock(&mutex_);
+    ArmIdleCheck();
+  }
+  return WaitForTurn(/*step=*/true);
+}
+
+void ClientImpl::EndSlow(Duty duty) {
+  if (duty == Duty::kTellAgent) {
+    MutexLock lock(&mutex_);
+    return ArmIdleCheck();
+  }
+  const Blocking blocking(threads_.Mine());
+  MutexLock lock(&mutex_);
+  if (phase_ != Phase::kHeld) return;
+  if (StopReached() && word_.TryGive()) {
+    phase_ = Phase::kGiving;
+    (void)Give();
+  } else {
+    ArmIdleCheck();
+  }
+}
+
+bool ClientImpl::HoldsTurn() const {
+  if (!word_.HoldsTurn()) return false;
+  threads_.Mine();
+  if (!allocated_.load(std::memory_order_relaxed)) allocated_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+absl::Status ClientImpl::AwaitTurn() { return WaitForTurn(/*step=*/false); }
+
+// (The doors' counts are handed on by reference; Door locks the mutex itself.)
+absl::Status ClientImpl::WaitForTurn(bool step) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const Blocking blocking(threads_.Mine());
+  const Door door(threads_.Mine(), mutex_, at_doors_, helpers_at_doors_);
+  Waiter waiter{.step = step};
+  MutexLock lock(&mutex_);
+  waiters_.push_back(&waiter);
+  const absl::Status status = WaitAsWaiter(waiter);
+  if (!waiter.admitted) StepAside(waiter);
+  return status;
+}
+
+absl::Status ClientImpl::WaitAsWaiter(Waiter& waiter) {
+  Arrive();
+  while (!waiter.admitted) {
+    if (outside_ || phase_ == Phase::kHeld) {
+      HOCKET_RETURN_IF_ERROR(EnterOrGive(waiter));
+    } else if (phase_ == Phase::kNone && !spilling_) {
+      Ask();
+    } else if (phase_ == Phase::kGranted && !spilling_) {
+      HOCKET_RETURN_IF_ERROR(TakeGrantedTurn(waiter.step));
+    } else {
+      HOCKET_RETURN_IF_ERROR(Sleep(waiter.step));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Without the turn: what was not movable may be so from now on.
+void ClientImpl::Arrive() {
+  if (outside_ || spilling_ || phase_ > Phase::kAsked || !AllAtDoors()) return;
+  if (tuning_.force_spill) SpillEverything();
+  if (told_movable_ || !info_.coordinated) return;
+  const Holdings held = HeldUnlocked();
+  if (phase_ <= Phase::kAsked && AllAtDoors()) TellMovable(held);
+}
+
+void ClientImpl::Ask() {
+  const Holdings held = HeldUnlocked();
+  if (phase_ != Phase::kNone || spilling_ || outside_) return;
+  phase_ = Phase::kAsked;
+  Tell(WaitMessage(held));
+  // Without a coordinator the agent looks whether it can be done alone.
+  if (!connection_.up()) Wake();
+}
+
+wire::Wait ClientImpl::WaitMessage(const Holdings& held) const {
+  const bool any_step = std::any_of(waiters_.begin(), waiters_.end(), [](Waiter* w) { return w->step; });
+  return wire::Wait{.implicit = !any_step, .need = held.spilled, .gang_step = progress_.steps()};
+}
+
+absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {
+  if (outside_) {
+    Enter(waiter);
+    return absl::OkStatus();
+  }
+  if (waiter.step && tuning_.force_spill && Count(word_.Load()) == 0 && AllAtDoors()) {
+    if (word_.TryGive()) return GiveAndTakeBack(waiter);
+  }
+  if (!MustGive(waiter.step)) {
+    Enter(waiter);
+    return absl::OkStatus();
+  }
+  if (!word_.TryGive()) return Sleep(waiter.step);  // the last to end its step gives
+  phase_ = Phase::kGiving;
+  if (!Give()) Enter(waiter);
+  return absl::OkStatus();
+}
+
+void ClientImpl::Enter(Waiter& waiter) {
+  waiter.admitted = true;
+  waiters_.remove(&waiter);
+  if (waiter.step) word_.Enter();
+}
+
+bool ClientImpl::StopReached() const {
+  const bool asked = (word_.Load() & kAskStop) != 0;
+  return asked && (stop_step_ == 0 || progress_.steps() >= stop_step_);
+}
+
+bool ClientImpl::MustGive(bool step) const {
+  const Word word = word_.Load();
+  if (!step) return !transition::HoldsTurn(word);
+  const bool boundary_of_implicit = (word & kImplicit) != 0 && (word & kAsks) != 0 && facts_.gang.empty();
+  return StopReached() || boundary_of_implicit;
+}
+
+absl::Status ClientImpl::TakeGrantedTurn(bool interruptible) {
+  phase_ = Phase::kTaking;
+  return FinishTaking(interruptible);
+}
+
+// Everybody who waits goes in: steps are counted in the same instant in which the turn becomes ours.
+void ClientImpl::Admit() {
+  const auto steps = std::count_if(waiters_.begin(), waiters_.end(), [](Waiter* w) { return w->step; });
+  for (Waiter* waiter : waiters_) waiter->admitted = true;
+  waiters_.clear();
+  allocated_.store(true, std::memory_order_relaxed);
+  phase_ = Phase::kHeld;
+  turn_.held_since = Clock::now();
+  word_.Granted(static_cast<Word>(steps));
+  changed_.NotifyAll();
+  if (steps == 0) ArmIdleCheck();
+}
+
+void ClientImpl::StepAside(Waiter& waiter) {
+  waiters_.remove(&waiter);
+  while (spilling_) changed_.Wait(&mutex_);
+  if (phase_ != Phase::kGranted || !waiters_.empty()) return;
+  const Holdings held = HeldUnlocked();
+  if (phase_ == Phase::kGranted && waiters_.empty()) EndTurn(/*drain_ns=*/0, held);
+}
+
+absl::Status ClientImpl::Sleep(bool interruptible) {
+  const bool asks = interruptible && HasInterruptedHook();
+  if (!asks) {
+    changed_.Wait(&mutex_);
+    return absl::OkStatus();
+  }
+  changed_.WaitUntil(&mutex_, Clock::now() + kInterruptPause);
+  const MutexUnlock unlock(&mutex_);
+  return Interrupted() ? absl::CancelledError("interrupted while waiting for the turn") : absl::OkStatus();
+}
+
+// One of autograd's threads that stands at a door stands there for the thread that waits for it.
+bool ClientImpl::AllAtDoors() const {
+  return at_doors_ + (helpers_at_doors_ > 0 ? 1 : 0) >= threads_.known();
+}
+
+std::string ClientImpl::WhyNotMovable() const {
+  if (AllAtDoors()) return "";
+  return absl::StrCat(
+      threads_.known() - at_doors_, " of ", threads_.known(),
+      " threads that use the GPU are in the program's own code, not at a begin of a step or in "
+      "an allocation");
+}
+
+}  // namespace hocket

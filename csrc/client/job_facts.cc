@@ -1,0 +1,91 @@
+#include "csrc/client/job_facts.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/client/version.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kMaxName = 200;
+
+std::string ReadFile(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Field 22 of /proc/self/stat. The second field, the program's name, may hold spaces and brackets.
+std::uint64_t ProcessStart() {
+  const std::string stat = ReadFile("/proc/self/stat");
+  const std::vector<std::string> fields =
+      absl::StrSplit(stat.substr(stat.rfind(')') + 1), ' ', absl::SkipEmpty());
+  std::uint64_t start = 0;
+  if (fields.size() > 19) (void)absl::SimpleAtoi(fields[19], &start);
+  return start;
+}
+
+// argv[0] and, of an interpreter, the script or module it runs.
+std::string Program() {
+  const std::vector<std::string> arguments =
+      absl::StrSplit(ReadFile("/proc/self/cmdline"), '\0', absl::SkipEmpty());
+  std::vector<std::string> shown;
+  for (const std::string& argument : arguments) {
+    if (!shown.empty() && argument[0] == '-') continue;
+    shown.push_back(argument);
+    if (shown.size() == 2) break;
+  }
+  return absl::StrJoin(shown, " ");
+}
+
+absl::Status CheckOptions(const JobOptions& options, Bytes capacity) {
+  if (!(options.weight > 0) || !std::isfinite(options.weight)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weight ", options.weight, ": it must be a number greater than 0."));
+  }
+  if (options.priority != "high" && options.priority != "normal" && options.priority != "low") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("priority '", options.priority, "': it must be high, normal or low."));
+  }
+  if (options.name.size() > kMaxName) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a name of ", options.name.size(), " characters: it may have ", kMaxName, "."));
+  }
+  if (capacity > 0 && options.memory_limit > capacity) {
+    return absl::InvalidArgumentError(absl::StrCat("memory limit of ", FormatBytes(options.memory_limit),
+                                                   ": the device has ", FormatBytes(capacity),
+                                                   ".\n  Give a limit of at most that, or none."));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string& device_uuid,
+                                   const std::string& device_name, Bytes capacity) {
+  HOCKET_RETURN_IF_ERROR(CheckOptions(options, capacity));
+  return wire::Join{.name = options.name,
+                    .pid = static_cast<std::uint64_t>(getpid()),
+                    .process_start = ProcessStart(),
+                    .program = Program(),
+                    .device = device_uuid,
+                    .device_name = device_name,
+                    .capacity = capacity,
+                    .weight = options.weight,
+                    .priority = options.priority,
+                    .memory_limit = options.memory_limit,
+                    .total_steps = options.total_steps,
+                    .hocket_version = kVersion,
+                    .torch_version = options.torch_version};
+}
+
+}  // namespace hocket

@@ -1,0 +1,76 @@
+#include "csrc/client/lane_lock.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket {
+namespace {
+
+// Another rank's wait and ours may look like a cycle to the kernel, which sees processes and not turns.
+constexpr useconds_t kDeadlockPauseUs = 10'000;
+
+int SetLock(int fd, int command, short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return fcntl(fd, command, &lock);
+}
+
+}  // namespace
+
+void LaneLock::SetPath(const std::string& path) { path_ = path; }
+
+absl::Status LaneLock::Failed(const char* what) const {
+  return absl::UnavailableError(absl::StrCat("cannot ", what, " the lane's lock ", path_, ": ",
+                                             std::strerror(errno),
+                                             ".\n  Is the folder still there, and yours?"));
+}
+
+absl::Status LaneLock::Open() {
+  if (file_ && open_path_ == path_) return absl::OkStatus();
+  file_.Reset();
+  file_ = UniqueFd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file_) return Failed("open");
+  open_path_ = path_;
+  return absl::OkStatus();
+}
+
+absl::Status LaneLock::Acquire(const std::function<bool()>& interrupted) {
+  if (held_) return absl::OkStatus();
+  HOCKET_RETURN_IF_ERROR(Open());
+  while (SetLock(file_.get(), F_SETLKW, F_WRLCK) != 0) {
+    if (errno == EDEADLK) {
+      usleep(kDeadlockPauseUs);
+    } else if (errno != EINTR) {
+      return Failed("take");
+    }
+    if (interrupted && interrupted()) return absl::CancelledError("interrupted while waiting for the turn");
+  }
+  held_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status LaneLock::TryAcquire() {
+  if (held_) return absl::OkStatus();
+  HOCKET_RETURN_IF_ERROR(Open());
+  if (SetLock(file_.get(), F_SETLK, F_WRLCK) != 0) {
+    if (errno == EAGAIN || errno == EACCES) return absl::FailedPreconditionError("another process holds it");
+    return Failed("take");
+  }
+  held_ = true;
+  return absl::OkStatus();
+}
+
+void LaneLock::Release() {
+  if (!held_) return;
+  (void)SetLock(file_.get(), F_SETLK, F_UNLCK);
+  held_ = false;
+}
+
+}  // namespace hocket

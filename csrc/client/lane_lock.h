@@ -1,0 +1,52 @@
+// The lock of a lane: the kernel holds it for the living process that may touch the lane's arena.
+//
+// It does not depend on anybody's health but the kernel's: a process that dies drops it, a forked child does
+// not have it, a coordinator that lost its mind cannot give it twice. A POSIX record lock, because those
+// belong to a process; so the file must be opened once in it (closing any other descriptor of the same file
+// would drop the lock).
+//
+// Not thread-safe: the owner of the turn's phase uses it.
+#ifndef HOCKET_CSRC_CLIENT_LANE_LOCK_H_
+#define HOCKET_CSRC_CLIENT_LANE_LOCK_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "csrc/base/unique_fd.h"
+
+namespace hocket {
+
+class LaneLock {
+ public:
+  // The file to lock from now on, made where missing (0600). A lock that is held stays on the old file until
+  // Release().
+  void SetPath(const std::string& path);
+  const std::string& path() const { return path_; }
+
+  // Blocks until the lock is ours, in the kernel, without a deadline: somebody alive holds it. After each
+  // signal `interrupted` is asked (may be empty); true gives kCancelled. kUnavailable, with path and errno's
+  // text, when the file cannot be opened or locked. Held already: OK.
+  absl::Status Acquire(const std::function<bool()>& interrupted);
+
+  // As Acquire(), but kFailedPrecondition when somebody else holds it.
+  absl::Status TryAcquire();
+
+  void Release();
+  bool held() const { return held_; }
+  // -1: none open.
+  int fd() const { return file_.get(); }
+
+ private:
+  absl::Status Open();
+  absl::Status Failed(const char* what) const;
+
+  std::string path_;
+  std::string open_path_;
+  UniqueFd file_;
+  bool held_ = false;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_CLIENT_LANE_LOCK_H_

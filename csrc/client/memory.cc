@@ -1,0 +1,212 @@
+// What the client does with the device's memory on others' behalf: room, spills, the lane's arena, reports.
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/client/blocking.h"
+#include "csrc/client/client_impl.h"
+
+namespace hocket {
+namespace {
+
+constexpr Bytes kEverything = std::numeric_limits<Bytes>::max();
+constexpr auto kRoomPause = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Holdings ClientImpl::Held() const {
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  return allocator == nullptr ? Holdings() : allocator->Held();
+}
+
+Holdings ClientImpl::HeldUnlocked() {
+  const MutexUnlock unlock(&mutex_);
+  return Held();
+}
+
+// --- room -----------------------------------------------------------------------------------------
+
+absl::Status ClientImpl::AwaitRoom(Bytes bytes) {
+  return AskRoom(bytes, /*restoring=*/false, /*interruptible=*/false);
+}
+
+// While bytes come back nothing but an interruption is an answer: it waits, it never fails.
+absl::Status ClientImpl::AskRoom(Bytes bytes, bool restoring, bool interruptible) {
+  const Blocking blocking(threads_.Mine());
+  MutexLock lock(&mutex_);
+  while (room_) changed_.Wait(&mutex_);
+  if (outside_) return absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it");
+  room_ = RoomRequest{.bytes = bytes, .restoring = restoring};
+  if (info_.coordinated) {
+    Tell(wire::NeedRoom{.bytes = bytes, .restoring = restoring});
+  } else {
+    AnswerRoom(absl::ResourceExhaustedError("no coordinator can be had that would make room"));
+  }
+  const absl::Status answer = AwaitAnswer(interruptible);
+  room_.reset();
+  changed_.NotifyAll();
+  if (!restoring || answer.ok() || absl::IsCancelled(answer)) return answer;
+  changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);
+  return absl::OkStatus();
+}
+
+absl::Status ClientImpl::AwaitAnswer(bool interruptible) {
+  while (!room_->answered) HOCKET_RETURN_IF_ERROR(Sleep(interruptible));
+  return room_->answer;
+}
+
+void ClientImpl::AnswerRoom(absl::Status answer) {
+  if (!room_ || room_->answered) return;
+  room_->answered = true;
+  room_->answer = std::move(answer);
+  changed_.NotifyAll();
+}
+
+void ClientImpl::On(const wire::Room& room, UniqueFd descriptor) {
+  MutexLock lock(&mutex_);
+  AnswerRoom(room.ok ? absl::OkStatus() : absl::ResourceExhaustedError(room.reason));
+}
+
+// --- spills ---------------------------------------------------------------------------------------
+
+void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
+  wire::Spilled answer = TrySpill(spill);
+  const Holdings held = Held();
+  MutexLock lock(&mutex_);
+  spilling_ = false;
+  changed_.NotifyAll();
+  answer.request = spill.request;
+  answer.persistent = held.persistent;
+  answer.spilled = held.spilled;
+  answer.movable = told_movable_ = phase_ <= Phase::kAsked && AllAtDoors();
+  progress_.Holds(held);
+  Tell(std::move(answer));
+}
+
+wire::Spilled ClientImpl::TrySpill(const wire::Spill& spill) {
+  wire::Spilled answer;
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator == nullptr || !BeginSpill(&answer.why_not)) return answer;
+  // Only a thread that Hocket has never seen can have queued work now.
+  if (!allocator->IsIdle()) {
+    answer.why_not = "the device works for a thread that Hocket has not seen before";
+    return answer;
+  }
+  const Holdings before = Held();
+  const absl::StatusOr<Bytes> freed = allocator->Spill(spill.bytes);
+  const Holdings after = Held();
+  answer.freed = freed.ok() ? *freed : before.persistent - std::min(before.persistent, after.persistent);
+  if (!freed.ok()) answer.why_not = std::string(freed.status().message());
+  return answer;
+}
+
+bool ClientImpl::BeginSpill(std::string* why_not) {
+  MutexLock lock(&mutex_);
+  if (phase_ > Phase::kAsked || outside_) {
+    *why_not = "it has the turn";
+    return false;
+  }
+  *why_not = WhyNotMovable();
+  if (!why_not->empty()) return false;
+  while (spilling_) changed_.Wait(&mutex_);
+  spilling_ = true;
+  return true;
+}
+
+void ClientImpl::SpillEverything() {
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator == nullptr) return;
+  spilling_ = true;
+  {
+    const MutexUnlock unlock(&mutex_);
+    (void)allocator->Spill(kEverything);
+  }
+  spilling_ = false;
+  told_movable_ = false;  // what was told is no longer so
+  changed_.NotifyAll();
+}
+
+void ClientImpl::TellMovable(const Holdings& held) {
+  told_movable_ = true;
+  Tell(wire::Spilled{.persistent = held.persistent, .spilled = held.spilled, .movable = true});
+}
+
+// --- the arena ------------------------------------------------------------------------------------
+
+void ClientImpl::ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) {
+  MutexLock lock(&mutex_);
+  if (!outside_) Tell(wire::ArenaGrew{.chunk = chunk, .size = size}, std::move(descriptor));
+}
+
+void ClientImpl::ArenaLost(ArenaChunkId chunk) {
+  MutexLock lock(&mutex_);
+  if (!outside_) Tell(wire::ArenaLost{.chunk = chunk});
+}
+
+void ClientImpl::On(const wire::ArenaAdd& add, UniqueFd descriptor) {
+  {
+    MutexLock lock(&mutex_);
+    arena_changes_.push_back(
+        {.chunk = add.chunk, .size = add.size, .descriptor = std::move(descriptor), .add = true});
+  }
+  ApplyArenaChanges();
+}
+
+void ClientImpl::On(const wire::ArenaDrop& drop, UniqueFd descriptor) {
+  {
+    MutexLock lock(&mutex_);
+    arena_changes_.push_back({.chunk = drop.chunk});
+  }
+  ApplyArenaChanges();
+}
+
+// On the agent only, in the order in which they came. Changes that came before the allocator wait for it.
+void ClientImpl::ApplyArenaChanges() {
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator == nullptr) return;
+  std::vector<ArenaChange> changes;
+  {
+    MutexLock lock(&mutex_);
+    if (outside_) return;
+    changes.swap(arena_changes_);
+  }
+  for (ArenaChange& change : changes) {
+    if (change.add) {
+      // A chunk that cannot be mapped here is one that this job does without.
+      (void)allocator->AddArenaChunk(change.chunk, change.size, std::move(change.descriptor));
+    } else if (change.chunk == 0) {
+      allocator->DropWholeArena();
+    } else {
+      allocator->DropArenaChunk(change.chunk);
+    }
+  }
+}
+
+void ClientImpl::On(const wire::ArenaExport& request, UniqueFd descriptor) {
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator == nullptr) return;
+  auto chunks = allocator->ExportArena();
+  MutexLock lock(&mutex_);
+  for (auto& [chunk, size, fd] : chunks) {
+    Tell(wire::ArenaGrew{.chunk = chunk, .size = size, .to_job = request.to_job}, std::move(fd));
+  }
+}
+
+// --- reports --------------------------------------------------------------------------------------
+
+void ClientImpl::ReportIfChanged() {
+  const Holdings held = Held();
+  progress_.Holds(held);
+  MutexLock lock(&mutex_);
+  const bool same = held.persistent == reported_.persistent && held.spilled == reported_.spilled &&
+                    held.arena == reported_.arena;
+  if (same || !info_.joined || outside_) return;
+  reported_ = held;
+  Tell(wire::Report{.persistent = held.persistent,
+                    .spilled = held.spilled,
+                    .arena = held.arena,
+                    .steps = progress_.steps()});
+}
+
+}  // namespace hocket

@@ -1,0 +1,38 @@
+#include "csrc/client/progress.h"
+
+#include <time.h>
+
+namespace hocket {
+namespace {
+
+// New average = old + (sample - old) / kWeight.
+constexpr std::int64_t kWeight = 8;
+
+}  // namespace
+
+std::uint64_t Progress::NowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void Progress::StepEnded(std::uint64_t begun, std::uint64_t ended, bool count) {
+  Store(words().in_step, 0);
+  Store(words().last_boundary_ns, ended);
+  if (!count) return;
+  words().steps.fetch_add(1, std::memory_order_relaxed);
+  const auto sample = static_cast<std::int64_t>(ended - begun);
+  const auto average = static_cast<std::int64_t>(Load(words().step_time_ns));
+  const std::int64_t next = average == 0 ? sample : average + (sample - average) / kWeight;
+  Store(words().step_time_ns, static_cast<std::uint64_t>(next));
+}
+
+void Progress::Holds(const Holdings& held) {
+  Store(words().persistent, held.persistent);
+  Store(words().transient, held.arena);
+  Store(words().spilled, held.spilled);
+  Store(words().spilled_total, held.spilled_total);
+  Store(words().restored_total, held.restored_total);
+}
+
+}  // namespace hocket

@@ -1,0 +1,115 @@
+// The coordinator comes and goes; the job stays.
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/status_macros.h"
+#include "csrc/client/client_impl.h"
+
+namespace hocket {
+namespace {
+
+constexpr Clock::duration kLongestRetryPause = std::chrono::seconds(2);
+
+}  // namespace
+
+// What the new coordinator must know stands in the Join; what the job still waits for is asked again.
+void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
+  facts_.holds_turn = phase_ >= Phase::kGranted;
+  facts_.turn = facts_.holds_turn ? turn_.number : 0;
+  facts_.persistent = held.persistent;
+  facts_.spilled = held.spilled;
+  facts_.arena = held.arena;
+  facts_.steps = progress_.steps();
+  connection_.Attach(std::move(channel));
+  Tell(facts_, UniqueFd(progress_.fd()).Duplicate());
+  if (phase_ == Phase::kAsked) Tell(WaitMessage(held));
+  if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
+  told_movable_ = false;
+}
+
+absl::Status ClientImpl::AwaitJoined() {
+  const Clock::time_point deadline = Clock::now() + tuning_.join_limit;
+  MutexLock lock(&mutex_);
+  while (!info_.joined && refused_.ok()) {
+    if (Clock::now() >= deadline) {
+      return absl::UnavailableError(
+          absl::StrCat("the coordinator has not answered in ",
+                       std::chrono::duration_cast<std::chrono::seconds>(tuning_.join_limit).count(),
+                       " s.\n  It may be stopped: see `hocket doctor`, or end it with `hocket stop`."));
+    }
+    changed_.WaitUntil(&mutex_, deadline);
+  }
+  return refused_;
+}
+
+void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
+  MutexLock lock(&mutex_);
+  info_.id = joined.job;
+  info_.name = joined.name;
+  info_.sharing_with = joined.sharing_with;
+  info_.joined = info_.coordinated = true;
+  facts_.job = joined.job;
+  facts_.name = joined.name;
+  facts_.rejoin = true;
+  if (lane_.path().empty()) lane_.SetPath(joined.lane_lock);
+  reconnect_pause_ = tuning_.retry_pause;
+  reported_ = Holdings();
+  changed_.NotifyAll();
+}
+
+void ClientImpl::On(const wire::Refused& refused, UniqueFd descriptor) {
+  MutexLock lock(&mutex_);
+  if (!info_.joined) {
+    refused_ = absl::FailedPreconditionError(refused.reason);
+    changed_.NotifyAll();
+  } else {
+    std::fprintf(stderr, "hocket: the coordinator refuses job %s: %s\n", info_.name.c_str(),
+                 refused.reason.c_str());
+  }
+}
+
+void ClientImpl::LostCoordinator(const absl::Status& why) {
+  MutexLock lock(&mutex_);
+  connection_.Detach();
+  if (!info_.joined && refused_.ok()) {
+    refused_ = absl::UnavailableError(
+        absl::StrCat("the coordinator ended the connection: ", std::string(why.message())));
+    changed_.NotifyAll();
+  }
+  if (!outside_ && info_.joined) reconnect_at_ = Clock::now();
+}
+
+void ClientImpl::Reconnect() {
+  reconnect_at_ = Clock::time_point::max();
+  absl::StatusOr<wire::Channel> channel = tuning_.connect();
+  if (!channel.ok()) return GoOnAlone(channel.status());
+  const Holdings held = Held();
+  MutexLock lock(&mutex_);
+  if (!outside_) SendJoin(*std::move(channel), held);
+}
+
+// Nobody orders turns now. The lane's lock still keeps two jobs from touching one arena, so a job may run if
+// it gets that; it keeps the turn until there is a coordinator again or it ends.
+void ClientImpl::GoOnAlone(const absl::Status& why) {
+  MutexLock lock(&mutex_);
+  if (std::exchange(info_.coordinated, false)) {
+    std::fprintf(stderr, "hocket: job %s goes on without a coordinator: %s\n", info_.name.c_str(),
+                 std::string(why.message()).c_str());
+  }
+  AnswerRoom(absl::ResourceExhaustedError(
+      absl::StrCat("no coordinator can be had that would make room: ", std::string(why.message()))));
+  TakeTurnAlone();
+  reconnect_at_ = Clock::now() + reconnect_pause_;
+  reconnect_pause_ = std::min(2 * reconnect_pause_, kLongestRetryPause);
+}
+
+void ClientImpl::TakeTurnAlone() {
+  if (phase_ != Phase::kAsked || waiters_.empty() || !lane_.TryAcquire().ok()) return;
+  turn_ = {.granted_ns = Progress::NowNs(), .first_step = progress_.steps()};
+  word_.Unask(kAsks);
+  phase_ = Phase::kGranted;
+  changed_.NotifyAll();
+}
+
+}  // namespace hocket

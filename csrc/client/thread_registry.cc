@@ -1,0 +1,92 @@
+#include "csrc/client/thread_registry.h"
+
+#include <pthread.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace hocket {
+
+// Outlives the registry for as long as a thread that was seen lives.
+struct ThreadRegistry::Shared {
+  Mutex mutex;
+  std::function<void()> gone_in_step ABSL_GUARDED_BY(mutex);  // empty: the registry is no more
+  std::atomic<int> known{0};
+};
+
+namespace {
+
+std::atomic<std::uint64_t> next_serial{1};
+
+bool IsAutogradThread() {
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return std::strncmp(name, "pt_autograd_", std::strlen("pt_autograd_")) == 0;
+}
+
+// The records of one thread, one for each registry that has seen it.
+struct ThisThread {
+  struct Entry {
+    std::uint64_t serial;
+    std::unique_ptr<ThreadRecord> record;
+    std::function<void(const ThreadRecord&)> at_exit;
+  };
+  ~ThisThread() {
+    for (Entry& entry : entries) entry.at_exit(*entry.record);
+  }
+  ThreadRecord* Find(std::uint64_t serial) {
+    for (Entry& entry : entries) {
+      if (entry.serial == serial) return entry.record.get();
+    }
+    return nullptr;
+  }
+  std::vector<Entry> entries;
+};
+
+thread_local ThisThread this_thread;
+
+// The record asked for last: what almost every call wants.
+struct Latest {
+  std::uint64_t serial;
+  ThreadRecord* record;
+};
+thread_local Latest latest{0, nullptr};
+
+}  // namespace
+
+ThreadRegistry::ThreadRegistry(std::function<void()> gone_in_step)
+    : shared_(std::make_shared<Shared>()), serial_(next_serial.fetch_add(1)) {
+  MutexLock lock(&shared_->mutex);
+  shared_->gone_in_step = std::move(gone_in_step);
+}
+
+ThreadRegistry::~ThreadRegistry() {
+  MutexLock lock(&shared_->mutex);
+  shared_->gone_in_step = nullptr;
+}
+
+ThreadRecord& ThreadRegistry::Mine() {
+  if (latest.serial == serial_) return *latest.record;
+  ThreadRecord* record = this_thread.Find(serial_);
+  if (record == nullptr) {
+    auto fresh = std::make_unique<ThreadRecord>();
+    record = fresh.get();
+    record->helper = IsAutogradThread();
+    if (!record->helper) shared_->known.fetch_add(1);
+    auto at_exit = [shared = shared_](const ThreadRecord& gone) {
+      if (!gone.helper) shared->known.fetch_sub(1);
+      MutexLock lock(&shared->mutex);
+      if (gone.depth > 0 && shared->gone_in_step) shared->gone_in_step();
+    };
+    this_thread.entries.push_back({serial_, std::move(fresh), std::move(at_exit)});
+  }
+  latest = {serial_, record};
+  return *record;
+}
+
+int ThreadRegistry::known() const { return shared_->known.load(); }
+
+void ThreadRegistry::Forget() { shared_->known.store(0); }
+
+}  // namespace hocket

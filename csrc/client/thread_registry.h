@@ -1,0 +1,51 @@
+// The threads of this process that use the GPU, as far as Hocket has seen: those that began a step or
+// allocated device memory. A job may be spilled only while all of them stand at doors.
+//
+// A thread is known from its first visit until it ends. Autograd's threads (pt_autograd_*) are seen but not
+// counted: they work for a thread that is.
+#ifndef HOCKET_CSRC_CLIENT_THREAD_REGISTRY_H_
+#define HOCKET_CSRC_CLIENT_THREAD_REGISTRY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "csrc/client/mutex.h"
+
+namespace hocket {
+
+// One thread as one client knows it. Only that thread touches it.
+struct ThreadRecord {
+  int depth = 0;            // steps begun and not ended, nested
+  std::uint64_t begun = 0;  // when the outermost began, ns
+  bool helper = false;      // one of autograd's
+  bool blocking = false;    // inside the blocking hooks already
+};
+
+class ThreadRegistry {
+ public:
+  // `gone_in_step` is called on a thread that ends inside a step.
+  explicit ThreadRegistry(std::function<void()> gone_in_step);
+  ~ThreadRegistry();
+  ThreadRegistry(const ThreadRegistry&) = delete;
+
+  // The calling thread's record. The first call makes the thread known. Some nanoseconds after that.
+  ThreadRecord& Mine();
+
+  // Threads that count.
+  int known() const;
+
+  // In a forked child: no other thread exists here.
+  void Forget();
+
+ private:
+  struct Shared;
+  const std::shared_ptr<Shared> shared_;
+  const std::uint64_t serial_;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_CLIENT_THREAD_REGISTRY_H_
