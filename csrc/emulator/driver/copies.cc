@@ -34,6 +34,14 @@ const char* NameFor(Engine engine) {
   return engine == Engine::kToHost ? "memory copy to the host" : "memory copy on the device";
 }
 
+// What is used later than the call: device and pinned memory.
+std::vector<Use> UsesOf(const Use& read, Side from, const Use& write, Side to) {
+  std::vector<Use> uses;
+  if (from != Side::kPageable) uses.push_back(read);
+  if (to != Side::kPageable) uses.push_back(write);
+  return uses;
+}
+
 std::shared_ptr<char[]> Staged(const char* from, Bytes size) {
   std::shared_ptr<char[]> copy(new char[size]);
   std::memcpy(copy.get(), from, size);
@@ -62,6 +70,7 @@ cuda::Result Copy(std::uint64_t to, std::uint64_t from, Bytes size, Stream handl
   Gpu& gpu = Gpu::Get();
   const std::shared_ptr<StreamState> stream = gpu.FindStream(handle);
   if (stream == nullptr) return cuda::kInvalidHandle;
+  if (const cuda::Result result = gpu.captures().CheckLegacy(*stream)) return result;
   if (size == 0) return cuda::kSuccess;
   const Side to_side = SideOf(gpu, to, size);
   const Side from_side = SideOf(gpu, from, size);
@@ -69,9 +78,12 @@ cuda::Result Copy(std::uint64_t to, std::uint64_t from, Bytes size, Stream handl
 
   Operation operation{.engine = EngineFor(to_side, from_side), .bytes = size};
   operation.name = NameFor(operation.engine);
+  if (gpu.order() != nullptr)
+    operation.uses = UsesOf({from, size, false}, from_side, {to, size, true}, to_side);
   char* target = Touchable(gpu, to);
   char* source = Touchable(gpu, from);
-  if (from_side == Side::kPageable) {
+  const bool captured = gpu.captures().IsCapturing(*stream);
+  if (from_side == Side::kPageable && !captured) {
     operation.action = [target, staged = Staged(source, size), size] {
       std::memcpy(target, staged.get(), size);
     };
@@ -79,13 +91,14 @@ cuda::Result Copy(std::uint64_t to, std::uint64_t from, Bytes size, Stream handl
     operation.action = [target, source, size] { std::memmove(target, source, size); };
   }
   stream->Submit(std::move(operation));
-  if (to_side == Side::kPageable) stream->Wait();
+  if (to_side == Side::kPageable && !captured) stream->Synchronize();
   return cuda::kSuccess;
 }
 
 cuda::Result CopyAndWait(std::uint64_t to, std::uint64_t from, Bytes size) {
+  if (const cuda::Result result = Gpu::Get().captures().CheckUnsafe()) return result;
   if (const cuda::Result result = Copy(to, from, size, nullptr)) return result;
-  Gpu::Get().FindStream(nullptr)->Wait();
+  Gpu::Get().FindStream(nullptr)->Synchronize();
   return cuda::kSuccess;
 }
 
@@ -93,14 +106,16 @@ cuda::Result Fill(DevicePtr to, std::uint32_t value, int width, std::size_t coun
   Gpu& gpu = Gpu::Get();
   const std::shared_ptr<StreamState> stream = gpu.FindStream(handle);
   if (stream == nullptr) return cuda::kInvalidHandle;
+  if (const cuda::Result result = gpu.captures().CheckLegacy(*stream)) return result;
   if (count == 0) return cuda::kSuccess;
   const Bytes size = count * width;
   const Side side = SideOf(gpu, to, size);
   if (to % width != 0 || (side != Side::kDevice && side != Side::kPinned)) return cuda::kInvalidValue;
   char* target = Touchable(gpu, to);
-  stream->Submit(Operation{.name = "memory fill", .engine = Engine::kOnDevice, .bytes = size, .action = [=] {
-                             FillBytes(target, value, width, count);
-                           }});
+  Operation operation{.name = "memory fill", .engine = Engine::kOnDevice, .bytes = size};
+  operation.action = [=] { FillBytes(target, value, width, count); };
+  operation.uses = {{to, size, true}};
+  stream->Submit(std::move(operation));
   return cuda::kSuccess;
 }
 

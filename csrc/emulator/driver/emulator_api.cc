@@ -3,6 +3,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "csrc/emulator/driver/abi.h"
@@ -20,6 +24,35 @@ std::shared_ptr<StreamState> StreamOrDie(HocketEmulatorStream handle, const char
         absl::StrFormat("kernel %s was launched on %p, which is no stream.", name, handle).c_str());
   }
   return stream;
+}
+
+// Kernels under way on this thread, the innermost last.
+thread_local std::vector<Ticket> tickets;
+
+// Check mode names operations long after they are over, so their names are kept.
+const char* Kept(const char* name) {
+  if (Gpu::Get().order() == nullptr) return name;
+  static std::mutex& mutex = *new std::mutex;
+  static std::set<std::string>& names = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return names.insert(name).first->c_str();
+}
+
+// The uses that check mode wants to know; none outside it.
+std::vector<Use> UsesOf(const HocketEmulatorRange* ranges, size_t count) {
+  if (Gpu::Get().order() == nullptr) return {};
+  std::vector<Use> uses;
+  for (size_t i = 0; i < count; ++i) {
+    const bool device = Gpu::Get().memory().window().HasDeviceAddress(ranges[i].address);
+    if (!device && !Gpu::Get().host().IsPinned(ranges[i].address, ranges[i].bytes)) continue;
+    uses.push_back({ranges[i].address, ranges[i].bytes, ranges[i].write != 0});
+  }
+  return uses;
+}
+
+// In values mode a captured kernel has run once, at its capture; a launch of the graph cannot run it again.
+Operation NotReplayable(const char* name) {
+  return Operation{.name = Kept(name), .engine = Engine::kCompute, .nanoseconds = -1};
 }
 
 // A range that is not all mapped ends the process, before the kernel would.
@@ -53,13 +86,20 @@ HOCKET_DRIVER_API int hocket_emulator_is_device_address(uint64_t address) {
 HOCKET_DRIVER_API void hocket_emulator_begin_kernel(HocketEmulatorStream handle, const char* name,
                                                     const HocketEmulatorRange* ranges, size_t count) {
   const auto stream = StreamOrDie(handle, name);
-  stream->Wait();
   for (size_t i = 0; i < count; ++i) CheckMapped(name, ranges[i]);
+  if (Gpu::Get().captures().IsCapturing(*stream)) Gpu::Get().captures().Add(*stream, NotReplayable(name));
+  const Ticket ticket = stream->BeginInline(Kept(name), UsesOf(ranges, count));
+  tickets.push_back(ticket);
   BeginKernel(name);
 }
 
-HOCKET_DRIVER_API void hocket_emulator_end_kernel(HocketEmulatorStream, const HocketEmulatorRange*, size_t) {
+HOCKET_DRIVER_API void hocket_emulator_end_kernel(HocketEmulatorStream handle,
+                                                  const HocketEmulatorRange* ranges, size_t count) {
   EndKernel();
+  if (tickets.empty()) hocket_emulator_fatal("hocket_emulator_end_kernel() without a begin on this thread.");
+  if (Order* order = Gpu::Get().order()) order->Uses(tickets.back(), UsesOf(ranges, count));
+  tickets.pop_back();
+  StreamOrDie(handle, "(ending)")->EndInline();
 }
 
 HOCKET_DRIVER_API void hocket_emulator_launch(HocketEmulatorStream handle, const char* name,

@@ -26,7 +26,12 @@ std::vector<Context*>& ContextStack() {
 
 }  // namespace
 
-Gpu::Gpu() : settings_(Settings::Get()), state_(settings_), memory_(state_) {}
+Gpu::Gpu()
+    : settings_(Settings::Get()),
+      state_(settings_),
+      memory_(state_),
+      order_(settings_.check ? std::make_unique<Order>(state_, memory_) : nullptr),
+      streams_(order_.get()) {}
 
 cuda::Result Gpu::Start() {
   const std::lock_guard lock(start_mutex);
@@ -79,10 +84,6 @@ std::shared_ptr<StreamState> Gpu::FindStream(Stream handle) {
   std::shared_ptr<StreamState>& stream = own[context->device()];
   if (stream == nullptr) stream = streams_.Create(context->device(), StreamState::Kind::kBlocking, 0);
   return stream;
-}
-
-void Gpu::Synchronize(Context& context) {
-  for (const auto& stream : streams_.Of(context.device())) stream->Wait();
 }
 
 void Gpu::BeforeFork() { Get().memory_.Lock(); }

@@ -40,6 +40,9 @@ class Gpu {
   DeviceMemory& memory() { return memory_; }
   HostMemory& host() { return host_; }
   Streams& streams() { return streams_; }
+  Captures& captures() { return streams_.captures(); }
+  // Check mode; nullptr outside it.
+  Order* order() { return order_.get(); }
   Events& events() { return events_; }
 
   bool IsDevice(int device) const { return device >= 0 && device < state_.devices(); }
@@ -54,9 +57,6 @@ class Gpu {
   // nullptr: not (or no longer) a stream.
   std::shared_ptr<StreamState> FindStream(Stream handle);
 
-  // Waits for all work of the context.
-  void Synchronize(Context& context);
-
  private:
   Gpu();
   static void BeforeFork();
@@ -68,6 +68,7 @@ class Gpu {
   SharedState state_;
   DeviceMemory memory_;
   HostMemory host_;
+  const std::unique_ptr<Order> order_;
   Streams streams_;
   Events events_;
   std::mutex contexts_mutex_;

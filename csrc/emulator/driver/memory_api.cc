@@ -17,6 +17,15 @@ namespace {
 
 DeviceMemory& Memory() { return Gpu::Get().memory(); }
 
+// Check mode: memory is about to go; every use of it must be over.
+void CheckOver(const char* name, std::uint64_t address, Bytes size) {
+  if (Order* order = Gpu::Get().order()) order->HostUses(name, address, size, true);
+}
+
+void Forget(std::uint64_t address, Bytes size) {
+  if (Order* order = Gpu::Get().order()) order->Forget(address, size);
+}
+
 // What the emulated devices can do: pinned memory on a device, exportable as a descriptor.
 Result CheckProperties(const AllocationProperties* properties) {
   if (properties == nullptr || properties->type != cuda::kAllocationPinned) return cuda::kInvalidValue;
@@ -82,7 +91,11 @@ HOCKET_DRIVER_API Result cuMemMap(DevicePtr address, std::size_t size, std::size
 
 HOCKET_DRIVER_API Result cuMemUnmap(DevicePtr address, std::size_t size) {
   HOCKET_ENTER();
-  return Memory().Unmap(address, size);
+  if (!Memory().IsWhole(address, size)) return cuda::kInvalidValue;
+  CheckOver("unmap", address, size);
+  const Result result = Memory().Unmap(address, size);
+  Forget(address, size);
+  return result;
 }
 
 HOCKET_DRIVER_API Result cuMemSetAccess(DevicePtr address, std::size_t size, const AccessDescription* access,
@@ -145,6 +158,7 @@ HOCKET_DRIVER_API Result cuMemAlloc_v2(DevicePtr* address, std::size_t size) {
   HOCKET_ENTER();
   Context* context = CurrentContext();
   if (context == nullptr) return cuda::kInvalidContext;
+  if (const Result result = Gpu::Get().captures().CheckUnsafe()) return result;
   return address == nullptr ? cuda::kInvalidValue : Memory().Allocate(context->device(), size, address);
 }
 
@@ -154,8 +168,9 @@ HOCKET_DRIVER_API Result cuMemFree_v2(DevicePtr address) {
   if (address == 0) return cuda::kSuccess;
   const auto mapped = Memory().At(address);
   if (!mapped || mapped->address != address || !mapped->mapping.allocated) return cuda::kInvalidValue;
-  Gpu& gpu = Gpu::Get();
-  if (Context* context = gpu.PrimaryContext(mapped->mapping.chunk->device())) gpu.Synchronize(*context);
+  if (const Result result = Gpu::Get().captures().CheckUnsafe()) return result;
+  Gpu::Get().streams().Synchronize(mapped->mapping.chunk->device());
+  Forget(address, mapped->mapping.size);
   return Memory().FreeAllocation(address);
 }
 
@@ -172,6 +187,7 @@ HOCKET_DRIVER_API Result cuMemGetAddressRange_v2(DevicePtr* base, std::size_t* s
 
 HOCKET_DRIVER_API Result cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
   HOCKET_ENTER();
+  if (const Result result = Gpu::Get().captures().CheckUnsafe()) return result;
   return address == nullptr ? cuda::kInvalidValue : Gpu::Get().host().Allocate(size, flags, address);
 }
 
@@ -181,7 +197,11 @@ HOCKET_DRIVER_API Result cuMemAllocHost_v2(void** address, std::size_t size) {
 
 HOCKET_DRIVER_API Result cuMemFreeHost(void* address) {
   HOCKET_ENTER();
-  return address == nullptr ? cuda::kSuccess : Gpu::Get().host().Free(address);
+  if (address == nullptr) return cuda::kSuccess;
+  const auto range = Gpu::Get().host().At(reinterpret_cast<std::uint64_t>(address));
+  if (range) CheckOver("free of pinned memory", range->address, range->size);
+  if (range) Forget(range->address, range->size);
+  return Gpu::Get().host().Free(address);
 }
 
 HOCKET_DRIVER_API Result cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
@@ -191,6 +211,9 @@ HOCKET_DRIVER_API Result cuMemHostRegister_v2(void* address, std::size_t size, u
 
 HOCKET_DRIVER_API Result cuMemHostUnregister(void* address) {
   HOCKET_ENTER();
+  const auto range = Gpu::Get().host().At(reinterpret_cast<std::uint64_t>(address));
+  if (range) CheckOver("unregistering of host memory", range->address, range->size);
+  if (range) Forget(range->address, range->size);
   return Gpu::Get().host().Unregister(address);
 }
 

@@ -59,21 +59,26 @@ bool Held(const ChunkRecord& chunk) {
   std::abort();
 }
 
+// Opens and locks the page: one process at a time creates, enters or removes it.
 UniqueFd OpenPage(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd) Fail(path, "open");
-  if (flock(fd.get(), LOCK_EX) != 0) Fail(path, "lock");
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0) Fail(path, "inspect");
-  if (info.st_uid != geteuid()) {
-    errno = EPERM;
-    Fail(path, "use another user's");
+  while (true) {
+    UniqueFd fd =
+        AboveStandard(UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)));
+    if (!fd) Fail(path, "open");
+    if (flock(fd.get(), LOCK_EX) != 0) Fail(path, "lock");
+    struct stat info;
+    if (fstat(fd.get(), &info) != 0) Fail(path, "inspect");
+    if (info.st_nlink == 0) continue;  // removed by its last user before we had the lock
+    if (info.st_uid != geteuid()) {
+      errno = EPERM;
+      Fail(path, "use another user's");
+    }
+    if (info.st_size < static_cast<off_t>(sizeof(SharedLayout)) &&
+        ftruncate(fd.get(), sizeof(SharedLayout)) != 0) {
+      Fail(path, "enlarge");
+    }
+    return fd;
   }
-  if (info.st_size < static_cast<off_t>(sizeof(SharedLayout)) &&
-      ftruncate(fd.get(), sizeof(SharedLayout)) != 0) {
-    Fail(path, "enlarge");
-  }
-  return fd;
 }
 
 void InitMutex(pthread_mutex_t& mutex) {
@@ -104,16 +109,16 @@ class SharedState::Guard {
   pthread_mutex_t& mutex_;
 };
 
-SharedState::SharedState(const Settings& settings) : settings_(settings) {
-  const std::string path = absl::StrCat("/dev/shm/hocket-emulator-", geteuid(), "-", settings.name);
-  const UniqueFd fd = OpenPage(path);  // locked: one process at a time creates or enters
+SharedState::SharedState(const Settings& settings)
+    : path_(absl::StrCat("/dev/shm/hocket-emulator-", geteuid(), "-", settings.name)), settings_(settings) {
+  const UniqueFd fd = OpenPage(path_);
   void* page = mmap(nullptr, sizeof(SharedLayout), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (page == MAP_FAILED) Fail(path, "map");
+  if (page == MAP_FAILED) Fail(path_, "map");
   madvise(page, sizeof(SharedLayout), MADV_DONTFORK);
   page_ = static_cast<SharedLayout*>(page);
   if (page_->magic == 0) Create(settings);
   if (page_->magic != kMagic) {
-    hocket_emulator_fatal(absl::StrCat("cannot use ", path,
+    hocket_emulator_fatal(absl::StrCat("cannot use ", path_,
                                        ": another version of the emulated GPU made it. Stop its "
                                        "processes and delete it, or choose another name.")
                               .c_str());
@@ -302,8 +307,18 @@ bool SharedState::AddContext(int device) {
 }
 
 void SharedState::Leave() {
+  const UniqueFd fd = OpenPage(path_);
   const Guard guard(*this);
   Bury(self_);
+  Reap();
+  if (IsEmpty()) unlink(path_.c_str());
+}
+
+bool SharedState::IsEmpty() const {
+  for (const ProcessRecord& process : page_->processes) {
+    if (process.pid != 0) return false;
+  }
+  return true;
 }
 
 bool SharedState::Lives(int index) {

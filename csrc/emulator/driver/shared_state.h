@@ -53,11 +53,11 @@ struct ChunkRecord {
 
 struct SharedEventRecord {
   std::atomic<std::uint64_t> generation;  // 0: the record is free
-  std::atomic<std::uint64_t> recorded;
-  std::atomic<std::uint64_t> completed;
-  std::atomic<std::uint64_t> last_use;  // check mode: the recorder's uses that it covers
-  std::atomic<std::int32_t> owner;      // process index of the creator
-  std::atomic<std::int32_t> recorder;   // process index of the last recorder
+  std::atomic<std::uint32_t> recorded;
+  std::atomic<std::uint32_t> completed;  // a futex
+  std::atomic<std::uint64_t> last_use;   // check mode: the recorder's uses that it covers
+  std::atomic<std::int32_t> owner;       // process index of the creator
+  std::atomic<std::int32_t> recorder;    // process index of the last recorder
 };
 
 struct SharedLayout;
@@ -89,7 +89,8 @@ class SharedState {
   // The context of `device` exists in this process: its overhead counts. False: it does not fit.
   bool AddContext(int device);
 
-  // This process ends in good order: its holds are dropped and its record is freed.
+  // This process ends in good order: its holds are dropped and its record is freed. The last one removes
+  // the page.
   void Leave();
 
   // True while the process at `index` is the one it was, and lives.
@@ -117,6 +118,7 @@ class SharedState {
   void Create(const Settings& settings);
   void Adopt(const Settings& settings);
   bool SomebodyLives();
+  bool IsEmpty() const;
   void Enter();
   // REQUIRES: the lock, for all below.
   void Repair();
@@ -133,6 +135,7 @@ class SharedState {
   Bytes memory_ = 0;
   std::uint64_t token_ = 0;
   int self_ = -1;
+  const std::string path_;
   Settings settings_;
 };
 

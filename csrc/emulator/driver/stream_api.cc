@@ -17,12 +17,9 @@ using EventPtr = std::shared_ptr<EventState>;
 bool Find(Stream handle, StreamPtr* stream) { return (*stream = Gpu::Get().FindStream(handle)) != nullptr; }
 bool Find(Event handle, EventPtr* event) { return (*event = Gpu::Get().events().Find(handle)) != nullptr; }
 
-void WaitLater(StreamState& stream, const EventState& event) {
-  Operation operation{.name = "wait for an event"};
-  for (const Point& point : event.Points()) {
-    if (point.queue != stream.shared_queue() && !point.Done()) operation.after.push_back(point);
-  }
-  if (!operation.after.empty()) stream.Submit(std::move(operation));
+// May the host wait for it now, or ask?
+Result CheckWaitable(const EventState& event) {
+  return event.captured() != nullptr ? cuda::kCapturedEvent : Gpu::Get().captures().CheckUnsafe();
 }
 
 }  // namespace
@@ -64,21 +61,22 @@ HOCKET_DRIVER_API Result cuStreamDestroy_v2(Stream handle) {
 
 HOCKET_DRIVER_API Result cuStreamSynchronize(Stream handle) {
   HOCKET_FIND_STREAM(stream, handle);
-  stream->Wait();
+  if (const Result result = Gpu::Get().captures().CheckNotCapturing(*stream)) return result;
+  stream->Synchronize();
   return cuda::kSuccess;
 }
 
 HOCKET_DRIVER_API Result cuStreamQuery(Stream handle) {
   HOCKET_FIND_STREAM(stream, handle);
-  return stream->Done() ? cuda::kSuccess : cuda::kNotReady;
+  if (const Result result = Gpu::Get().captures().CheckNotCapturing(*stream)) return result;
+  return stream->Query() ? cuda::kSuccess : cuda::kNotReady;
 }
 
 HOCKET_DRIVER_API Result cuStreamWaitEvent(Stream handle, Event event_handle, unsigned) {
   HOCKET_FIND_STREAM(stream, handle);
   EventPtr event;
   if (!Find(event_handle, &event)) return cuda::kInvalidHandle;
-  WaitLater(*stream, *event);
-  return cuda::kSuccess;
+  return stream->WaitFor(*event);
 }
 
 HOCKET_DRIVER_API Result cuStreamGetPriority(Stream handle, int* priority) {
@@ -130,7 +128,14 @@ HOCKET_DRIVER_API Result cuEventCreate(Event* event, unsigned flags) {
   HOCKET_ENTER();
   if (event == nullptr) return cuda::kInvalidValue;
   if (CurrentContext() == nullptr) return cuda::kInvalidContext;
-  *event = Gpu::Get().events().Create(flags);
+  Gpu& gpu = Gpu::Get();
+  std::shared_ptr<SharedEvent> shared;
+  if ((flags & cuda::kEventInterprocess) != 0) {
+    if ((flags & cuda::kEventDisableTiming) == 0) return cuda::kInvalidValue;
+    shared = SharedEvent::Create(gpu.state());
+    if (shared == nullptr) return cuda::kOutOfMemory;
+  }
+  *event = gpu.events().Add(std::make_shared<EventState>(flags, gpu.streams(), std::move(shared)));
   return cuda::kSuccess;
 }
 
@@ -143,6 +148,7 @@ HOCKET_DRIVER_API Result cuEventRecord(Event handle, Stream stream_handle) {
   HOCKET_FIND_EVENT(event, handle);
   StreamPtr stream;
   if (!Find(stream_handle, &stream)) return cuda::kInvalidHandle;
+  if (const Result result = Gpu::Get().captures().CheckLegacy(*stream)) return result;
   event->Record({stream});
   return cuda::kSuccess;
 }
@@ -153,12 +159,14 @@ HOCKET_DRIVER_API Result cuEventRecordWithFlags(Event handle, Stream stream, uns
 
 HOCKET_DRIVER_API Result cuEventQuery(Event handle) {
   HOCKET_FIND_EVENT(event, handle);
-  return event->Done() ? cuda::kSuccess : cuda::kNotReady;
+  if (const Result result = CheckWaitable(*event)) return result;
+  return event->Query() ? cuda::kSuccess : cuda::kNotReady;
 }
 
 HOCKET_DRIVER_API Result cuEventSynchronize(Event handle) {
   HOCKET_FIND_EVENT(event, handle);
-  event->Wait();
+  if (const Result result = CheckWaitable(*event)) return result;
+  event->Synchronize();
   return cuda::kSuccess;
 }
 
@@ -182,7 +190,8 @@ HOCKET_DRIVER_API Result cuCtxSynchronize() {
   HOCKET_ENTER();
   Context* context = CurrentContext();
   if (context == nullptr) return cuda::kInvalidContext;
-  Gpu::Get().Synchronize(*context);
+  if (const Result result = Gpu::Get().captures().CheckNoneActive()) return result;
+  Gpu::Get().streams().Synchronize(context->device());
   return cuda::kSuccess;
 }
 
@@ -190,6 +199,7 @@ HOCKET_DRIVER_API Result cuCtxRecordEvent(cuda::Context handle, Event event_hand
   HOCKET_FIND_EVENT(event, event_handle);
   const Context* context = Gpu::Get().Find(handle);
   if (context == nullptr) return cuda::kInvalidContext;
+  if (const Result result = Gpu::Get().captures().CheckNoneActive()) return result;
   event->Record(Gpu::Get().streams().Of(context->device()));
   return cuda::kSuccess;
 }
@@ -198,6 +208,7 @@ HOCKET_DRIVER_API Result cuCtxWaitEvent(cuda::Context handle, Event event_handle
   HOCKET_FIND_EVENT(event, event_handle);
   const Context* context = Gpu::Get().Find(handle);
   if (context == nullptr) return cuda::kInvalidContext;
-  for (const StreamPtr& stream : Gpu::Get().streams().Of(context->device())) WaitLater(*stream, *event);
+  if (const Result result = Gpu::Get().captures().CheckNoneActive()) return result;
+  for (const StreamPtr& stream : Gpu::Get().streams().Of(context->device())) stream->WaitFor(*event);
   return cuda::kSuccess;
 }

@@ -15,10 +15,14 @@
 #include <vector>
 
 #include "csrc/emulator/driver/abi.h"
+#include "csrc/emulator/driver/captures.h"
+#include "csrc/emulator/driver/order.h"
+#include "csrc/emulator/driver/shared_event.h"
 #include "csrc/emulator/driver/work_queue.h"
 
 namespace hocket::emulator {
 
+class EventState;
 class StreamState;
 class Streams;
 
@@ -48,21 +52,33 @@ class StreamState {
   int priority() const { return priority_; }
   // Never given twice in a process.
   std::uint64_t id() const { return id_; }
-  // "stream 3", "the default stream", for messages.
-  std::string Name() const;
 
-  // Queues `operation` behind what this kind of stream waits for.
+  // Queues `operation` behind what this kind of stream waits for; where the stream captures, it becomes a
+  // node of the capture.
   void Submit(Operation operation);
+  // The calling thread is about to execute an operation itself, in this stream's order (values mode). What
+  // check mode knows it by.
+  Ticket BeginInline(const char* name, const std::vector<Use>& uses);
+  void EndInline() { queue_->EndInline(); }
+  // Queues a wait for `event`.
+  cuda::Result WaitFor(const EventState& event);
+  // The host waits for all work queued so far.
+  void Synchronize() const;
+  // True, and the host knows it, when all of it is done.
+  bool Query() const;
+
   // What must be done for all work queued so far to be done.
   std::vector<Point> Points() const;
-  bool Done() const;
-  void Wait() const;
-
   Point LastPoint() const { return Point{queue_, queue_->last()}; }
   WorkQueue& queue() { return *queue_; }
-  const std::shared_ptr<WorkQueue>& shared_queue() const { return queue_; }
+  // This stream and those whose work a wait for it includes.
+  std::vector<std::uint64_t> Covered() const;
 
  private:
+  // The streams whose earlier work this one's next operation waits for, as its kind says.
+  std::vector<std::shared_ptr<StreamState>> Before() const;
+  Operation Behind(Operation operation) const;
+
   Streams& streams_;
   const int device_;
   const Kind kind_;
@@ -74,52 +90,85 @@ class StreamState {
 // All streams of the process, by handle.
 class Streams {
  public:
+  // `order` (check mode) may be nullptr.
+  explicit Streams(Order* order) : order_(order) {}
+
+  Captures& captures() { return captures_; }
+  Order* order() const { return order_; }
+
   std::shared_ptr<StreamState> Create(int device, StreamState::Kind kind, int priority);
   // Work queued on it is still done.
   bool Destroy(Stream handle);
   std::shared_ptr<StreamState> Find(Stream handle) const;
+  // Those of a device, destroyed ones with work still queued included.
   std::vector<std::shared_ptr<StreamState>> Of(int device) const;
+  std::vector<std::shared_ptr<StreamState>> Of(int device, StreamState::Kind kind) const;
   std::vector<std::shared_ptr<StreamState>> All() const;
+  // The host waits for all work queued so far on the device.
+  void Synchronize(int device) const;
   static Stream Handle(const StreamState& stream) {
     return reinterpret_cast<Stream>(const_cast<StreamState*>(&stream));
   }
 
  private:
+  Order* const order_;
+  Captures captures_;
+  std::atomic<int> blocking_ = 0;  // blocking streams that exist; the usual answer, none, costs one load
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   std::map<Stream, std::shared_ptr<StreamState>> streams_;
+  std::vector<std::shared_ptr<StreamState>> closing_;  // destroyed with work still queued
   std::uint64_t next_id_ = 1;
 };
 
 class EventState {
  public:
-  explicit EventState(unsigned flags) : flags_(flags) {}
+  // `shared` is set for interprocess events.
+  EventState(unsigned flags, Streams& streams, std::shared_ptr<SharedEvent> shared)
+      : flags_(flags), streams_(streams), shared_(std::move(shared)) {}
 
   unsigned flags() const { return flags_; }
   bool timed() const { return (flags_ & cuda::kEventDisableTiming) == 0; }
+  const std::shared_ptr<SharedEvent>& shared() const { return shared_; }
 
   // Behind everything queued so far on `streams`.
   void Record(const std::vector<std::shared_ptr<StreamState>>& streams);
   // What was recorded; empty before the first record.
   std::vector<Point> Points() const;
   bool Done() const;
-  void Wait() const;
+  // The host waits for it.
+  void Synchronize() const;
+  // True, and the host knows it, when it was reached.
+  bool Query() const;
   // When it was reached (monotonic ns); 0: not recorded, not reached, or not timed.
   std::int64_t reached_ns() const;
   bool recorded() const;
 
+  // What it knows of a capture; nullptr where it was recorded outside of one.
+  std::shared_ptr<Captures::Captured> captured() const;
+  // Check mode.
+  Clock clock() const;
+
  private:
+  std::vector<Point> RecordWork(const std::vector<std::shared_ptr<StreamState>>& streams,
+                                const std::shared_ptr<std::atomic<std::int64_t>>& reached);
+  void HostKnows() const;
+
   const unsigned flags_;
+  Streams& streams_;
+  const std::shared_ptr<SharedEvent> shared_;
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   std::vector<Point> points_;
   bool recorded_ = false;
   std::shared_ptr<std::atomic<std::int64_t>> reached_;
+  std::shared_ptr<Captures::Captured> captured_;
+  Clock clock_;
 };
 
 class Events {
  public:
-  cuda::Event Create(unsigned flags);
+  cuda::Event Add(std::shared_ptr<EventState> event);
   bool Destroy(cuda::Event handle);
   std::shared_ptr<EventState> Find(cuda::Event handle) const;
 

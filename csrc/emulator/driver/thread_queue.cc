@@ -33,13 +33,38 @@ std::uint64_t ThreadQueue::Submit(Operation operation) {
     completed_ = number;
     return number;
   }
-  waiting_.push_back(std::move(operation));
+  waiting_.push_back({std::move(operation), {}});
   if (!started_) {
     started_ = true;
     StartThread([self = shared_from_this()] { self->Run(); });
   }
   changed_.notify_all();
   return number;
+}
+
+void ThreadQueue::BeginInline() {
+  std::unique_lock lock(mutex_);
+  const std::thread::id self = std::this_thread::get_id();
+  if (stopped_ || (depth_ > 0 && waiting_.front().inline_on == self)) {
+    ++depth_;
+    return;
+  }
+  const std::uint64_t number = ++submitted_;
+  waiting_.push_back({Operation(), self});
+  changed_.wait(lock, [&] { return completed_ >= number - 1; });
+  depth_ = 1;
+}
+
+void ThreadQueue::EndInline() {
+  const std::lock_guard lock(mutex_);
+  if (--depth_ > 0 || stopped_) return;
+  waiting_.pop_front();
+  Complete();
+}
+
+void ThreadQueue::Complete() {
+  if (!stopped_) ++completed_;
+  changed_.notify_all();
 }
 
 void ThreadQueue::Wait(std::uint64_t number) {
@@ -51,9 +76,9 @@ void ThreadQueue::Wait(std::uint64_t number) {
 void ThreadQueue::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return !waiting_.empty() || closed_ || stopped_; });
-    if (waiting_.empty()) return;
-    Operation operation = std::move(waiting_.front());
+    changed_.wait(lock, [this] { return CanRun() || (waiting_.empty() && closed_) || stopped_; });
+    if (!CanRun()) return;
+    Operation operation = std::move(waiting_.front().operation);
     waiting_.pop_front();
     running_ = true;
     lock.unlock();
@@ -61,8 +86,7 @@ void ThreadQueue::Run() {
     operation = Operation();  // what it held is freed before it counts as done
     lock.lock();
     running_ = false;
-    if (!stopped_) ++completed_;
-    changed_.notify_all();
+    Complete();
   }
 }
 

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <thread>
 
 #include "csrc/emulator/driver/work_queue.h"
 
@@ -21,12 +22,22 @@ class ThreadQueue final : public WorkQueue, public std::enable_shared_from_this<
   std::uint64_t last() const override { return submitted_; }
   bool Done(std::uint64_t number) override { return completed_ >= number; }
   void Wait(std::uint64_t number) override;
+  void BeginInline() override;
+  void EndInline() override;
   void Stop() override;
   void Close() override;
 
  private:
+  struct Entry {
+    Operation operation;
+    std::thread::id inline_on;  // the thread that executes it itself
+  };
+
   void Run();
   void Execute(Operation& operation) const;
+  // REQUIRES: mutex_ is held, for both below.
+  bool CanRun() const { return !waiting_.empty() && waiting_.front().inline_on == std::thread::id(); }
+  void Complete();
 
   const std::chrono::microseconds copy_delay_;
   std::atomic<std::uint64_t> submitted_ = 0;  // written under mutex_
@@ -34,7 +45,8 @@ class ThreadQueue final : public WorkQueue, public std::enable_shared_from_this<
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_:
-  std::deque<Operation> waiting_;
+  std::deque<Entry> waiting_;
+  int depth_ = 0;  // of the operation that a thread executes itself
   bool started_ = false;
   bool running_ = false;  // an operation is being executed
   bool stopped_ = false;

@@ -15,11 +15,18 @@
 
 namespace hocket::emulator {
 
-class WorkQueue;
+// Something that gets done in numbered steps, 1, 2, ...
+class Progress {
+ public:
+  virtual ~Progress() = default;
+  virtual bool Done(std::uint64_t number) = 0;
+  // Returns when step `number` is done. Sleeps, never spins.
+  virtual void Wait(std::uint64_t number) = 0;
+};
 
-// The operation number `number` of a queue, and all before it.
+// The step `number` of a queue or an interprocess event, and all before it.
 struct Point {
-  std::shared_ptr<WorkQueue> queue;
+  std::shared_ptr<Progress> progress;
   std::uint64_t number = 0;
 
   bool Done() const;
@@ -29,34 +36,42 @@ struct Point {
 // Which part of a device an operation keeps busy (timing mode).
 enum class Engine { kNone, kCompute, kToDevice, kToHost, kOnDevice };
 
+// Bytes that an operation reads or writes, for check mode.
+struct Use {
+  std::uint64_t address = 0;
+  Bytes bytes = 0;
+  bool writes = false;
+};
+
 struct Operation {
   const char* name = "";  // a literal, or kept for ever
   Engine engine = Engine::kNone;
   Bytes bytes = 0;                    // what a copy moves
   std::int64_t nanoseconds = 0;       // what a kernel takes (timing mode)
   std::function<void()> action = {};  // what it does when its turn comes; may be empty
-  std::vector<Point> after;           // what must be done first, besides the operation before it
+  std::vector<Point> after = {};      // what must be done first, besides the operation before it
+  std::vector<Use> uses = {};         // check mode
 };
 
-class WorkQueue {
+class WorkQueue : public Progress {
  public:
-  virtual ~WorkQueue() = default;
-
   // Queues `operation` and returns its number: 1, 2, ...
   virtual std::uint64_t Submit(Operation operation) = 0;
   // The number of the operation queued last; 0: none was.
   virtual std::uint64_t last() const = 0;
-  virtual bool Done(std::uint64_t number) = 0;
-  // Returns when operation `number` is done. Sleeps, never spins.
-  virtual void Wait(std::uint64_t number) = 0;
+  // Values mode: the calling thread executes an operation of its own in this queue's order. Begin returns
+  // when everything before it is done; what is queued after it waits for End, on the same thread. They may be
+  // nested.
+  virtual void BeginInline() = 0;
+  virtual void EndInline() = 0;
   // The process ends: lets the operation under way finish, drops the others; every wait returns.
   virtual void Stop() = 0;
   // No operation will follow.
   virtual void Close() = 0;
 };
 
-inline bool Point::Done() const { return queue->Done(number); }
-inline void Point::Wait() const { queue->Wait(number); }
+inline bool Point::Done() const { return progress->Done(number); }
+inline void Point::Wait() const { progress->Wait(number); }
 
 // What the calling thread executes for a device now, for messages about faults; nullptr: nothing.
 const char* CurrentOperation();

@@ -1,0 +1,286 @@
+// Addresses, chunks and their bond, in one process.
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/emulator/driver_functions.h"
+#include "tests/emulator/own_device.h"
+
+namespace hocket {
+namespace {
+
+using namespace hocket::cuda;  // NOLINT: the driver's functions
+
+class MemoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(UseDevice(), kSuccess);
+    ASSERT_EQ(Used(), 0u);
+  }
+
+  static Bytes Used() {
+    std::size_t free = 0, total = 0;
+    EXPECT_EQ(cuMemGetInfo_v2(&free, &total), kSuccess);
+    return total - free;
+  }
+  static DevicePtr Reserve(Bytes size) {
+    DevicePtr address = 0;
+    EXPECT_EQ(cuMemAddressReserve(&address, size, 0, 0, 0), kSuccess);
+    return address;
+  }
+  static MemoryHandle Create(Bytes size) {
+    MemoryHandle handle = 0;
+    const AllocationProperties properties = OnDevice();
+    EXPECT_EQ(cuMemCreate(&handle, size, &properties, 0), kSuccess);
+    return handle;
+  }
+  static void MapWithAccess(DevicePtr address, Bytes size, MemoryHandle handle) {
+    const AccessDescription access = ReadWrite();
+    ASSERT_EQ(cuMemMap(address, size, 0, handle, 0), kSuccess);
+    ASSERT_EQ(cuMemSetAccess(address, size, &access, 1), kSuccess);
+  }
+  static unsigned Read(DevicePtr address) {
+    unsigned value = 0;
+    EXPECT_EQ(cuMemcpyDtoH_v2(&value, address, sizeof(value)), kSuccess);
+    return value;
+  }
+};
+
+TEST_F(MemoryTest, AChunkKeepsItsBytesWhenItMoves) {
+  const DevicePtr range = Reserve(4_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  MapWithAccess(range, 2_MiB, chunk);
+  ASSERT_EQ(cuMemsetD32_v2(range, 0xC0FFEE, 2_MiB / 4), kSuccess);
+  ASSERT_EQ(cuCtxSynchronize(), kSuccess);
+  ASSERT_EQ(cuMemUnmap(range, 2_MiB), kSuccess);
+
+  MapWithAccess(range + 2_MiB, 2_MiB, chunk);
+  EXPECT_EQ(Read(range + 4_MiB - 4), 0xC0FFEEu);
+
+  EXPECT_EQ(cuMemUnmap(range + 2_MiB, 2_MiB), kSuccess);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, AReleasedChunkCountsUntilItIsUnmapped) {
+  const DevicePtr range = Reserve(2_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  EXPECT_EQ(Used(), 2_MiB);
+  MapWithAccess(range, 2_MiB, chunk);
+  ASSERT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(Used(), 2_MiB);
+  ASSERT_EQ(cuMemUnmap(range, 2_MiB), kSuccess);
+  EXPECT_EQ(Used(), 0u);
+  EXPECT_EQ(cuMemAddressFree(range, 2_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, MemoryOfANewChunkIsZero) {
+  const DevicePtr range = Reserve(2_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  MapWithAccess(range, 2_MiB, chunk);
+  EXPECT_EQ(Read(range), 0u);
+  EXPECT_EQ(cuMemUnmap(range, 2_MiB), kSuccess);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 2_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, ADeviceThatIsFullSaysSoAndStaysAsItWas) {
+  const AllocationProperties properties = OnDevice();
+  const MemoryHandle chunk = Create(62_MiB);
+  MemoryHandle more = 0;
+  EXPECT_EQ(cuMemCreate(&more, 4_MiB, &properties, 0), kOutOfMemory);
+  EXPECT_EQ(Used(), 62_MiB);
+  EXPECT_EQ(cuMemCreate(&more, 2_MiB, &properties, 0), kSuccess);
+  EXPECT_EQ(cuMemRelease(more), kSuccess);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+}
+
+TEST_F(MemoryTest, MappingOverMappedMemoryIsRefused) {
+  const DevicePtr range = Reserve(4_MiB);
+  const MemoryHandle chunk = Create(4_MiB);
+  ASSERT_EQ(cuMemMap(range, 4_MiB, 0, chunk, 0), kSuccess);
+  EXPECT_EQ(cuMemMap(range, 2_MiB, 0, chunk, 0), kInvalidValue);
+  EXPECT_EQ(cuMemMap(range + 2_MiB, 2_MiB, 0, chunk, 0), kInvalidValue);
+  EXPECT_EQ(cuMemUnmap(range, 4_MiB), kSuccess);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, PartOfAMappingCannotBeUnmapped) {
+  const DevicePtr range = Reserve(4_MiB);
+  const MemoryHandle chunk = Create(4_MiB);
+  ASSERT_EQ(cuMemMap(range, 4_MiB, 0, chunk, 0), kSuccess);
+  EXPECT_EQ(cuMemUnmap(range, 2_MiB), kInvalidValue);
+  EXPECT_EQ(cuMemUnmap(range + 2_MiB, 2_MiB), kInvalidValue);
+  EXPECT_EQ(cuMemUnmap(range, 4_MiB), kSuccess);
+  EXPECT_EQ(cuMemUnmap(range, 4_MiB), kInvalidValue);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, AdjacentMappingsAreUnmappedTogether) {
+  const DevicePtr range = Reserve(4_MiB);
+  const MemoryHandle low = Create(2_MiB), high = Create(2_MiB);
+  ASSERT_EQ(cuMemMap(range, 2_MiB, 0, low, 0), kSuccess);
+  ASSERT_EQ(cuMemMap(range + 2_MiB, 2_MiB, 0, high, 0), kSuccess);
+  EXPECT_EQ(cuMemUnmap(range, 4_MiB), kSuccess);
+  EXPECT_EQ(cuMemRelease(low), kSuccess);
+  EXPECT_EQ(cuMemRelease(high), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, AHandleIsOfNoUseAfterItsRelease) {
+  const DevicePtr range = Reserve(2_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  ASSERT_EQ(cuMemRelease(chunk), kSuccess);
+  int fd = -1;
+  EXPECT_EQ(cuMemRelease(chunk), kInvalidValue);
+  EXPECT_EQ(cuMemMap(range, 2_MiB, 0, chunk, 0), kInvalidValue);
+  EXPECT_EQ(cuMemExportToShareableHandle(&fd, chunk, kHandlePosixFd, 0), kInvalidValue);
+  EXPECT_EQ(cuMemAddressFree(range, 2_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, AddressesAreFreedWholeAndEmpty) {
+  const DevicePtr range = Reserve(4_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  ASSERT_EQ(cuMemMap(range, 2_MiB, 0, chunk, 0), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kInvalidValue);
+  ASSERT_EQ(cuMemUnmap(range, 2_MiB), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 2_MiB), kInvalidValue);
+  EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kInvalidValue);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+}
+
+TEST_F(MemoryTest, SizesAndPlacesMustBeWholeUnits) {
+  const AllocationProperties properties = OnDevice();
+  DevicePtr address = 0;
+  MemoryHandle handle = 0;
+  EXPECT_EQ(cuMemAddressReserve(&address, 1_MiB, 0, 0, 0), kInvalidValue);
+  EXPECT_EQ(cuMemCreate(&handle, 1_MiB, &properties, 0), kInvalidValue);
+  EXPECT_EQ(cuMemCreate(&handle, 0, &properties, 0), kInvalidValue);
+  std::size_t granularity = 0;
+  ASSERT_EQ(cuMemGetAllocationGranularity(&granularity, &properties, 0), kSuccess);
+  EXPECT_EQ(granularity, 2_MiB);
+}
+
+TEST_F(MemoryTest, ReservedAddressesAreAlignedAsAsked) {
+  DevicePtr address = 0;
+  ASSERT_EQ(cuMemAddressReserve(&address, 2_MiB, 64_MiB, 0, 0), kSuccess);
+  EXPECT_EQ(address % 64_MiB, 0u);
+  EXPECT_EQ(cuMemAddressFree(address, 2_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, AHintIsFollowedWhereItsAddressesAreFree) {
+  const DevicePtr range = Reserve(8_MiB);
+  DevicePtr other = 0;
+  ASSERT_EQ(cuMemAddressReserve(&other, 2_MiB, 0, range + 64_MiB, 0), kSuccess);
+  EXPECT_EQ(other, range + 64_MiB);
+  DevicePtr third = 0;
+  ASSERT_EQ(cuMemAddressReserve(&third, 2_MiB, 0, range + 2_MiB, 0), kSuccess);
+  EXPECT_TRUE(third + 2_MiB <= range || third >= range + 8_MiB);
+  EXPECT_EQ(cuMemAddressFree(third, 2_MiB), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(other, 2_MiB), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 8_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, MemoryWithoutAccessCannotBeCopiedTo) {
+  const DevicePtr range = Reserve(2_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  ASSERT_EQ(cuMemMap(range, 2_MiB, 0, chunk, 0), kSuccess);
+  const int value = 7;
+  EXPECT_EQ(cuMemcpyHtoD_v2(range, &value, sizeof(value)), kInvalidValue);
+  const AccessDescription access = ReadWrite();
+  ASSERT_EQ(cuMemSetAccess(range, 2_MiB, &access, 1), kSuccess);
+  EXPECT_EQ(cuMemcpyHtoD_v2(range, &value, sizeof(value)), kSuccess);
+  EXPECT_EQ(cuMemcpyHtoD_v2(range + 2_MiB - 2, &value, sizeof(value)), kInvalidValue);
+  EXPECT_EQ(cuMemUnmap(range, 2_MiB), kSuccess);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 2_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, ARetainedHandleKeepsTheChunk) {
+  const DevicePtr range = Reserve(2_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  MapWithAccess(range, 2_MiB, chunk);
+  MemoryHandle again = 0;
+  ASSERT_EQ(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(range + 4096)), kSuccess);
+  AllocationProperties properties = {};
+  EXPECT_EQ(cuMemGetAllocationPropertiesFromHandle(&properties, again), kSuccess);
+  EXPECT_EQ(properties.location.id, 0);
+  ASSERT_EQ(cuMemUnmap(range, 2_MiB), kSuccess);
+  ASSERT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(Used(), 2_MiB);
+  ASSERT_EQ(cuMemRelease(again), kSuccess);
+  EXPECT_EQ(Used(), 0u);
+  EXPECT_EQ(cuMemAddressFree(range, 2_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, AnExportedChunkImportedHereIsTheSameMemory) {
+  const DevicePtr range = Reserve(4_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  int fd = -1;
+  ASSERT_EQ(cuMemExportToShareableHandle(&fd, chunk, kHandlePosixFd, 0), kSuccess);
+  EXPECT_GT(fd, 2);
+  MemoryHandle imported = 0;
+  ASSERT_EQ(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
+                                           kHandlePosixFd),
+            kSuccess);
+  close(fd);
+  EXPECT_EQ(Used(), 2_MiB);
+  MapWithAccess(range, 2_MiB, chunk);
+  MapWithAccess(range + 2_MiB, 2_MiB, imported);
+  ASSERT_EQ(cuMemsetD32_v2(range, 42, 1), kSuccess);
+  EXPECT_EQ(Read(range + 2_MiB), 42u);
+  EXPECT_EQ(cuMemUnmap(range, 4_MiB), kSuccess);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(cuMemRelease(imported), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, ADescriptorOfAnythingElseIsNoChunk) {
+  MemoryHandle handle = 0;
+  for (std::intptr_t fd : {0, -1, 9999}) {
+    EXPECT_EQ(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(fd), kHandlePosixFd),
+              kInvalidValue);
+  }
+}
+
+TEST_F(MemoryTest, AnAllocationIsFreedByItsAddressOnly) {
+  DevicePtr address = 0;
+  ASSERT_EQ(cuMemAlloc_v2(&address, 100), kSuccess);
+  EXPECT_EQ(Used(), 64_KiB);
+  EXPECT_EQ(cuMemFree_v2(address + 64), kInvalidValue);
+  EXPECT_EQ(cuMemFree_v2(address), kSuccess);
+  EXPECT_EQ(cuMemFree_v2(address), kInvalidValue);
+  EXPECT_EQ(cuMemFree_v2(0), kSuccess);
+}
+
+TEST_F(MemoryTest, PointersSayWhatTheyPointTo) {
+  constexpr int kType = 2, kStart = 11;
+  DevicePtr address = 0;
+  void* pinned = nullptr;
+  ASSERT_EQ(cuMemAlloc_v2(&address, 4096), kSuccess);
+  ASSERT_EQ(cuMemHostAlloc(&pinned, 4096, 0), kSuccess);
+  unsigned type = 0;
+  DevicePtr start = 0;
+  ASSERT_EQ(cuPointerGetAttribute(&type, kType, address + 100), kSuccess);
+  EXPECT_EQ(type, 2u);
+  ASSERT_EQ(cuPointerGetAttribute(&start, kStart, address + 100), kSuccess);
+  EXPECT_EQ(start, address);
+  ASSERT_EQ(cuPointerGetAttribute(&type, kType, reinterpret_cast<DevicePtr>(pinned)), kSuccess);
+  EXPECT_EQ(type, 1u);
+  EXPECT_EQ(cuPointerGetAttribute(&type, kType, reinterpret_cast<DevicePtr>(&type)), kInvalidValue);
+  EXPECT_EQ(cuMemFreeHost(pinned), kSuccess);
+  EXPECT_EQ(cuMemFree_v2(address), kSuccess);
+}
+
+TEST_F(MemoryTest, HostMemoryIsRegisteredOnce) {
+  std::vector<char> memory(8192);
+  ASSERT_EQ(cuMemHostRegister_v2(memory.data(), 8192, 0), kSuccess);
+  EXPECT_EQ(cuMemHostRegister_v2(memory.data() + 4096, 100, 0), kHostAlreadyRegistered);
+  EXPECT_EQ(cuMemHostUnregister(memory.data()), kSuccess);
+  EXPECT_EQ(cuMemHostUnregister(memory.data()), kHostNotRegistered);
+}
+
+}  // namespace
+}  // namespace hocket
