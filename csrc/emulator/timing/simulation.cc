@@ -64,7 +64,13 @@ void Simulation::Push(const std::shared_ptr<Stream>& stream, Work work, Nanos no
   if (stream->empty()) Activate(stream);
   const std::uint64_t number = stream->last() + 1;
   stream->last_.store(number, std::memory_order_release);
-  Stream::Item item{work.duration, now, ++submitted_, work.kind, work.engine, work.prompt, nullptr};
+  Stream::Item item{std::max<Nanos>(work.duration, work.kind == Work::Kind::kTimed),
+                    now,
+                    ++submitted_,
+                    work.kind,
+                    work.engine,
+                    work.prompt,
+                    nullptr};
   HOCKET_CHECK(work.kind != Work::Kind::kHost || work.action) << "a host function is missing";
   for (const Point& point : work.after) {
     HOCKET_CHECK(point.number <= point.stream->last())

@@ -51,7 +51,7 @@ struct Work {
 
   Kind kind = Kind::kMark;
   Engine engine = Engine::kCompute;  // kTimed
-  Nanos duration = 0;                // kTimed
+  Nanos duration = 0;                // kTimed; at least one nanosecond
   // kHost: the function. Else called when the item has been found to have ended, with the modelled time of
   // that, under the engine's lock: it must not call the engine, nor take a lock under which one does.
   std::function<void(Nanos ended)> action;
