@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 #include <future>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -21,13 +22,17 @@ constexpr Bytes kSize = 4096;
 class Gate {
  public:
   void Close(hocket::Stream stream) {
-    ASSERT_EQ(cuLaunchHostFunc(
-                  stream, [](void* self) { static_cast<Gate*>(self)->open_.get_future().wait(); }, this),
-              kSuccess);
+    auto* open = new std::shared_future<void>(open_.get_future());
+    ASSERT_EQ(cuLaunchHostFunc(stream, &Wait, open), kSuccess);
   }
   void Open() { open_.set_value(); }
 
  private:
+  static void Wait(void* data) {
+    const std::unique_ptr<std::shared_future<void>> open(static_cast<std::shared_future<void>*>(data));
+    open->wait();
+  }
+
   std::promise<void> open_;
 };
 
