@@ -92,7 +92,7 @@ def load_control() -> ModuleType:
 
 def _load_native(torch_version: str) -> ModuleType:
     built_for = load_control().built_for_torch
-    if built_for != torch_version.partition("+")[0]:
+    if built_for != torch_version:
         raise BuiltForAnotherTorch(
             f"Hocket was built for torch {built_for}, and this environment has torch {torch_version}. "
             f"Build it again for this one, {REBUILD}"

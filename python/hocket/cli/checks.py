@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import importlib.util
 import json
 import os
 import resource
+import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -58,20 +60,27 @@ def installation() -> Iterator[Finding]:
 
 
 def torch() -> Iterator[Finding]:
-    try:
-        version = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
+    version = _torch_version()
+    if version is None:
         yield problem(
             "torch is not installed in this environment", "Install torch, then Hocket (it is compiled against torch)."
         )
         return
     built_for = str(load_control().built_for_torch)
-    if built_for == version.partition("+")[0]:
+    if built_for == version:
         yield well(f"torch {version}, the one Hocket was built for")
     else:
         yield problem(f"torch is {version}, but Hocket was built for {built_for}", REBUILD)
     yield from _autoload()
     yield from _allocator_settings()
+
+
+def _torch_version() -> str | None:
+    """As ``torch.__version__``, without importing torch, which takes seconds; None where there is no torch."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    return str(runpy.run_path(str(Path(spec.origin).with_name("version.py")))["__version__"])
 
 
 def _autoload() -> Iterator[Finding]:
@@ -102,7 +111,7 @@ def device() -> Iterator[Finding]:
     probe = load_control().probe_driver()
     if not probe["found"]:
         yield note(
-            f"no GPU can be used: {probe['reason']}",
+            f"no GPU can be used: {probe['reason'].splitlines()[0]}",
             "Try Hocket on the emulated GPU: hocket emulate -- python train.py. For a GPU, install NVIDIA's driver.",
         )
         return
