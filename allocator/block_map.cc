@@ -159,16 +159,15 @@ bool BlockMap::Joins(const Block& block, PoolIndex pool, Stream stream) const {
 }
 
 void BlockMap::InsertFree(DevicePtr address, Bytes size, PoolIndex pool, Stream stream) {
-  if (auto next = blocks_.find(address + size); next != blocks_.end() && Joins(next->second, pool, stream)) {
-    size += next->second.size;
-    RemoveFree(next);
+  // A loop: behind memory in no stream's order there may be more of this stream's.
+  while (const Block* next = UsableAt(address + size, pool, stream)) {
+    size += next->size;
+    RemoveFree(blocks_.find(next->address));
   }
-  if (auto it = blocks_.lower_bound(address); it != blocks_.begin()) {
-    if (--it; it->second.end() == address && Joins(it->second, pool, stream)) {
-      address = it->first;
-      size += it->second.size;
-      RemoveFree(it);
-    }
+  while (const Block* before = UsableBefore(address, pool, stream)) {
+    address = before->address;
+    size += before->size;
+    RemoveFree(blocks_.find(address));
   }
   Block& block = blocks_[address];
   block = Block{.address = address,

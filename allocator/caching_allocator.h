@@ -120,7 +120,8 @@ class CachingAllocator {
   virtual void Lock() = 0;
   virtual void Unlock() = 0;
 
-  // The turn is ours (the lane lock is held): everything spilled comes back at its addresses. On
+  // The turn is ours (the lane lock is held): everything spilled comes back at its addresses. Where the
+  // device is full, chunks of the lane's arena are taken (and announced as lost) before anybody is asked. On
   // kResourceExhausted the device is short of the number of bytes in `*missing`; what came back stays
   // back: ask for room and call again. REQUIRES: not locked by the caller.
   virtual absl::Status TakeTurn(Bytes* missing) = 0;

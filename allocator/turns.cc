@@ -104,12 +104,14 @@ absl::Status AllocatorImpl::RestoreAll() {
   return absl::OkStatus();
 }
 
+// Nothing but the arena is left to take from when the others have been spilled: so all of it can be taken, or
+// a job with little transient and much persistent memory could wait for ever behind one of the other kind.
 absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore() {
   absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
   if (chunk.ok() || chunk.status().code() != absl::StatusCode::kResourceExhausted) return chunk;
-  if (ArenaSurplus() == 0) return chunk;
   if (arena_.LastFree() == nullptr) UnplaceEmptyArena();
-  return arena_.LastFree() == nullptr ? std::move(chunk) : TakeFromArena();
+  if (arena_.LastFree() == nullptr) return chunk;
+  return TakeFromArena();
 }
 
 void AllocatorImpl::PassTurn() {

@@ -50,6 +50,16 @@ TEST_F(BlockMapTest, FreedNeighboursAreOneBlockAgain) {
   EXPECT_EQ(map.blocks().size(), 1u);
 }
 
+TEST_F(BlockMapTest, AFreedBlockTakesInItsStreamsMemoryBeyondFreshMemory) {
+  map.Back(0, 0, kAnyStream);
+  map.Back(2, 0, kAnyStream);
+  const DevicePtr a = Allocate(kChunk), b = Allocate(kChunk);
+  Free(b);
+  map.Back(1, 0, kAnyStream);  // fresh memory beside what the stream has freed
+  Free(a);
+  EXPECT_EQ(map.LargestFree(), 3 * kChunk);
+}
+
 TEST_F(BlockMapTest, AnotherStreamDoesNotGetWhatOneStreamFreed) {
   map.Back(0, 0, kAnyStream);
   const DevicePtr block = Allocate(kChunk, kOne);

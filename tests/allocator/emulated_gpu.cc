@@ -1,5 +1,6 @@
 #include "tests/allocator/emulated_gpu.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,6 +84,15 @@ T Must(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
+// A device for this process and its children, gone with it.
+void ChooseDevice() {
+  if (std::getenv("HOCKET_EMULATOR_NAME") != nullptr) return;
+  const std::string name = "allocator-test-" + std::to_string(getpid());
+  setenv("HOCKET_EMULATOR_NAME", name.c_str(), /*overwrite=*/1);
+  static const std::string page = "/dev/shm/hocket-emulator-" + std::to_string(geteuid()) + "-" + name;
+  std::atexit([] { unlink(page.c_str()); });
+}
+
 }  // namespace
 
 EmulatedGpu& EmulatedGpu::Get() {
@@ -91,12 +101,15 @@ EmulatedGpu& EmulatedGpu::Get() {
 }
 
 EmulatedGpu::EmulatedGpu() {
-  const std::string name = "allocator-test-" + std::to_string(getpid());
-  setenv("HOCKET_EMULATOR_NAME", name.c_str(), /*overwrite=*/0);
+  ChooseDevice();
   setenv("HOCKET_EMULATOR_MEMORY", "256MiB", /*overwrite=*/0);
   driver_ = Must(Driver::Open(Wrap(Must(DriverTable::Load(HOCKET_EMULATED_DRIVER)))));
   HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
   stream_ = Must(driver_->CreateStream());
+  void* library = dlopen(HOCKET_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
+  const auto offset = reinterpret_cast<std::ptrdiff_t (*)()>(dlsym(library, "hocket_emulator_alias_offset"));
+  HOCKET_CHECK(offset != nullptr) << "this driver has no alias of device memory";
+  alias_offset_ = offset();
 }
 
 Bytes EmulatedGpu::capacity() { return Must(driver_->MemoryInfo()).total; }

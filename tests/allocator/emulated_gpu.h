@@ -4,6 +4,7 @@
 #define HOCKET_TESTS_ALLOCATOR_EMULATED_GPU_H_
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,10 @@ class EmulatedGpu {
   // True if all bytes are `value`.
   bool Holds(DevicePtr address, Bytes size, unsigned char value);
   std::vector<unsigned char> Read(DevicePtr address, Bytes size);
+  // The byte at `address` as the host may touch it, at once and in no stream's order.
+  unsigned char* Host(DevicePtr address) const {
+    return reinterpret_cast<unsigned char*>(address + alias_offset_);
+  }
 
   // From now on the `n`-th call (1: the next) that asks the driver for something fails with `error`; calls
   // that give something back or only name things always succeed.
@@ -51,6 +56,7 @@ class EmulatedGpu {
 
   std::unique_ptr<Driver> driver_;
   Stream stream_ = nullptr;
+  std::ptrdiff_t alias_offset_ = 0;
 };
 
 // A gate whose answers the test gives. Holds the turn until told otherwise.

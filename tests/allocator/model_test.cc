@@ -1,0 +1,272 @@
+// Three jobs of one lane on a small device, driven at random for a long time and compared with a model that
+// knows what every block must hold. What is checked after each operation: the invariants of the allocator,
+// and that live blocks do not overlap; at each free and each turn taken: the bytes; at each hand-over: that
+// the device holds what the jobs say they hold, the arena counted once.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "csrc/base/check.h"
+#include "tests/allocator/emulated_gpu.h"
+
+namespace hocket {
+namespace {
+
+using testing::EmulatedGpu;
+using testing::ScriptedGate;
+
+constexpr Bytes kChunk = 2_MiB;
+constexpr Bytes kStride = 64_KiB;  // a block is marked at its start, its end and at every multiple of it
+constexpr int kOperations = 25'000;
+
+struct Live {
+  Bytes size = 0;
+  std::uint64_t mark = 0;
+};
+
+struct Job {
+  ScriptedGate gate;
+  std::unique_ptr<CachingAllocator> allocator;
+  std::map<DevicePtr, Live> blocks;
+  bool in_step = false;
+  bool pool_open = false;
+  int pools = 0;
+};
+
+// size == 0: the chunk has left the arena.
+struct Message {
+  const Job* from;
+  ArenaChunkId id;
+  Bytes size;
+  UniqueFd descriptor;
+};
+
+class World {
+ public:
+  explicit World(unsigned seed) : random_(seed) {
+    for (Stream& stream : streams_) stream = *gpu_.driver().CreateStream();
+    streams_[0] = nullptr;
+    for (Job& job : jobs_) Start(job);
+    holder_ = &jobs_[0];
+    holder_->gate.holds_turn = true;
+  }
+
+  ~World() {
+    for (Job& job : jobs_) job.allocator.reset();
+  }
+
+  void Operate() {
+    const unsigned draw = Draw(1000);
+    if (draw < 8) return HandOver();
+    if (draw < 12) return (void)SpillSomebody(Draw(60) * 1_MiB);
+    if (draw < 15) return holder_->allocator->EmptyCache();
+    if (draw < 35) return ToggleStep();
+    if (draw < 45) return TogglePool();
+    if (draw < 60) return FreeSomething(jobs_[Draw(3)]);  // a thread out of turn frees too
+    if (holder_->blocks.size() < 80 && draw % 100 < 55) return Allocate();
+    FreeSomething(*holder_);
+  }
+
+  void Check() {
+    holder_->allocator->CheckInvariants();
+    DevicePtr end = 0;
+    for (const auto& [address, live] : holder_->blocks) {
+      ASSERT_GE(address, end) << "blocks overlap";
+      end = address + live.size;
+    }
+  }
+
+ private:
+  unsigned Draw(unsigned below) { return static_cast<unsigned>(random_() % below); }
+
+  void Start(Job& job) {
+    job.gate.holds_turn = false;
+    job.gate.await_room = [this](Bytes bytes) {
+      return SpillSomebody(bytes) > 0 ? absl::OkStatus()
+                                      : absl::ResourceExhaustedError("nobody can be moved");
+    };
+    job.gate.grew = [this, &job](ArenaChunkId id, Bytes size, UniqueFd descriptor) {
+      messages_.push_back({&job, id, size, std::move(descriptor)});
+    };
+    job.gate.lost = [this, &job](ArenaChunkId id) { messages_.push_back({&job, id, 0, {}}); };
+    auto made =
+        CachingAllocator::Create(gpu_.driver(), {.chunk_size = kChunk, .host_budget = 1_GiB}, &job.gate);
+    HOCKET_CHECK(made.ok()) << made.status().message();
+    job.allocator = *std::move(made);
+  }
+
+  // What the coordinator passes on between the jobs, in order.
+  void Deliver() {
+    for (const Message& message : messages_) {
+      for (Job& job : jobs_) {
+        if (&job == message.from) continue;
+        if (message.size == 0) {
+          job.allocator->DropArenaChunk(message.id);
+        } else {
+          const absl::Status added =
+              job.allocator->AddArenaChunk(message.id, message.size, message.descriptor.Duplicate());
+          HOCKET_CHECK(added.ok()) << added.message();
+        }
+      }
+    }
+    messages_.clear();
+  }
+
+  template <typename Function>
+  void ForEachMark(DevicePtr address, Bytes size, Function f) {
+    for (Bytes offset = 0; offset + 8 <= size; offset += kStride) f(address + offset);
+    if (size >= 8 && (size - 8) % kStride >= 8) f(address + size - 8);
+  }
+  void Write(DevicePtr address, const Live& live) {
+    ForEachMark(address, live.size, [&](DevicePtr at) { std::memcpy(gpu_.Host(at), &live.mark, 8); });
+  }
+  void Verify(DevicePtr address, const Live& live) {
+    ForEachMark(address, live.size, [&](DevicePtr at) {
+      std::uint64_t found = 0;
+      std::memcpy(&found, gpu_.Host(at), 8);
+      HOCKET_CHECK(found == live.mark)
+          << "the block at 0x" << std::hex << address << " holds " << found << ", not " << live.mark;
+    });
+  }
+
+  Bytes DrawSize() {
+    switch (Draw(10)) {
+      case 0:
+        return 1 + Draw(12) * 1_MiB;
+      case 1:
+        return 1 + Draw(4 << 20);
+      default:
+        return 1 + Draw(100'000);
+    }
+  }
+
+  void Allocate() {
+    const Bytes size = DrawSize();
+    const auto block = holder_->allocator->Malloc(size, streams_[Draw(3)]);
+    if (!block.ok()) {
+      EXPECT_EQ(block.status().code(), absl::StatusCode::kResourceExhausted) << block.status();
+      for (int i = 0; i < 10; ++i) FreeSomething(*holder_);
+      return;
+    }
+    const Live live{size, random_()};
+    HOCKET_CHECK(holder_->blocks.emplace(*block, live).second) << "given out twice";
+    Write(*block, live);
+  }
+
+  void FreeSomething(Job& job) {
+    if (job.blocks.empty()) return;
+    auto it = std::next(job.blocks.begin(), Draw(static_cast<unsigned>(job.blocks.size())));
+    if (&job == holder_) {
+      Verify(it->first, it->second);
+      if (Draw(4) == 0) job.allocator->RecordStream(it->first, streams_[Draw(3)]);
+    }
+    job.allocator->Free(it->first);
+    job.blocks.erase(it);
+    job.allocator->CheckInvariants();
+  }
+
+  void ToggleStep() {
+    holder_->in_step ? holder_->allocator->EndStep() : holder_->allocator->BeginStep();
+    holder_->in_step = !holder_->in_step;
+  }
+
+  void TogglePool() {
+    Job& job = *holder_;
+    if (!job.pool_open && Draw(3) == 0) {
+      job.pool_open = true;
+      job.allocator->BeginAllocateToPool({0, 1 + Draw(2)},
+                                         [this](Stream stream) { return stream == streams_[1]; });
+      ++job.pools;
+    } else {
+      ClosePools(job);
+    }
+  }
+  void ClosePools(Job& job) {
+    for (std::uint64_t id : {1, 2}) {
+      if (job.pool_open) job.allocator->EndAllocateToPool({0, id});
+    }
+    for (; job.pools > 0 && Draw(2) == 0; --job.pools) job.allocator->ReleasePool({0, 1 + Draw(2)});
+    job.pool_open = false;
+  }
+
+  // Bytes that other jobs gave back.
+  Bytes SpillSomebody(Bytes wanted) {
+    Deliver();
+    Bytes freed = 0;
+    for (Job& job : jobs_) {
+      if (&job == holder_ || freed > wanted) continue;
+      const auto result = job.allocator->Spill(wanted - freed + 1);
+      HOCKET_CHECK(result.ok()) << result.status().message();
+      freed += *result;
+      job.allocator->CheckInvariants();
+    }
+    return freed;
+  }
+
+  void HandOver() {
+    Job& from = *holder_;
+    ClosePools(from);
+    if (from.in_step && Draw(2) == 0) ToggleStep();
+    HOCKET_CHECK(from.allocator->Drain().ok()) << "no drain";
+    from.allocator->Lock();
+    from.allocator->PassTurn();
+    from.gate.holds_turn = false;
+    from.allocator->Unlock();
+    from.allocator->CheckInvariants();
+    if (Draw(4) == 0) (void)from.allocator->Spill(~Bytes{0});
+    Deliver();
+    CheckLedger();
+
+    holder_ = &jobs_[Draw(3)];
+    for (int tries = 0;; ++tries) {
+      Bytes missing = 0;
+      const absl::Status taken = holder_->allocator->TakeTurn(&missing);
+      holder_->allocator->CheckInvariants();
+      if (taken.ok()) break;
+      HOCKET_CHECK(tries < 3) << taken.message();
+      SpillSomebody(missing);
+    }
+    Deliver();
+    holder_->gate.holds_turn = true;
+    for (const auto& [address, live] : holder_->blocks) Verify(address, live);
+  }
+
+  // The arena is empty of blocks now and known to all.
+  void CheckLedger() {
+    Bytes sum = jobs_[0].allocator->Held().arena;
+    for (Job& job : jobs_) {
+      EXPECT_EQ(job.allocator->Held().arena, jobs_[0].allocator->Held().arena);
+      sum += job.allocator->Held().persistent;
+    }
+    EXPECT_EQ(gpu_.used(), sum);
+  }
+
+  EmulatedGpu& gpu_ = EmulatedGpu::Get();
+  std::mt19937_64 random_;
+  std::array<Stream, 3> streams_;
+  std::array<Job, 3> jobs_;
+  Job* holder_ = nullptr;
+  std::vector<Message> messages_;
+};
+
+class ModelTest : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(ModelTest, ThreeJobsKeepTheirBytes) {
+  const Bytes before = EmulatedGpu::Get().used();
+  {
+    World world(GetParam());
+    for (int i = 0; i < kOperations && !HasFatalFailure(); ++i) {
+      SCOPED_TRACE("operation " + std::to_string(i));
+      world.Operate();
+      world.Check();
+    }
+  }
+  EXPECT_EQ(EmulatedGpu::Get().used(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, ModelTest, ::testing::Range(1u, 9u));
+
+}  // namespace
+}  // namespace hocket
