@@ -1,0 +1,202 @@
+"""What torch.cuda says and does under Hocket's allocator. The device has 256 MiB."""
+
+import io
+import os
+import threading
+
+import pytest
+import torch
+
+MIB = 1 << 20
+
+
+def block(mib: float) -> torch.Tensor:
+    return torch.empty(int(mib * MIB), dtype=torch.uint8, device="cuda")
+
+
+def test_it_is_hockets():
+    assert torch.cuda.get_allocator_backend() == "hocket"
+
+
+def test_statistics_follow_what_is_allocated_and_freed():
+    before = torch.cuda.memory_stats()
+    x = block(3)
+    during = torch.cuda.memory_stats()
+    assert during["allocated_bytes.all.current"] - before["allocated_bytes.all.current"] == 3 * MIB
+    assert during["requested_bytes.all.current"] - before["requested_bytes.all.current"] == 3 * MIB
+    assert during["allocation.all.current"] - before["allocation.all.current"] == 1
+    assert torch.cuda.memory_reserved() >= torch.cuda.memory_allocated()
+    del x
+    after = torch.cuda.memory_stats()
+    assert after["allocated_bytes.all.current"] == before["allocated_bytes.all.current"]
+    assert after["allocated_bytes.all.freed"] - before["allocated_bytes.all.freed"] == 3 * MIB
+    assert "allocated memory" in torch.cuda.memory_summary().lower()
+
+
+def test_the_peak_is_kept_until_it_is_reset():
+    torch.cuda.reset_peak_memory_stats()
+    base = torch.cuda.memory_allocated()
+    x = block(8)
+    del x
+    assert torch.cuda.max_memory_allocated() == base + 8 * MIB
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() == base
+    torch.cuda.reset_accumulated_memory_stats()
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == 0
+
+
+def test_an_empty_tensor_takes_nothing():
+    before = torch.cuda.memory_stats()["allocation.all.current"]
+    x = torch.empty(0, device="cuda")
+    assert x.data_ptr() == 0
+    assert torch.cuda.memory_stats()["allocation.all.current"] == before
+
+
+def test_the_snapshot_shows_a_living_block():
+    x = block(2.5)
+    segments = torch.cuda.memory_snapshot()
+    found = [s for s in segments if s["address"] <= x.data_ptr() < s["address"] + s["total_size"]]
+    assert len(found) == 1
+    living = [b for b in found[0]["blocks"] if b["state"] == "active_allocated" and b["address"] == x.data_ptr()]
+    assert len(living) == 1
+    assert living[0]["requested_size"] == int(2.5 * MIB)
+
+
+def test_out_of_memory_is_pytorchs_error_with_our_numbers_and_training_goes_on():
+    seen = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *numbers: seen.append(numbers))
+    with pytest.raises(torch.cuda.OutOfMemoryError) as error:
+        block(1024)
+    assert "1.0 GiB" in str(error.value)
+    assert "256.0 MiB" in str(error.value)
+    assert len(seen) == 1
+    assert seen[0][1] == 1024 * MIB
+    assert block(1).fill_(7).sum().item() == 7 * MIB
+
+
+def test_a_fraction_of_the_device_is_a_limit():
+    torch.cuda.set_per_process_memory_fraction(0.25)
+    try:
+        assert torch.cuda.get_per_process_memory_fraction() == pytest.approx(0.25)
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            block(100)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    block(100)
+
+
+def test_a_fraction_out_of_range_is_refused():
+    for fraction in (0.0, 1.5):
+        with pytest.raises(ValueError):
+            torch.cuda.memory.set_per_process_memory_fraction(fraction)
+            torch.cuda.caching_allocator_alloc(0)
+
+
+def test_the_cache_can_be_emptied():
+    before = torch.cuda.memory_reserved()
+    block(64)
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= max(before, 64 * MIB)
+    block(200)  # nothing of it stands in the way
+
+
+def test_raw_memory_can_be_had_and_given_back():
+    before = torch.cuda.memory_allocated()
+    address = torch.cuda.caching_allocator_alloc(4 * MIB)
+    assert torch.cuda.memory_allocated() == before + 4 * MIB
+    torch.cuda.caching_allocator_delete(address)
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_a_block_recorded_on_another_stream_is_not_reused_too_early():
+    side = torch.cuda.Stream()
+    x = torch.arange(MIB, device="cuda", dtype=torch.int32)
+    expected = x.sum().item()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        host = torch.empty(MIB, dtype=torch.int32, pin_memory=True)
+        host.copy_(x, non_blocking=True)
+    x.record_stream(side)
+    del x
+    over = torch.zeros(MIB, device="cuda", dtype=torch.int32)
+    side.synchronize()
+    assert host.sum().item() == expected
+    assert over.sum().item() == 0
+
+
+def test_a_pool_of_its_own_lives_while_it_is_used():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        x = block(3)
+    assert x.fill_(1).sum().item() == 3 * MIB
+    inside = [s for s in torch.cuda.memory_snapshot() if s["address"] <= x.data_ptr() < s["address"] + s["total_size"]]
+    assert inside[0]["segment_pool_id"] == pool.id
+    del x, pool
+
+
+def test_convolutions_may_ask_for_the_largest_free_block():
+    torch.backends.cudnn.benchmark = True
+    try:
+        with torch.no_grad():
+            y = torch.nn.functional.conv2d(torch.ones(1, 1, 8, 8, device="cuda"), torch.ones(1, 1, 3, 3, device="cuda"))
+        assert y.sum().item() == 9 * 36
+    finally:
+        torch.backends.cudnn.benchmark = False
+
+
+def test_tensors_can_be_saved_and_loaded():
+    file = io.BytesIO()
+    torch.save(torch.arange(1000, device="cuda"), file)
+    file.seek(0)
+    assert torch.load(file, map_location="cuda").sum().item() == 499500
+
+
+def test_threads_may_allocate_at_once():
+    sums: list[float] = []
+
+    def work() -> None:
+        for i in range(50):
+            sums.append(torch.full((1000,), float(i), device="cuda").sum().item())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(sums) == 4 * 1000 * sum(range(50))
+
+
+def test_the_profiler_sees_memory():
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        block(2)
+    assert max(event.device_memory_usage for event in profile.events()) >= 2 * MIB
+
+
+def test_a_forked_child_frees_nothing_of_its_parents():
+    x = block(1).fill_(3)
+    child = os.fork()
+    if child == 0:
+        del x
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert x.sum().item() == 3 * MIB
+
+
+@pytest.mark.parametrize(
+    ("what", "alternative"),
+    [
+        (lambda: torch.multiprocessing.reductions.reduce_tensor(block(1)), "tensor.cpu()"),
+        (lambda: torch.cuda.memory._record_memory_history(), "memory_snapshot"),
+        (lambda: torch._C._cuda_getCheckpointState(0, (0, 1)), 'mode="default"'),
+    ],
+    ids=["sharing with another process", "history", "checkpoints of graph pools"],
+)
+def test_what_cannot_be_done_names_the_alternative(what, alternative):
+    with pytest.raises(NotImplementedError) as error:
+        what()
+    assert alternative in str(error.value)
+    assert "HOCKET_ALLOCATOR=off" in str(error.value)
+
+
+def test_stopping_a_history_that_never_was_is_fine():
+    torch.cuda.memory._record_memory_history(enabled=None)

@@ -1,0 +1,97 @@
+"""Getting in before CUDA starts, and what is said when that is too late."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import pytest
+from world import World
+
+
+def start(world: World, code: str, **variables: str):
+    return world.start(sys.executable, "-c", textwrap.dedent(code), **variables)
+
+
+def test_cuda_started_before(world: World) -> None:
+    program = start(
+        world,
+        """
+        import torch
+        x = torch.ones(4, device="cuda")
+        import hocket
+        with hocket.step():
+            print("sum", x.sum().item())
+        from hocket import _native
+        print("installed", _native.is_installed(), _native.info()["joined"], _native.info()["steps"])
+        """,
+    ).finishes()
+    assert "sum 4.0" in program.lines
+    assert "installed False True 1" in program.lines
+    assert "before" in program.stderr
+
+
+def test_the_allocator_can_be_left_to_pytorch(world: World) -> None:
+    program = start(
+        world,
+        """
+        import hocket, torch
+        with hocket.step():
+            print("sum", torch.ones(4, device="cuda").sum().item())
+        print("backend", torch.cuda.get_allocator_backend())
+        """,
+        HOCKET_ALLOCATOR="off",
+    ).finishes()
+    assert "backend native" in program.lines
+
+
+def test_a_program_without_a_device_takes_turns_on_the_cpu(world: World) -> None:
+    program = world.start(
+        sys.executable,
+        "-c",
+        textwrap.dedent(
+            """
+            import hocket, torch
+            for i in hocket.steps(range(3)):
+                torch.ones(4).sum()
+            from hocket import _native
+            info = _native.info()
+            print(info["device_name"], info["steps"], info["coordinated"])
+            """
+        ),
+        emulated=False,
+    ).finishes()
+    assert "CPU 3 True" in program.lines
+
+
+def test_no_coordinator_to_be_had_is_said_once_and_steps_run(world: World) -> None:
+    program = start(
+        world,
+        """
+        import hocket, torch
+        for i in hocket.steps(range(3)):
+            x = torch.ones(4, device="cuda")
+        print("done", i)
+        """,
+        HOCKET_DAEMON="/nonexistent/hocketd",
+    ).finishes()
+    assert "done 2" in program.lines
+    assert program.stderr.count("Running without coordination") == 1
+
+
+@pytest.mark.parametrize(("variable", "text"), [("HOCKET_CHUNK_SIZE", "3 parsecs"), ("HOCKET_HOST_BUDGET", "-1")])
+def test_a_bad_size_in_the_environment_is_named(world: World, variable: str, text: str) -> None:
+    program = start(
+        world,
+        """
+        import hocket, torch
+        try:
+            torch.ones(4, device="cuda")
+        except RuntimeError as error:
+            print("error", str(error).splitlines()[0])
+        """,
+        **{variable: text},
+    ).finishes()
+    line = next(line for line in program.lines if line.startswith("error"))
+    assert variable in line
+    assert text in line
