@@ -32,7 +32,6 @@ namespace {
 
 constexpr auto kStartLimit = std::chrono::seconds(10);
 constexpr timespec kLockPause{0, 10'000'000};
-constexpr int kNotifyFd = 3;  // in the daemon
 
 // Of the library, or program, that this code was linked into.
 std::string OwnFolder() {
@@ -74,67 +73,47 @@ pid_t PlainFork() {
 #endif
 }
 
-struct Start {
-  const char* program;
+struct Program {
+  const char* path;
   char* const* arguments;
   char* const* environment;
-  int notify;
+  int output;
   int null;
   long max_fd;
 };
 
-void SayAndExit(int fd, const char* what, int error) {
-  char text[256];
-  // strerror() is no call for a forked child of a program with threads.
-  const int length = snprintf(text, sizeof(text), "%s (error %d)\n", what, error);
-  (void)!write(fd, text, static_cast<size_t>(length));
-  _exit(127);
-}
-
-// In the second child: only calls that are safe there.
-[[noreturn]] void BecomeDaemon(const Start& start) {
-  setsid();
-  dup2(start.null, STDIN_FILENO);
-  dup2(start.null, STDOUT_FILENO);
-  dup2(start.null, STDERR_FILENO);
-  if (start.notify == kNotifyFd) {
-    fcntl(kNotifyFd, F_SETFD, 0);
-  } else {
-    dup2(start.notify, kNotifyFd);
-  }
-  if (close_range(kNotifyFd + 1, ~0U, 0) != 0) {
-    for (long fd = kNotifyFd + 1; fd < start.max_fd; ++fd) close(static_cast<int>(fd));
+// In the forked child: only calls that are safe in the child of a program with threads.
+[[noreturn]] void Execute(const Program& program) {
+  dup2(program.null, STDIN_FILENO);
+  dup2(program.null, STDOUT_FILENO);
+  dup2(program.output, STDERR_FILENO);
+  if (close_range(STDERR_FILENO + 1, ~0U, 0) != 0) {
+    for (long fd = STDERR_FILENO + 1; fd < program.max_fd; ++fd) close(static_cast<int>(fd));
   }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
-  if (chdir("/") != 0) SayAndExit(kNotifyFd, "it cannot change to the folder /", errno);
-  execve(start.program, start.arguments, start.environment);
-  SayAndExit(kNotifyFd, "it cannot be executed", errno);
-  __builtin_unreachable();
+  execve(program.path, program.arguments, program.environment);
+  constexpr char kText[] = "it cannot be executed";
+  (void)!write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  _exit(127);
 }
 
-absl::Status Spawn(const std::string& daemon, int notify) {
+absl::StatusOr<pid_t> Spawn(const std::string& path, int output) {
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return absl::UnavailableError(absl::StrCat("cannot open /dev/null: ", std::strerror(errno)));
-  std::string name = daemon, option = "--notify-fd", number = absl::StrCat(kNotifyFd);
-  std::vector<char*> arguments = {name.data(), option.data(), number.data(), nullptr};
+  std::string name = path;
+  char* const arguments[] = {name.data(), nullptr};
   std::vector<char*> environment = DaemonEnvironment();
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const Start start{daemon.c_str(),     arguments.data(),
-                    environment.data(), notify,
-                    null.get(),         static_cast<long>(std::min<rlim_t>(limit.rlim_cur, 65536))};
+  const Program program{path.c_str(), arguments,  environment.data(),
+                        output,       null.get(), static_cast<long>(std::min<rlim_t>(limit.rlim_cur, 65536))};
   const pid_t child = PlainFork();
   if (child < 0) return absl::UnavailableError(absl::StrCat("cannot fork: ", std::strerror(errno)));
-  if (child == 0) {
-    if (const pid_t second = PlainFork(); second != 0) _exit(second < 0 ? 1 : 0);
-    BecomeDaemon(start);
-  }
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return absl::OkStatus();
+  if (child == 0) Execute(program);
+  return child;
 }
 
 int MillisecondsUntil(Clock::time_point deadline) {
@@ -142,17 +121,29 @@ int MillisecondsUntil(Clock::time_point deadline) {
   return static_cast<int>(std::max<std::int64_t>(0, left));
 }
 
-// The first line from the pipe; empty: it closed without one, or the deadline passed.
-std::string FirstLine(int fd, Clock::time_point deadline) {
-  std::string line;
+// All that is written to the pipe until its last writer is gone. kDeadlineExceeded: one still lives.
+absl::StatusOr<std::string> ReadToEnd(int fd, Clock::time_point deadline) {
+  std::string text;
   for (;;) {
     pollfd ready{fd, POLLIN, 0};
     const int count = poll(&ready, 1, MillisecondsUntil(deadline));
     if (count < 0 && errno == EINTR) continue;
-    char byte;
-    if (count <= 0 || read(fd, &byte, 1) != 1 || byte == '\n') return line;
-    line.push_back(byte);
+    if (count == 0) return absl::DeadlineExceededError("it has not begun to listen in 10 s");
+    char buffer[512];
+    const ssize_t size = read(fd, buffer, sizeof(buffer));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return text;
+    text.append(buffer, static_cast<size_t>(size));
   }
+}
+
+// Its exit status; 0 too where somebody else has collected the child.
+int Collect(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return 0;
+  }
+  return status;
 }
 
 absl::Status StartDaemon(const std::string& daemon, Clock::time_point deadline) {
@@ -162,13 +153,18 @@ absl::Status StartDaemon(const std::string& daemon, Clock::time_point deadline) 
   }
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  HOCKET_RETURN_IF_ERROR(Spawn(daemon, write_end.get()));
+  HOCKET_ASSIGN_OR_RETURN(const pid_t child, Spawn(daemon, write_end.get()));
   write_end.Reset();
-  const std::string line = FirstLine(read_end.get(), deadline);
-  if (line == "ready") return absl::OkStatus();
+  absl::StatusOr<std::string> said = ReadToEnd(read_end.get(), deadline);
+  if (!said.ok()) {
+    kill(child, SIGKILL);
+    said = std::string(said.status().message());
+    (void)Collect(child);
+  } else if (Collect(child) == 0) {
+    return absl::OkStatus();
+  }
   return absl::UnavailableError(
-      absl::StrCat("started ", daemon, ", but ",
-                   line.empty() ? "it ended, or was silent for 10 s, without listening" : line));
+      absl::StrCat("started ", daemon, ", but ", said->empty() ? "it ended" : *said));
 }
 
 // Waits for other starters, but not for ever: one of them may be stopped.

@@ -1,11 +1,10 @@
 // Finds the coordinator, or starts one.
 //
-//   connect --refused--> start.lock --> connect again --refused--> start hocketd --"ready" on a pipe-->
-//   connect
+//   connect --refused--> start.lock --> connect again --refused--> run hocketd --exit status--> connect
 //
-// Whoever holds start.lock starts; the others wait for the lock and then find it running. The daemon becomes
-// nobody's child (double fork, own session, no descriptor of ours but the pipe), and says on the pipe that it
-// listens (one line, "ready") or why it cannot (any other line): `hocketd --notify-fd N`.
+// Whoever holds start.lock starts; the others wait for the lock and then find it running. `hocketd` goes into
+// the background by itself: what was run here ends with status 0 once the daemon listens, or says on stderr
+// why it cannot. It gets none of our descriptors.
 #ifndef HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_
 #define HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_
 

@@ -36,12 +36,11 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* const mutex_;
 };
 
-// The other way round: unlocks for the length of a scope.
-class ABSL_SCOPED_LOCKABLE MutexUnlock {
+// The other way round: unlocks for the length of a scope. Clang's analysis takes the mutex for held in it.
+class MutexUnlock {
  public:
-  explicit MutexUnlock(Mutex* mutex) ABSL_UNLOCK_FUNCTION(mutex) : mutex_(mutex) { mutex_->Unlock(); }
-  // Clang's analysis: what the scope holds, here the absence of the lock, ends with it.
-  ~MutexUnlock() ABSL_UNLOCK_FUNCTION() { mutex_->Lock(); }
+  explicit MutexUnlock(Mutex* mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS : mutex_(mutex) { mutex_->Unlock(); }
+  ~MutexUnlock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_->Lock(); }
   MutexUnlock(const MutexUnlock&) = delete;
 
  private:
