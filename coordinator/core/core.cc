@@ -37,6 +37,7 @@ void Core::Settle() {
   for (auto& [id, job] : state_.jobs) {
     if (job.room) ServeRoom(job);
   }
+  if (now_ >= timer_) timer_ = absl::InfiniteFuture();  // it has fired
   if (const absl::Time next = NextDeadline(); next != timer_) {
     timer_ = next;
     if (next != absl::InfiniteFuture()) actions_.push_back(SetTimer{next});
@@ -59,7 +60,9 @@ absl::Time Core::NextDeadline() const {
 // --- what people ask for --------------------------------------------------------------------------
 
 void Core::On(Job* job, const SetPaused& event) {
-  if (job != nullptr) job->paused = event.paused;
+  if (job == nullptr) return;
+  job->paused = event.paused;
+  if (job->waiting && !job->paused) BeginToWait(*job);
 }
 
 void Core::On(Job* job, const SetShare& event) {

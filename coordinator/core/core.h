@@ -113,6 +113,8 @@ class Core {
   void SendYield(const Job& job, bool now, std::uint64_t stop_step);
   void EndPart(Job& job, const wire::TurnOver& last, bool died);
   void EndTurn(TurnNumber number);
+  void BeginToWait(const Job& job);
+  void Charge(Turn& turn);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
   absl::Duration Quantum(EntityId entity) const;
   absl::Time StopTime(const Turn& turn) const;

@@ -15,11 +15,12 @@ void Core::On(Job* known, const JobJoins& event) {
   HOCKET_CHECK(known == nullptr) << "job " << known->id << " joins twice";
   const JobId id = event.join.job;
   HOCKET_CHECK(id != 0 && id < next_gang_ && !state_.jobs.contains(id)) << "the server gave the id " << id;
+  const std::string name = UniqueName(event.join);
   Device& device = DeviceFor(event.join);
   Job& job = state_.jobs[id];
   job.id = job.entity = id;
   job.info = event.join;
-  job.info.name = UniqueName(event.join);
+  job.info.name = name;
   job.priority = ParsePriority(event.join.priority);
   job.user = event.user;
   job.joined = now_;
@@ -59,7 +60,8 @@ void Core::KeepTurn(Job& job, TurnNumber number) {
   }
   Turn& turn = state_.turns[number];
   if (turn.number == 0)
-    turn = Turn{.number = number, .entity = job.entity, .start = now_, .reason = "had it already"};
+    turn = Turn{
+        .number = number, .entity = job.entity, .start = now_, .charged = now_, .reason = "had it already"};
   if (device.turn == 0) turn.devices.push_back(device.key);
   device.turn = job.turn = job.told_turn = number;
   job.granted = now_;

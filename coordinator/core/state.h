@@ -128,6 +128,7 @@ struct Turn {
   std::vector<DeviceKey> devices;
   std::set<JobId> granted;  // who has part in it now
   absl::Time start;
+  absl::Time charged;  // until when the policy has been told of its device time
   std::string reason;
   bool asked_idle = false;  // Yield{now=false} is out
   bool asked_stop = false;  // Yield{now=true} is out

@@ -17,12 +17,28 @@ void Core::On(Job* job, const wire::Wait& event) {
     return RejectJob(*job, absl::StrCat("Wait from ", job->info.name,
                                         job->waiting ? ", which waits already" : ", which has the turn"));
   }
+  BeginToWait(*job);
   job->waiting = true;
   job->implicit = event.implicit;
   job->need = event.need;
   job->asked = now_;
   job->steps = std::max(job->steps, event.gang_step);
-  DeviceOf(*job).policy->Asked(ViewOf(job->entity));
+}
+
+// A holder that nobody waited for has taken nothing from anybody: its turn counts anew from here.
+void Core::BeginToWait(const Job& job) {
+  Device& device = DeviceOf(job);
+  if (device.turn != 0 && !Contended(state_.turns.at(device.turn))) {
+    Turn& turn = state_.turns.at(device.turn);
+    Charge(turn);
+    for (const DeviceKey& key : turn.devices) state_.devices.at(key).policy->Granted(ViewOf(turn.entity));
+  }
+  device.policy->Asked(ViewOf(job.entity));
+}
+
+void Core::Charge(Turn& turn) {
+  const absl::Duration used = now_ - std::exchange(turn.charged, now_);
+  for (const DeviceKey& key : turn.devices) state_.devices.at(key).policy->Charge(ViewOf(turn.entity), used);
 }
 
 void Core::On(Job* job, const wire::TurnOver& event) {
@@ -130,7 +146,7 @@ void Core::GrantTurn(EntityId entity, const std::string& reason) {
   turn.number = next_turn_++;
   turn.entity = entity;
   turn.devices = DevicesOf(entity);
-  turn.start = now_;
+  turn.start = turn.charged = now_;
   turn.reason = reason;
   turn.asked_idle = Contended(turn);
   for (const DeviceKey& key : turn.devices) {
@@ -236,7 +252,7 @@ absl::Time Core::StopTime(const Turn& turn) const {
     const std::vector<EntityId> waiting = Candidates(device);
     if (waiting.empty()) continue;
     stop = std::max(
-        stop, now_ + device.policy->Keep(ViewOf(turn.entity), now_ - turn.start, ViewOf(device, waiting)));
+        stop, now_ + device.policy->Keep(ViewOf(turn.entity), now_ - turn.charged, ViewOf(device, waiting)));
   }
   return stop;
 }
@@ -278,13 +294,13 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
 }
 
 void Core::EndTurn(TurnNumber number) {
-  Turn turn = std::move(state_.turns.at(number));
+  Charge(state_.turns.at(number));
+  const Turn turn = std::move(state_.turns.at(number));
   state_.turns.erase(number);
   for (const DeviceKey& key : turn.devices) {
     Device& device = state_.devices.at(key);
     device.turn = 0;
     device.free_since = now_;
-    device.policy->Charge(ViewOf(turn.entity), now_ - turn.start);
   }
 }
 

@@ -55,19 +55,20 @@ class Policy {
   // Why `next` is the first of those that wait, in a few words.
   virtual std::string Reason(const JobView& next) const = 0;
 
-  // `holder` has had the turn for `held` while `gpu.waiting` (never empty) wait: for how much longer should
-  // it go on before it is asked to stop after its step? Zero: not at all.
+  // `holder` has had the turn for `held` since it was charged last, while `gpu.waiting` (never empty) wait:
+  // for how much longer should it go on before it is asked to stop after its step? Zero: not at all.
   virtual absl::Duration Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
     return absl::ZeroDuration();
   }
 
-  // `job` begins to wait.
+  // `job` begins to wait, or is no longer paused while it waits.
   virtual void Asked(const JobView& job) {}
 
-  // `job` gets the turn.
+  // `job` gets the turn; also when it has had it alone and somebody begins to wait.
   virtual void Granted(const JobView& job) {}
 
-  // `job` has had the turn for `device_time`. Called once per turn, also for a job that died in it.
+  // `job` has had the turn for `device_time` more. Called at the end of each turn, also for a job that died
+  // in it, and within a turn when the first one begins to wait for it.
   virtual void Charge(const JobView& job, absl::Duration device_time) {}
 
   // `job` has left; its id is never used again.

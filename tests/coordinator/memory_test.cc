@@ -1,0 +1,287 @@
+// Room on a full device: who is spilled, who waits, and who is told no.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/script.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using absl::Milliseconds;
+using absl::Seconds;
+using testing::HasSubstr;
+using testing::Not;
+
+// a holds the turn of a full device of 100 bytes; b and c wait at doors with 40 and 30 of them.
+Script Full(const std::string& policy = "fifo") {
+  Script s(policy, 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 40});
+  s.Joins("c", {.persistent = 30});
+  s.Asks("a");
+  for (const char* name : {"b", "c"}) {
+    s.Passes(Milliseconds(1));
+    s.StandsAtDoors(name);
+    s.Asks(name);
+  }
+  return s;
+}
+
+TEST(RoomTest, TheOneWhoseTurnIsFarthestIsSpilled) {
+  Script s = Full();
+  s.NeedsRoom("a", 20);
+  EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 20u) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 0);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0);
+  s.Spills("c", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+TEST(RoomTest, SeveralAreSpilledWhenOneIsNotEnough) {
+  Script s = Full();
+  s.NeedsRoom("a", 60);
+  EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 60u) << s.Story();
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 30u) << "what c cannot bring";
+  s.Spills("c", 30);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0);
+  s.Spills("b", 30);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+TEST(RoomTest, AVictimThatGivesTooLittleIsFollowedByTheNext) {
+  Script s = Full();
+  s.NeedsRoom("a", 20);
+  s.Spills("c", 5, true, "pinned memory is exhausted");
+  EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 15u) << "it has more, and is asked again";
+  s.Spills("c", 0, true, "pinned memory is exhausted");
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 15u) << s.Story();
+  s.Spills("b", 15);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+TEST(RoomTest, AnIdleMovableJobIsSpilledBeforeOneThatWaits) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 40});
+  s.Joins("c", {.persistent = 30});
+  s.StandsAtDoors("b");
+  s.StandsAtDoors("c");
+  s.Asks("a");
+  s.Asks("c");
+  s.NeedsRoom("a", 10);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 1) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c"), 0);
+}
+
+TEST(RoomTest, APausedJobIsSpilledFirst) {
+  Script s = Full();
+  s.Pauses("b");
+  s.NeedsRoom("a", 10);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 1) << s.Story();
+}
+
+TEST(RoomTest, AJobBeingSpilledGetsNoTurnBeforeItHasAnswered) {
+  Script s = Full();
+  s.NeedsRoom("a", 60);
+  s.GivesUp("a");
+  EXPECT_EQ(s.Holder(), "") << s.Story();
+  s.Spills("b", 30);
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+}
+
+TEST(RoomTest, AJobNotAtItsDoorsIsWaitedFor) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 70});
+  s.Asks("a");
+  s.NeedsRoom("a", 20);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  EXPECT_THAT(s.Why("a"), HasSubstr("b holds 70 B and does not stand at a door"));
+  s.StandsAtDoors("b");
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 20u) << s.Story();
+  s.Spills("b", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok);
+}
+
+TEST(RoomTest, AJobAloneOnATooSmallDeviceIsToldNoWithTheArithmetic) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 90});
+  s.Asks("a");
+  s.NeedsRoom("a", 20);
+  ASSERT_TRUE(s.Told<wire::Room>("a").has_value()) << s.Story();
+  EXPECT_FALSE(s.Told<wire::Room>("a")->ok);
+  EXPECT_THAT(s.Told<wire::Room>("a")->reason,
+              HasSubstr("cannot make room for 20 B for job a on gpu0 (100 B)"));
+  EXPECT_THAT(s.Told<wire::Room>("a")->reason, HasSubstr("a holds 90 B"));
+}
+
+TEST(RoomTest, WhenEvenEverythingMovableWouldNotSufficeTheAnswerIsNoAtOnce) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 60});
+  s.Joins("b", {.persistent = 40});
+  s.Asks("a");
+  s.NeedsRoom("a", 50);
+  EXPECT_FALSE(s.Told<wire::Room>("a")->ok) << s.Story();
+  EXPECT_THAT(s.Told<wire::Room>("a")->reason, HasSubstr("b 40 B (not enough even if moved)"));
+}
+
+TEST(RoomTest, AJobThatCannotSpillIsNamedWithItsReason) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 60});
+  s.Joins("b", {.persistent = 40});
+  s.StandsAtDoors("b");
+  s.Asks("a");
+  s.NeedsRoom("a", 30);
+  s.Spills("b", 0, true, "host memory for spilling is exhausted");
+  EXPECT_FALSE(s.Told<wire::Room>("a")->ok) << s.Story();
+  EXPECT_THAT(s.Told<wire::Room>("a")->reason, HasSubstr("b 40 B (cannot be moved: host memory"));
+}
+
+TEST(RoomTest, ARestoringJobIsNeverToldNoAndTriesAgain) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 90});
+  s.Asks("a");
+  s.NeedsRoom("a", 20, /*restoring=*/true);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  s.Passes(Milliseconds(150));
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+  s.NeedsRoom("a", 20, /*restoring=*/true);
+  s.Passes(Milliseconds(150));
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 2);
+}
+
+TEST(RoomTest, MemoryOfTheDeadIsWaitedFor) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 70});
+  s.Asks("a");
+  s.Dies("b");
+  s.NeedsRoom("a", 50);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  s.Passes(Milliseconds(25));
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << "try again: " << s.Story();
+}
+
+TEST(RoomTest, MemoryOfTheDeadIsNotWaitedForForEver) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 70});
+  s.Asks("a");
+  s.Dies("b");
+  for (int i = 0; i < 1000; ++i) {
+    s.NeedsRoom("a", 90);
+    s.Passes(Milliseconds(25));
+    if (!s.Told<wire::Room>("a")->ok) break;
+  }
+  EXPECT_FALSE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+TEST(RoomTest, AVictimThatDiesMakesRoomToo) {
+  Script s = Full();
+  s.NeedsRoom("a", 20);
+  s.Dies("c");
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 20u) << s.Story();
+  s.Dies("b");
+  s.Passes(Milliseconds(25));
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+TEST(RoomTest, AnAskerThatDiesLeavesItsVictimsAlone) {
+  Script s = Full();
+  s.NeedsRoom("a", 20);
+  s.Dies("a");
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+  s.Spills("c", 20);
+  s.GivesUp("b");
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
+TEST(RoomTest, AStoppedVictimIsPassedOverAndLeftAsideUntilItAnswers) {
+  Script s = Full();
+  s.NeedsRoom("a", 20);
+  s.Passes(Milliseconds(999));
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 0);
+  s.Passes(Milliseconds(2));
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 20u) << s.Story();
+  s.Spills("b", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok);
+  s.GivesUp("a");
+  s.GivesUp("b");
+  EXPECT_EQ(s.Holder(), "") << "c is stopped";
+  EXPECT_THAT(s.Why("c"), HasSubstr("stopped, or in a debugger?"));
+  s.Spills("c", 20);
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
+TEST(RoomTest, OnlyAStoppedJobIsLeftSoItIsWaitedFor) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 70});
+  s.StandsAtDoors("b");
+  s.Asks("a");
+  s.NeedsRoom("a", 20);
+  s.Passes(Milliseconds(1050));
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  s.Spills("b", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+TEST(RoomTest, RoomThatWillBeMissingIsAskedForWithTheGrant) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 70});
+  s.Joins("b");
+  s.Asks("a");
+  s.Asks("b", {.need = 60});
+  s.GivesUp("a", {.movable = true});
+  EXPECT_TRUE(s.Holds("b"));
+  EXPECT_EQ(s.Told<wire::Spill>("a")->bytes, 30u) << s.Story();
+  s.NeedsRoom("b", 30, /*restoring=*/true);
+  s.Spills("a", 30);
+  EXPECT_TRUE(s.Told<wire::Room>("b")->ok) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("a"), 1);
+}
+
+TEST(RoomTest, OneThatDoesNotFitNowLetsOthersGoFirstButNotForEver) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 50});
+  s.Joins("b");
+  s.Joins("c", {.persistent = 10});
+  s.Asks("a");
+  s.Asks("b", {.need = 80});
+  s.Asks("c");
+  int turns_of_others = 0;
+  for (std::string holder = "a"; holder != "b" && turns_of_others < 20; ++turns_of_others) {
+    s.Passes(Milliseconds(1));
+    s.GivesUp(holder, {.movable = false});  // not at its door yet
+    s.Asks(holder);
+    holder = s.Holder();
+  }
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+  EXPECT_GT(turns_of_others, 1) << s.Story();
+}
+
+TEST(RoomTest, AskingTwiceForRoomIsRejected) {
+  Script s = Full();
+  s.NeedsRoom("a", 20);
+  s.NeedsRoom("a", 20);
+  EXPECT_THAT(s.Rejection(), HasSubstr("not answered yet"));
+}
+
+// Three jobs of 60 bytes each on a device of 100, by themselves.
+TEST(RoomTest, ThreeJobsThatDoNotFitTogetherAllGoOn) {
+  for (const char* policy : {"fifo", "round-robin", "fair"}) {
+    Script s(policy, 100);
+    for (const char* name : {"a", "b", "c"}) {
+      s.Joins(name, {.spill_time = Milliseconds(5), .restore_time = Milliseconds(5)});
+      s.Says(name, wire::Report{.persistent = 0, .spilled = 60});
+    }
+    s.Lives("a");
+    s.Lives("b");
+    s.Lives("c");
+    s.RunsFor(Seconds(30));
+    for (const char* name : {"a", "b", "c"}) EXPECT_GT(s.Steps(name), 500u) << policy << name << s.Story();
+  }
+}
+
+}  // namespace
+}  // namespace hocket::coordinator

@@ -1,0 +1,186 @@
+// What every policy promises. A new policy takes part by being in AllPolicies().
+#include <gtest/gtest.h>
+
+#include "coordinator/policies/registry.h"
+#include "tests/coordinator/script.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using absl::Milliseconds;
+using absl::Seconds;
+
+class PolicyContract : public testing::TestWithParam<PolicyEntry> {
+ protected:
+  std::string name() const { return GetParam().name; }
+};
+
+TEST_P(PolicyContract, EveryWaitingJobRunsInTheEnd) {
+  Script s(name());
+  s.Joins("short", {.step = Milliseconds(10)});
+  s.Joins("long", {.step = Milliseconds(900)});
+  s.Joins("light", {.weight = 0.1, .priority = "low"});
+  s.Joins("heavy", {.weight = 10, .priority = "high"});
+  for (const char* job : {"short", "long", "light", "heavy"}) s.Lives(job);
+  s.RunsFor(Seconds(2000));
+  for (const char* job : {"short", "long", "light", "heavy"}) EXPECT_GT(s.Turns(job), 0) << job << s.Story();
+}
+
+TEST_P(PolicyContract, TheDeviceIsNeverFreeWhileSomebodyWaits) {  // CheckInvariants() says so at every event
+  Script s(name());
+  for (const char* job : {"a", "b", "c"}) s.Joins(job, {.step = Milliseconds(7), .gap = Milliseconds(3)});
+  for (const char* job : {"a", "b", "c"}) s.Lives(job);
+  s.RunsFor(Seconds(10));
+  EXPECT_GT(s.Steps("a") + s.Steps("b") + s.Steps("c"), 1000u) << s.Story();
+}
+
+TEST_P(PolicyContract, EqualJobsGetEqualShares) {
+  Script s(name());
+  for (const char* job : {"a", "b", "c"}) s.Joins(job);
+  for (const char* job : {"a", "b", "c"}) s.Lives(job);
+  s.RunsFor(Seconds(60));
+  for (const char* job : {"a", "b", "c"}) EXPECT_NEAR(s.Share(job), 1.0 / 3, 0.01) << job << s.Story();
+}
+
+TEST_P(PolicyContract, ANewcomerStarvesNobodyAndIsNotStarved) {
+  Script s(name());
+  s.Joins("old");
+  s.Lives("old");
+  s.RunsFor(Seconds(100));
+  s.Joins("new");
+  s.Lives("new");
+  const auto before = s.Steps("old");
+  s.RunsFor(Seconds(2));
+  EXPECT_GT(s.Steps("old") - before, 80u) << s.Story();
+  EXPECT_GT(s.Steps("new"), 80u) << s.Story();
+}
+
+TEST_P(PolicyContract, TheDepartedLeaveNoTrace) {
+  Script s(name());
+  s.Joins("a");
+  s.Joins("b");
+  s.Lives("a");
+  s.Lives("b");
+  s.RunsFor(Seconds(1));
+  s.Dies("b");
+  s.RunsFor(Seconds(1));
+  EXPECT_GT(s.Steps("a"), 140u) << s.Story();
+}
+
+TEST_P(PolicyContract, TheSameEventsGiveTheSameTurns) {
+  auto order = [this] {
+    Script s(name());
+    s.Joins("a", {.weight = 2, .step = Milliseconds(13)});
+    s.Joins("b", {.step = Milliseconds(7)});
+    s.Joins("c", {.priority = "high", .gap = Milliseconds(5)});
+    for (const char* job : {"a", "b", "c"}) s.Lives(job);
+    s.RunsFor(Seconds(5));
+    std::string names;
+    for (const TurnEnded& turn : s.turns()) names += turn.name;
+    return names;
+  };
+  EXPECT_EQ(order(), order());
+}
+
+TEST_P(PolicyContract, ItsReasonIsGivenWithTheTurn) {
+  Script s(name());
+  s.Joins("a");
+  s.Asks("a");
+  EXPECT_FALSE(s.Told<wire::Grant>("a")->reason.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PolicyContract, testing::ValuesIn(AllPolicies()), [](const auto& policy) {
+  std::string name = policy.param.name;
+  name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
+  return name;
+});
+
+// --- what each promises beyond that ---------------------------------------------------------------
+
+TEST(FairTest, TwiceTheWeightGetsTwiceTheDeviceTime) {
+  Script s("fair");
+  s.Joins("light", {.weight = 1});
+  s.Joins("heavy", {.weight = 2});
+  s.Lives("light");
+  s.Lives("heavy");
+  s.RunsFor(Seconds(60));
+  EXPECT_NEAR(s.Share("heavy"), 2.0 / 3, 0.01) << s.Story();
+}
+
+TEST(FairTest, SharesAreOfTimeNotOfSteps) {
+  Script s("fair");
+  s.Joins("short", {.step = Milliseconds(10)});
+  s.Joins("long", {.step = Milliseconds(200)});
+  s.Lives("short");
+  s.Lives("long");
+  s.RunsFor(Seconds(60));
+  EXPECT_NEAR(s.Share("short"), 0.5, 0.02) << s.Story();
+}
+
+TEST(FairTest, APriorityIsAFactorOfFour) {
+  Script s("fair");
+  s.Joins("high", {.priority = "high"});
+  s.Joins("normal");
+  s.Joins("low", {.priority = "low"});
+  for (const char* job : {"high", "normal", "low"}) s.Lives(job);
+  s.RunsFor(Seconds(120));
+  EXPECT_NEAR(s.Share("high") / s.Share("normal"), 4, 0.2) << s.Story();
+  EXPECT_NEAR(s.Share("normal") / s.Share("low"), 4, 0.2) << s.Story();
+}
+
+TEST(FairTest, UsersShareFirstThenTheirJobs) {
+  Script s("fair");
+  s.Joins("alone", {.user = 1});
+  for (const char* job : {"b1", "b2", "b3"}) s.Joins(job, {.user = 2});
+  for (const char* job : {"alone", "b1", "b2", "b3"}) s.Lives(job);
+  s.RunsFor(Seconds(60));
+  EXPECT_NEAR(s.Share("alone"), 0.5, 0.02) << s.Story();
+  EXPECT_NEAR(s.Share("b2"), 0.5 / 3, 0.02) << s.Story();
+}
+
+TEST(FairTest, WhoComesBackAfterAPauseDoesNotCatchUp) {
+  Script s("fair");
+  s.Joins("a");
+  s.Joins("b");
+  s.Lives("a");
+  s.Lives("b");
+  s.RunsFor(Seconds(1));
+  s.Pauses("b");
+  s.RunsFor(Seconds(60));
+  s.Resumes("b");
+  const auto before = s.Steps("a");
+  s.RunsFor(Seconds(10));
+  EXPECT_GT(s.Steps("a") - before, 400u) << s.Story();
+}
+
+TEST(RoundRobinTest, GoesInACircleWhoeverAskedFirst) {
+  Script s("round-robin");
+  for (const char* job : {"a", "b", "c"}) s.Joins(job);
+  s.Asks("a");
+  s.Asks("c");
+  s.Asks("b");
+  s.GivesUp("a");
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+  s.Asks("a");
+  s.GivesUp("b");
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
+TEST(FifoTest, GoesByTheTimeOfAsking) {
+  Script s("fifo");
+  for (const char* job : {"a", "b", "c"}) s.Joins(job);
+  for (const char* job : {"a", "c", "b"}) {
+    s.Asks(job);
+    s.Passes(Milliseconds(1));
+  }
+  s.GivesUp("a");
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
+TEST(RegistryTest, AnUnknownNameListsTheKnownOnes) {
+  const std::string text(MakePolicy("lottery").status().message());
+  EXPECT_EQ(text, "there is no policy 'lottery'. The policies are: fair, fifo, round-robin.");
+}
+
+}  // namespace
+}  // namespace hocket::coordinator

@@ -1,0 +1,331 @@
+#include "tests/coordinator/script.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "csrc/base/check.h"
+#include "csrc/wire/codec.h"
+
+namespace hocket::coordinator {
+namespace {
+
+class FieldsAsText {
+ public:
+  template <typename Value>
+  void operator()(uint16_t, const Value& value) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", value);
+  }
+  std::string text;
+};
+
+std::string ToText(wire::Message message) {
+  FieldsAsText fields;
+  std::visit([&](auto& m) { m.VisitFields(fields); }, message);
+  return absl::StrCat(wire::NameOf(message), " {", fields.text, "}");
+}
+
+template <typename Type>
+std::string ToText(const Type& event) {
+  if constexpr (std::is_constructible_v<wire::Message, Type>) return ToText(wire::Message(event));
+  if constexpr (std::is_same_v<Type, Tick>) return "tick";
+  if constexpr (std::is_same_v<Type, JobJoins>) return "joins";
+  if constexpr (std::is_same_v<Type, JobDied>) return "dies";
+  if constexpr (std::is_same_v<Type, JobHungUp>) return "hangs up";
+  if constexpr (std::is_same_v<Type, SetPaused>) return event.paused ? "is paused" : "is resumed";
+  return "people change something";
+}
+
+}  // namespace
+
+Script::Script(const std::string& policy, Bytes capacity)
+    : policy_(policy),
+      capacity_(capacity),
+      core_(std::make_unique<Core>(CoreOptions{.policy = policy, .runtime_dir = "/run/test"})),
+      now_(absl::UnixEpoch() + absl::Hours(1)) {}
+
+void Script::Handle(JobId job, decltype(Event::what) what) {
+  const std::string who = job == 0 ? "-" : NameOf(job);
+  story_.push_back(absl::StrCat(absl::ToDoubleSeconds(now_ - absl::UnixEpoch()), " ", who, " ",
+                                std::visit([](const auto& event) { return ToText(event); }, what)));
+  rejection_.clear();
+  const std::vector<Action> actions = core_->Handle({.at = now_, .job = job, .what = std::move(what)});
+  core_->CheckInvariants();
+  for (const Action& action : actions) {
+    if (auto* send = std::get_if<Send>(&action)) {
+      story_.push_back(absl::StrCat("        -> ", NameOf(send->to), " ", ToText(send->message)));
+      Hear(NameOf(send->to), send->message);
+    } else if (auto* timer = std::get_if<SetTimer>(&action)) {
+      timer_ = timer->at;
+    } else if (auto* reject = std::get_if<Reject>(&action)) {
+      rejection_ = reject->reason;
+      story_.push_back(absl::StrCat("        rejected: ", reject->reason));
+    } else if (auto* turn = std::get_if<TurnEnded>(&action)) {
+      turns_.push_back(*turn);
+    }
+  }
+}
+
+// --- deeds ----------------------------------------------------------------------------------------
+
+void Script::Joins(const std::string& name, Part part) {
+  const JobId id = part.rejoin ? part.id : next_id_++;
+  next_id_ = std::max(next_id_, id + 1);
+  ids_[name] = id;
+  Actor& actor = actors_[name];
+  actor.part = part;
+  actor.resident = part.persistent;
+  actor.has_turn = part.holds_turn;
+  wire::Join join{.name = name,
+                  .device = part.device,
+                  .capacity = capacity_,
+                  .weight = part.weight,
+                  .priority = part.priority};
+  join.rejoin = part.rejoin;
+  join.job = id;
+  join.holds_turn = part.holds_turn;
+  join.turn = part.turn;
+  join.persistent = part.persistent;
+  join.gang = part.gang;
+  join.gang_rank = part.rank;
+  join.gang_size = part.size;
+  join.lane_lock = part.lane_lock;
+  Handle(id, JobJoins{join, part.user});
+  if (!part.rejoin && part.persistent > 0) Says(name, wire::Report{.persistent = part.persistent});
+}
+
+void Script::Says(const std::string& name, decltype(Event::what) what) {
+  Handle(IdOf(name), std::move(what));
+}
+
+void Script::Asks(const std::string& name, wire::Wait wait) {
+  wait.gang_step = actors_.at(name).steps;
+  if (wait.need == 0) wait.need = actors_.at(name).spilled;
+  Says(name, wait);
+}
+
+void Script::GivesUp(const std::string& name, GiveUp how) {
+  Actor& actor = actors_.at(name);
+  actor.has_turn = actor.stop = actor.restoring = false;
+  actor.steps += how.steps;
+  Says(name, wire::TurnOver{.turn = Told<wire::Grant>(name) ? Told<wire::Grant>(name)->turn : actor.part.turn,
+                            .steps = actor.steps,
+                            .turn_steps = how.steps,
+                            .drain_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.drain)),
+                            .persistent = actor.resident,
+                            .spilled = actor.spilled,
+                            .movable = how.movable,
+                            .ready_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.ready)),
+                            .restored = how.restored});
+}
+
+void Script::NeedsRoom(const std::string& name, Bytes bytes, bool restoring) {
+  Says(name, wire::NeedRoom{.bytes = bytes, .restoring = restoring});
+}
+
+void Script::Spills(const std::string& name, Bytes freed, bool movable, const std::string& why_not) {
+  Actor& actor = actors_.at(name);
+  actor.resident -= freed;
+  actor.spilled += freed;
+  Says(name, wire::Spilled{.request = Told<wire::Spill>(name).value_or(wire::Spill{}).request,
+                           .freed = freed,
+                           .persistent = actor.resident,
+                           .spilled = actor.spilled,
+                           .movable = movable,
+                           .why_not = why_not});
+}
+
+void Script::StandsAtDoors(const std::string& name) {
+  const Actor& actor = actors_.at(name);
+  Says(name, wire::Spilled{.persistent = actor.resident, .spilled = actor.spilled, .movable = true});
+}
+
+void Script::Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom) {
+  Says(name, wire::ArenaGrew{chunk, size, for_whom.empty() ? 0 : IdOf(for_whom)});
+}
+
+void Script::Loses(const std::string& name, std::uint64_t chunk) { Says(name, wire::ArenaLost{chunk}); }
+
+void Script::FormsGang(const std::string& gang, const std::vector<std::string>& ranks) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank) Says(ranks[rank], wire::Gang{gang, rank, ranks.size()});
+}
+
+void Script::Acknowledges(const std::string& name, bool accepted, std::uint64_t steps) {
+  const auto yield = *Told<wire::Yield>(name);
+  Says(name, wire::YieldAck{yield.turn, yield.stop_step, steps, accepted});
+}
+
+void Script::Dies(const std::string& name) {
+  Actor& actor = actors_.at(name);
+  actor.alive = actor.has_turn = actor.lives = false;
+  actor.resident = 0;
+  actor.next = absl::InfiniteFuture();
+  Says(name, JobDied{});
+}
+
+void Script::HangsUp(const std::string& name) {
+  actors_.at(name).has_turn = actors_.at(name).lives = false;
+  Says(name, JobHungUp{});
+}
+
+void Script::Leaves(const std::string& name) {
+  actors_.at(name).has_turn = actors_.at(name).lives = false;
+  Says(name, wire::Leave{.keeps_running = true});
+}
+
+void Script::CoordinatorRestarts(const std::vector<JobId>& expected) {
+  core_ = std::make_unique<Core>(CoreOptions{.policy = policy_, .runtime_dir = "/run/test", .epoch = 2});
+  timer_ = absl::InfiniteFuture();
+  for (auto& [name, actor] : actors_) actor.told.clear();
+  Handle(0, Restarted{expected});
+}
+
+// --- time -----------------------------------------------------------------------------------------
+
+void Script::Passes(absl::Duration time) { RunsFor(time); }
+
+void Script::RunsFor(absl::Duration time) {
+  const absl::Time end = now_ + time;
+  while (true) {
+    std::string first;
+    absl::Time at = timer_;
+    for (const auto& [name, actor] : actors_) {
+      if (actor.next < at) at = actor.next, first = name;
+    }
+    if (at > end) break;
+    now_ = std::max(now_, at);
+    if (first.empty()) {
+      timer_ = absl::InfiniteFuture();
+      Handle(0, Tick{});
+    } else {
+      Act(first);
+    }
+  }
+  now_ = end;
+}
+
+void Script::Lives(const std::string& name) {
+  actors_.at(name).lives = true;
+  Asks(name);
+}
+
+void Script::Hear(const std::string& name, const wire::Message& message) {
+  Actor& actor = actors_.at(name);
+  actor.told.push_back(message);
+  if (std::holds_alternative<wire::Grant>(message)) {
+    HOCKET_CHECK(!actor.has_turn) << name << " is granted a turn while having one\n" << Story();
+    actor.has_turn = true;
+    actor.stop = false;
+    actor.turn_steps = actor.restored = 0;
+    actor.ready = absl::ZeroDuration();
+    actor.granted = now_;
+    actor.restoring = true;
+    if (actor.lives) actor.next = now_;
+  } else if (auto* yield = std::get_if<wire::Yield>(&message); yield != nullptr && yield->now) {
+    actor.stop = true;
+    actor.stop_step = yield->stop_step;
+  } else if (std::holds_alternative<wire::Spill>(message) && actor.lives) {
+    actor.next = std::min(actor.next, now_ + actor.part.spill_time);
+  } else if (std::holds_alternative<wire::Room>(message) && actor.lives) {
+    actor.next = now_;
+  }
+}
+
+void Script::Act(const std::string& name) {
+  Actor& actor = actors_.at(name);
+  actor.next = absl::InfiniteFuture();
+  if (JobOf(name).spill) return AnswerSpill(actor, name);
+  if (!actor.has_turn) {
+    StandsAtDoors(name);
+    return Asks(name);
+  }
+  if (actor.restoring) return BeginTurn(actor, name);
+  EndStep(actor, name);
+}
+
+void Script::BeginTurn(Actor& actor, const std::string& name) {
+  const Bytes free = FreeBytes(actor.part.device);
+  if (free < actor.spilled) return NeedsRoom(name, actor.spilled - free, /*restoring=*/true);
+  actor.restored = std::exchange(actor.spilled, 0);
+  actor.resident += actor.restored;
+  actor.restoring = false;
+  actor.ready = now_ - actor.granted;
+  if (actor.restored > 0) actor.ready += actor.part.restore_time;
+  actor.next = actor.granted + actor.ready + actor.part.step;
+}
+
+void Script::EndStep(Actor& actor, const std::string& name) {
+  ++actor.turn_steps;
+  if (!actor.stop) {
+    actor.next = now_ + actor.part.gap + actor.part.step;
+    return;
+  }
+  GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
+  if (actor.part.gap > absl::ZeroDuration()) {
+    actor.next = now_ + actor.part.gap;
+    return;
+  }
+  StandsAtDoors(name);
+  Asks(name);
+}
+
+void Script::AnswerSpill(Actor& actor, const std::string& name) {
+  const auto order = *Told<wire::Spill>(name);
+  Spills(name, std::min<Bytes>(order.bytes, actor.resident));
+  if (!actor.has_turn && !JobOf(name).waiting) actor.next = now_;
+}
+
+Bytes Script::FreeBytes(const std::string& device) const {
+  Bytes used = 0;
+  for (const auto& [name, actor] : actors_) {
+    if (actor.part.device == device) used += actor.resident;
+  }
+  return used < capacity_ ? capacity_ - used : 0;
+}
+
+// --- questions ------------------------------------------------------------------------------------
+
+bool Script::Holds(const std::string& name) const {
+  auto job = core_->state().jobs.find(IdOf(name));
+  return job != core_->state().jobs.end() && job->second.turn != 0;
+}
+
+std::string Script::Holder(const std::string& device) const {
+  std::vector<std::string> names;
+  for (const auto& [name, actor] : actors_) {
+    if (actor.part.device == device && Holds(name)) names.push_back(name);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+const std::string& Script::NameOf(JobId id) const {
+  return std::find_if(ids_.begin(), ids_.end(), [&](const auto& entry) { return entry.second == id; })->first;
+}
+
+int Script::Turns(const std::string& name) const {
+  return static_cast<int>(
+      std::count_if(turns_.begin(), turns_.end(), [&](const TurnEnded& turn) { return turn.name == name; }));
+}
+
+std::uint64_t Script::Steps(const std::string& name) const {
+  const Actor& actor = actors_.at(name);
+  return actor.steps + (actor.has_turn ? actor.turn_steps : 0);
+}
+
+double Script::Share(const std::string& name) const {
+  absl::Duration own, all;
+  for (const TurnEnded& turn : turns_) {
+    all += turn.end - turn.start;
+    if (turn.name == name) own += turn.end - turn.start;
+  }
+  return all == absl::ZeroDuration() ? 0 : absl::FDivDuration(own, all);
+}
+
+std::string Script::Story() const {
+  const size_t from = story_.size() > 200 ? story_.size() - 200 : 0;
+  return absl::StrCat("\n", absl::StrJoin(story_.begin() + static_cast<ptrdiff_t>(from), story_.end(), "\n"),
+                      "\n");
+}
+
+}  // namespace hocket::coordinator

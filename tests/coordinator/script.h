@@ -1,0 +1,160 @@
+// Scenes for the core, in virtual time.
+//
+// A Script plays jobs, the driver's memory and the clock around a real Core. Jobs do what a test tells them
+// (Asks, GivesUp, Dies, ...), or live by themselves (Lives) while RunsFor() lets the time pass. After every
+// event the core's invariants are checked. Story() tells what happened, for a failing test.
+#ifndef HOCKET_TESTS_COORDINATOR_SCRIPT_H_
+#define HOCKET_TESTS_COORDINATOR_SCRIPT_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/core/core.h"
+
+namespace hocket::coordinator {
+
+// What a played job is like.
+struct Part {
+  double weight = 1;
+  std::string priority = "normal";
+  unsigned user = 1000;
+  std::string device = "gpu0";
+  Bytes persistent = 0;  // resident from the start
+  absl::Duration step = absl::Milliseconds(10);
+  absl::Duration gap;         // between two steps: loading data
+  absl::Duration spill_time;  // to answer a Spill
+  absl::Duration restore_time;
+  // A rejoin: what it says about itself.
+  bool rejoin = false;
+  JobId id = 0;
+  bool holds_turn = false;
+  TurnNumber turn = 0;
+  std::string gang;
+  std::uint64_t rank = 0;
+  std::uint64_t size = 0;
+  std::string lane_lock;
+};
+
+struct GiveUp {
+  std::uint64_t steps = 1;  // of this turn
+  bool movable = false;
+  absl::Duration drain;
+  absl::Duration ready;
+  Bytes restored = 0;
+};
+
+class Script {
+ public:
+  explicit Script(const std::string& policy = "fair", Bytes capacity = 100);
+
+  // --- what jobs do, one event each ---
+  void Joins(const std::string& name, Part part = {});
+  void Asks(const std::string& name, wire::Wait wait = {});
+  void GivesUp(const std::string& name, GiveUp how = {});
+  void NeedsRoom(const std::string& name, Bytes bytes, bool restoring = false);
+  // Answers the Spill that it was told last; gives back `freed` of its resident bytes.
+  void Spills(const std::string& name, Bytes freed, bool movable = true, const std::string& why_not = "");
+  void StandsAtDoors(const std::string& name);  // and says so: it can be moved now
+  void Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom = "");
+  void Loses(const std::string& name, std::uint64_t chunk);
+  void FormsGang(const std::string& gang, const std::vector<std::string>& ranks);
+  void Acknowledges(const std::string& name, bool accepted, std::uint64_t steps);
+  void Dies(const std::string& name);
+  void HangsUp(const std::string& name);
+  void Leaves(const std::string& name);
+  void Says(const std::string& name, decltype(Event::what) what);  // anything else
+  // --- what people do ---
+  void Pauses(const std::string& name) { Says(name, SetPaused{true}); }
+  void Resumes(const std::string& name) { Says(name, SetPaused{false}); }
+  void CoordinatorRestarts(const std::vector<JobId>& expected);
+  // --- time ---
+  void Passes(absl::Duration time);     // ticks are delivered when they are due
+  void Lives(const std::string& name);  // from now on it steps, spills and restores by itself
+  void RunsFor(absl::Duration time);    // as Passes(), while those who live do so
+
+  // --- what came of it ---
+  bool Holds(const std::string& name) const;
+  std::string Holder(const std::string& device = "gpu0") const;  // names, comma separated; empty: free
+  // The last message of this type sent to `name`, and how many there were.
+  template <typename Type>
+  std::optional<Type> Told(const std::string& name) const;
+  template <typename Type>
+  int TimesTold(const std::string& name) const;
+  // The reason of the Reject that the last event met; empty when it met none.
+  std::string Rejection() const { return rejection_; }
+  std::string Why(const std::string& name) const { return core_->Explain(IdOf(name)); }
+  const Job& JobOf(const std::string& name) const { return core_->state().jobs.at(IdOf(name)); }
+  JobId IdOf(const std::string& name) const { return ids_.at(name); }
+  const std::vector<TurnEnded>& turns() const { return turns_; }
+  int Turns(const std::string& name) const;
+  std::uint64_t Steps(const std::string& name) const;
+  double Share(const std::string& name) const;  // of the device time that anybody had
+  Core& core() { return *core_; }
+  absl::Time now() const { return now_; }
+  std::string Story() const;
+
+ private:
+  struct Actor {
+    Part part;
+    bool alive = true;
+    bool lives = false;  // by itself
+    Bytes resident = 0;
+    Bytes spilled = 0;
+    std::uint64_t steps = 0;
+    std::uint64_t turn_steps = 0;
+    bool has_turn = false;
+    bool stop = false;  // asked to give up at the end of the step
+    std::uint64_t stop_step = 0;
+    bool restoring = false;
+    Bytes restored = 0;
+    absl::Time granted;
+    absl::Duration ready;
+    absl::Time next = absl::InfiniteFuture();  // its next deed
+    std::vector<wire::Message> told;
+  };
+
+  void Handle(JobId job, decltype(Event::what) what);
+  void Hear(const std::string& name, const wire::Message& message);
+  void Act(const std::string& name);  // its next deed is due
+  void BeginTurn(Actor& actor, const std::string& name);
+  void EndStep(Actor& actor, const std::string& name);
+  void AnswerSpill(Actor& actor, const std::string& name);
+  Bytes FreeBytes(const std::string& device) const;  // the driver's truth
+  const std::string& NameOf(JobId id) const;
+
+  std::string policy_;
+  Bytes capacity_;
+  std::unique_ptr<Core> core_;
+  std::map<std::string, Actor> actors_;
+  std::map<std::string, JobId> ids_;
+  JobId next_id_ = 1;
+  absl::Time now_;
+  absl::Time timer_ = absl::InfiniteFuture();
+  std::vector<TurnEnded> turns_;
+  std::string rejection_;
+  std::vector<std::string> story_;
+};
+
+template <typename Type>
+std::optional<Type> Script::Told(const std::string& name) const {
+  std::optional<Type> last;
+  for (const wire::Message& message : actors_.at(name).told) {
+    if (auto* found = std::get_if<Type>(&message)) last = *found;
+  }
+  return last;
+}
+
+template <typename Type>
+int Script::TimesTold(const std::string& name) const {
+  int times = 0;
+  for (const wire::Message& message : actors_.at(name).told) times += std::holds_alternative<Type>(message);
+  return times;
+}
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_TESTS_COORDINATOR_SCRIPT_H_
