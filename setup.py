@@ -65,7 +65,8 @@ class BuildWithCMake(build_ext):
     def configure(self, folder):
         command = ["cmake", "-S", ROOT, "-B", folder, f"-DHOCKET_PYTHON={sys.executable}"]
         if not (folder / "CMakeCache.txt").exists():
-            command += ["-DHOCKET_TESTS=OFF", *(["-GNinja"] if shutil.which("ninja") else [])]
+            generator = ["-GNinja"] if shutil.which("ninja") else []
+            command += [*generator, "-DCMAKE_BUILD_TYPE=Release", "-DHOCKET_TESTS=OFF"]
         self.call(*command)
 
     def call(self, *command):
@@ -75,5 +76,9 @@ class BuildWithCMake(build_ext):
         except subprocess.CalledProcessError:
             fail(f"the build failed; its own words are above. The command was: {' '.join(command)}")
 
+
+# What an earlier run gathered may hold modules that are no longer in the sources.
+for gathered in (ROOT / "build").glob("lib.*"):
+    shutil.rmtree(gathered, ignore_errors=True)
 
 setup(ext_modules=[Extension("hocket._native", sources=[])], cmdclass={"build_ext": BuildWithCMake})

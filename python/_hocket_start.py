@@ -44,3 +44,12 @@ def command_line() -> None:
     from hocket.cli import main
 
     main()
+
+
+def coordinator() -> None:
+    """The console script ``hocketd``: becomes the installed coordinator."""
+    global imported_by_program
+    imported_by_program = False
+    from hocket.cli.serve import DAEMON
+
+    os.execv(DAEMON, [str(DAEMON), *sys.argv[1:]])
