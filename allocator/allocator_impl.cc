@@ -340,16 +340,16 @@ PoolIndex AllocatorImpl::IndexOf(PoolId id) {
   for (std::size_t i = 0; i < pools_.size(); ++i) {
     if (pools_[i].id == id) return static_cast<PoolIndex>(i + 1);
   }
-  pools_.push_back({.id = id});
+  pools_.push_back({.id = id, .released = false});
   return static_cast<PoolIndex>(pools_.size());
 }
 
-bool AllocatorImpl::PoolIsReleased(PoolIndex pool) const { return pool == 0 || pools_[pool - 1].uses <= 0; }
+bool AllocatorImpl::PoolIsReleased(PoolIndex pool) const { return pool == 0 || pools_[pool - 1].released; }
 
 void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter) {
   absl::MutexLock lock(&mutex_);
   const PoolIndex index = IndexOf(id);
-  ++pools_[index - 1].uses;
+  pools_[index - 1].released = false;
   open_pools_.push_back({index, std::move(filter)});
 }
 
@@ -364,8 +364,7 @@ void AllocatorImpl::EndAllocateToPool(PoolId id) {
 void AllocatorImpl::ReleasePool(PoolId id) {
   absl::MutexLock lock(&mutex_);
   const PoolIndex index = IndexOf(id);
-  --pools_[index - 1].uses;
-  if (!PoolIsReleased(index)) return;
+  pools_[index - 1].released = true;
   // A graph that is gone needs no memory: what it left on the host is dropped.
   for (const Position position : persistent_->Positions(Region::State::kSpilled)) {
     if (persistent_->blocks().pool(position) != index) continue;

@@ -86,7 +86,7 @@ class AllocatorImpl final : public CachingAllocator {
 
   struct Pool {
     PoolId id;
-    int uses = 0;  // BeginAllocateToPool() less ReleasePool()
+    bool released = false;
   };
   struct OpenPool {
     PoolIndex index;

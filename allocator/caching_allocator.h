@@ -85,7 +85,8 @@ class CachingAllocator {
   virtual absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const = 0;
 
   // Private pools of CUDA graphs: allocations on streams for which `filter` holds go to the pool's own
-  // persistent chunks until EndAllocateToPool. Nothing moves while a pool is open.
+  // persistent chunks until EndAllocateToPool. Nothing moves while a pool is open. Chunks of a pool are kept,
+  // and spilled whole, until ReleasePool, which says that no graph uses the pool any more.
   using PoolId = std::pair<std::uint64_t, std::uint64_t>;
   virtual void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter) = 0;
   virtual void EndAllocateToPool(PoolId pool) = 0;

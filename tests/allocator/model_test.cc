@@ -107,7 +107,8 @@ class World {
         } else {
           const absl::Status added =
               job.allocator->AddArenaChunk(message.id, message.size, message.descriptor.Duplicate());
-          HOCKET_CHECK(added.ok()) << added.message();
+          // A chunk that has left the arena meanwhile may find the device full; its loss is the next message.
+          HOCKET_CHECK(added.ok() || absl::IsResourceExhausted(added)) << added.message();
         }
       }
     }
