@@ -3,92 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "csrc/base/check.h"
-#include "tests/allocator/emulated_gpu.h"
+#include "tests/allocator/job.h"
 
 namespace hocket {
 namespace {
 
 using testing::EmulatedGpu;
 using ::testing::HasSubstr;
+using testing::Job;
+using testing::kChunk;
+using testing::kEverything;
 using testing::ScriptedGate;
-
-constexpr Bytes kChunk = 2_MiB;
-constexpr Bytes kEverything = ~Bytes{0};
-
-// One job on the emulated device. Checks the allocator's invariants after every call.
-class Job {
- public:
-  explicit Job(AllocatorOptions options = {}) {
-    options.chunk_size = kChunk;
-    if (options.host_budget == 0) options.host_budget = 1_GiB;
-    auto made = CachingAllocator::Create(EmulatedGpu::Get().driver(), options, &gate);
-    HOCKET_CHECK(made.ok()) << made.status().message();
-    allocator = *std::move(made);
-  }
-
-  absl::StatusOr<DevicePtr> TryMalloc(Bytes size, Stream stream = nullptr) {
-    auto block = allocator->Malloc(size, stream);
-    allocator->CheckInvariants();
-    return block;
-  }
-  DevicePtr Malloc(Bytes size, Stream stream = nullptr) {
-    const auto block = TryMalloc(size, stream);
-    HOCKET_CHECK(block.ok()) << block.status().message();
-    return *block;
-  }
-  void Free(DevicePtr block) {
-    allocator->Free(block);
-    allocator->CheckInvariants();
-  }
-  void PassTurn() {
-    HOCKET_CHECK(allocator->Drain().ok()) << "no drain";
-    allocator->Lock();
-    allocator->PassTurn();
-    gate.holds_turn = false;
-    allocator->Unlock();
-    allocator->CheckInvariants();
-  }
-  absl::Status TakeTurn(Bytes* missing) {
-    const absl::Status status = allocator->TakeTurn(missing);
-    allocator->CheckInvariants();
-    if (status.ok()) gate.holds_turn = true;
-    return status;
-  }
-  void TakeTurn() {
-    Bytes missing = 0;
-    const absl::Status status = TakeTurn(&missing);
-    HOCKET_CHECK(status.ok()) << status.message();
-    HOCKET_CHECK(missing == 0) << missing;
-  }
-  absl::StatusOr<Bytes> Spill(Bytes wanted) {
-    auto freed = allocator->Spill(wanted);
-    allocator->CheckInvariants();
-    return freed;
-  }
-  Holdings Held() const { return allocator->Held(); }
-
-  ScriptedGate gate;
-  std::unique_ptr<CachingAllocator> allocator;
-};
 
 class CachingAllocatorTest : public ::testing::Test {
  protected:
   EmulatedGpu& gpu = EmulatedGpu::Get();
 };
-
-// Every test leaves the device as it found it.
-class LeakWatch : public ::testing::EmptyTestEventListener {
-  void OnTestStart(const ::testing::TestInfo&) override { before_ = EmulatedGpu::Get().used(); }
-  void OnTestEnd(const ::testing::TestInfo& test) override {
-    EXPECT_EQ(EmulatedGpu::Get().used(), before_) << "device memory leaked by " << test.name();
-  }
-  Bytes before_ = 0;
-};
-const bool watching = [] {
-  ::testing::UnitTest::GetInstance()->listeners().Append(new LeakWatch);
-  return true;
-}();
 
 TEST_F(CachingAllocatorTest, GivesMemoryThatHoldsBytes) {
   Job job;

@@ -1,0 +1,132 @@
+// Fails the first driver call, then the second, and so on. Whichever it is: no byte is lost, nothing
+// leaks, and the allocator goes on working.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "tests/allocator/job.h"
+
+namespace hocket {
+namespace {
+
+using testing::EmulatedGpu;
+using testing::Job;
+using testing::kChunk;
+using testing::kEverything;
+
+constexpr cuda::Result kUnknown = 999;
+
+class FaultTest : public ::testing::TestWithParam<cuda::Result> {
+ protected:
+  ~FaultTest() override { gpu.FailNoCall(); }
+
+  void Malloc(Job& job, Bytes size, unsigned char value) {
+    const auto block = job.TryMalloc(size);
+    if (!block.ok()) return;
+    std::memset(gpu.Host(*block), value, size);
+    held[*block] = {size, value};
+  }
+  void FreeFirst(Job& job) {
+    if (held.empty()) return;
+    job.Free(held.begin()->first);
+    held.erase(held.begin());
+  }
+  void Verify() {
+    for (const auto& [block, content] : held) {
+      const unsigned char* bytes = gpu.Host(block);
+      EXPECT_TRUE(std::all_of(bytes, bytes + content.first,
+                              [v = content.second](unsigned char b) { return b == v; }));
+    }
+  }
+  // A bit of everything. Failures of single calls are part of it.
+  void Live(Job& job) {
+    Malloc(job, 3_MiB, 1);
+    Malloc(job, 1_KiB, 2);
+    job.allocator->BeginStep();
+    Malloc(job, 5_MiB, 3);
+    Malloc(job, 1_KiB, 4);
+    if (!held.empty()) job.allocator->RecordStream(held.rbegin()->first, other);
+    FreeFirst(job);
+    job.allocator->EndStep();
+    job.allocator->EmptyCache();
+    job.allocator->CheckInvariants();
+    HandOver(job);
+  }
+  void HandOver(Job& job) {
+    (void)job.allocator->Drain();
+    job.allocator->Lock();
+    job.allocator->PassTurn();
+    job.gate.holds_turn = false;
+    job.allocator->Unlock();
+    job.allocator->CheckInvariants();
+    (void)job.Spill(kEverything);
+    Bytes missing = 0;
+    (void)job.TakeTurn(&missing);
+  }
+
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  Stream other = *gpu.driver().CreateStream();
+  std::map<DevicePtr, std::pair<Bytes, unsigned char>> held;
+};
+
+TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesAnything) {
+  const Bytes before = gpu.used();
+  int call = 1;
+  for (bool failed = true; failed; ++call) {
+    SCOPED_TRACE("failing driver call " + std::to_string(call));
+    {
+      Job job;
+      held.clear();
+      gpu.FailCall(call, GetParam());
+      Live(job);
+      failed = gpu.Failed();
+      gpu.FailNoCall();
+
+      if (!job.gate.holds_turn) job.TakeTurn();
+      Verify();
+      EXPECT_TRUE(job.TryMalloc(10_MiB).ok());
+      while (!held.empty()) FreeFirst(job);
+    }
+    ASSERT_EQ(gpu.used(), before);
+  }
+  EXPECT_GT(call, 30) << "the scene makes fewer calls than it should";
+}
+
+TEST_P(FaultTest, AnAllocatorThatCannotBeMadeLeavesNothing) {
+  const Bytes before = gpu.used();
+  int call = 1;
+  for (bool failed = true; failed; ++call) {
+    gpu.FailCall(call, GetParam());
+    testing::ScriptedGate gate;
+    const auto made = CachingAllocator::Create(gpu.driver(), {.chunk_size = kChunk}, &gate);
+    failed = gpu.Failed();
+    gpu.FailNoCall();
+    EXPECT_EQ(made.ok(), !failed) << "call " << call << ": " << made.status();
+  }
+  EXPECT_GT(call, 5);
+  EXPECT_EQ(gpu.used(), before);
+}
+
+// For hand-overs on a device that is full at any point: room for a different number of chunks each time.
+TEST_P(FaultTest, ADeviceThatIsFullAtAnyPointLosesNothing) {
+  if (GetParam() != cuda::kOutOfMemory) GTEST_SKIP() << "one run is enough";
+  for (Bytes room = 0; room <= 20_MiB; room += kChunk) {
+    SCOPED_TRACE("room for " + std::to_string(room / kChunk) + " chunks");
+    Job filler, job;
+    held.clear();
+    const DevicePtr filling = filler.Malloc(gpu.capacity() - gpu.used() - room);
+    Live(job);
+    ASSERT_TRUE(job.gate.holds_turn) << "what was spilled cannot come back";
+    Verify();
+    filler.Free(filling);
+    filler.allocator->EmptyCache();
+    while (!held.empty()) FreeFirst(job);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Errors, FaultTest, ::testing::Values(cuda::kOutOfMemory, kUnknown));
+
+}  // namespace
+}  // namespace hocket

@@ -1,0 +1,74 @@
+// A job as the allocator's tests play it: every call is followed by a check of the invariants.
+#ifndef HOCKET_TESTS_ALLOCATOR_JOB_H_
+#define HOCKET_TESTS_ALLOCATOR_JOB_H_
+
+#include <memory>
+
+#include "allocator/caching_allocator.h"
+#include "csrc/base/check.h"
+#include "tests/allocator/emulated_gpu.h"
+
+namespace hocket::testing {
+
+inline constexpr Bytes kChunk = 2_MiB;
+inline constexpr Bytes kEverything = ~Bytes{0};
+
+// One job on the emulated device. Checks the allocator's invariants after every call.
+class Job {
+ public:
+  explicit Job(AllocatorOptions options = {}) {
+    options.chunk_size = kChunk;
+    if (options.host_budget == 0) options.host_budget = 1_GiB;
+    auto made = CachingAllocator::Create(EmulatedGpu::Get().driver(), options, &gate);
+    HOCKET_CHECK(made.ok()) << made.status().message();
+    allocator = *std::move(made);
+  }
+
+  absl::StatusOr<DevicePtr> TryMalloc(Bytes size, Stream stream = nullptr) {
+    auto block = allocator->Malloc(size, stream);
+    allocator->CheckInvariants();
+    return block;
+  }
+  DevicePtr Malloc(Bytes size, Stream stream = nullptr) {
+    const auto block = TryMalloc(size, stream);
+    HOCKET_CHECK(block.ok()) << block.status().message();
+    return *block;
+  }
+  void Free(DevicePtr block) {
+    allocator->Free(block);
+    allocator->CheckInvariants();
+  }
+  void PassTurn() {
+    HOCKET_CHECK(allocator->Drain().ok()) << "no drain";
+    allocator->Lock();
+    allocator->PassTurn();
+    gate.holds_turn = false;
+    allocator->Unlock();
+    allocator->CheckInvariants();
+  }
+  absl::Status TakeTurn(Bytes* missing) {
+    const absl::Status status = allocator->TakeTurn(missing);
+    allocator->CheckInvariants();
+    if (status.ok()) gate.holds_turn = true;
+    return status;
+  }
+  void TakeTurn() {
+    Bytes missing = 0;
+    const absl::Status status = TakeTurn(&missing);
+    HOCKET_CHECK(status.ok()) << status.message();
+    HOCKET_CHECK(missing == 0) << missing;
+  }
+  absl::StatusOr<Bytes> Spill(Bytes wanted) {
+    auto freed = allocator->Spill(wanted);
+    allocator->CheckInvariants();
+    return freed;
+  }
+  Holdings Held() const { return allocator->Held(); }
+
+  ScriptedGate gate;
+  std::unique_ptr<CachingAllocator> allocator;
+};
+
+}  // namespace hocket::testing
+
+#endif  // HOCKET_TESTS_ALLOCATOR_JOB_H_
