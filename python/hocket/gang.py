@@ -14,7 +14,7 @@ from typing import Any
 
 from hocket import _job
 
-_met = 0  # how often this process has met others
+_meetings = 0
 
 
 def install() -> None:
@@ -40,12 +40,11 @@ def install() -> None:
 
 def meet(distributed: Any) -> None:
     """The default group has just met: this rank joins the gang of those that share its coordinator."""
-    global _met
     size, rank = distributed.get_world_size(), distributed.get_rank()
-    _met += 1
+    meeting = _count_meeting()
     if size < 2:
         return
-    store, key = distributed._get_default_store(), f"hocket/gang/{_met}"
+    store, key = distributed._get_default_store(), f"hocket/gang/{meeting}"
     if rank == 0:
         store.set(f"{key}/name", os.urandom(6).hex())
     store.set(f"{key}/{rank}", f"{_machine()} {_job.coordinator_path()}")
@@ -53,6 +52,13 @@ def meet(distributed: Any) -> None:
     local = [other for other in range(size) if members[other] == members[rank]]
     if len(local) > 1:
         _job.join_gang(store.get(f"{key}/name").decode(), local.index(rank), len(local))
+
+
+def _count_meeting() -> int:
+    """All ranks meet equally often, so the number tells a meeting from those before it in the same store."""
+    global _meetings
+    _meetings += 1
+    return _meetings
 
 
 def _machine() -> str:

@@ -67,6 +67,8 @@ def fake_control(torch_version: str) -> types.ModuleType:
     module = types.ModuleType("hocket._control")
     module.built_for_torch = torch_version  # type: ignore[attr-defined]
     module.parse_bytes = _parse_bytes  # type: ignore[attr-defined]
+    module.format_bytes = lambda size: f"{size >> 30}.0 GiB"  # type: ignore[attr-defined]
+    module.probe_driver = lambda: {"found": True, "reason": "", "devices": [{"capacity": 64 << 30}]}  # type: ignore[attr-defined]
     module.socket_path = lambda: "/nowhere/hocketd.sock"  # type: ignore[attr-defined]
     return module
 

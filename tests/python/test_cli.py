@@ -96,6 +96,13 @@ def test_a_weight_that_is_none_is_refused(weight: str) -> None:
     assert weight in answer.stderr
 
 
+def test_a_memory_limit_above_the_device_is_refused_with_both_numbers() -> None:
+    answer = hocket("run", "--memory-limit", "80GiB", "--", "true")
+    assert answer.returncode == 2
+    assert "80.0 GiB" in answer.stderr
+    assert "64.0 GiB" in answer.stderr
+
+
 def test_a_missing_command_has_the_shells_exit_status() -> None:
     answer = hocket("run", "--", "no-such-command-here")
     assert answer.returncode == 127

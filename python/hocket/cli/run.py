@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from hocket.cli.common import control, size
 from hocket.cli.options import COMMAND, PRIORITY, PROGRAM, Size, Weight
 from hocket.cli.program import become
 
@@ -28,6 +29,8 @@ def command(
     Steps are found through PyTorch's own optimizer hooks and DataLoader fetches; launchers such as torchrun and
     accelerate need nothing. The exit status and signals are COMMAND's own.
     """
+    if memory_limit:
+        _check_limit(memory_limit)
     given = {
         "HOCKET_NAME": name,
         "HOCKET_WEIGHT": weight,
@@ -37,3 +40,13 @@ def command(
     }
     variables = {variable: str(value) for variable, value in given.items() if value}
     become(command, {"HOCKET_RUN": "1", **variables}, "hocket run -- python train.py")
+
+
+def _check_limit(limit: int) -> None:
+    """Before the program starts: a limit that no device has is a mistake. Without a device there is nothing to say."""
+    capacity = max((device["capacity"] for device in control().probe_driver()["devices"]), default=limit)
+    if limit > capacity:
+        raise click.UsageError(
+            f"--memory-limit is {size(limit)}, and the largest device has {size(capacity)}. "
+            "Leave it out to allow the whole device."
+        )

@@ -8,6 +8,7 @@ from hocket.demo.results import Results
 
 COLOURS = ("#3266ad", "#d9822b")
 ARENA = "#9aa5b1"
+SPILLED = "#b03a2e"
 INK = "#27313b"
 MIB = 1 << 20
 
@@ -53,13 +54,15 @@ def _draw_memory(axes, results: Results, start: float) -> None:
     layers.append([sample.arena / MIB for sample in samples])
     labels = [f"{job.name}: persistent, on the device" for job in results.jobs] + ["transient, of whoever has the turn"]
     axes.stackplot(times, *layers, labels=labels, colors=[*COLOURS, ARENA], step="post", alpha=0.85, linewidth=0)
-    spilled = [sum(sample.spilled.values()) / MIB for sample in samples]
-    axes.step(times, spilled, where="post", color=INK, linewidth=1.1, linestyle=":", label="spilled, on the host")
+    on_device = [sum(layer[i] for layer in layers) for i in range(len(samples))]
+    everything = [on_device[i] + sum(sample.spilled.values()) / MIB for i, sample in enumerate(samples)]
+    axes.fill_between(times, on_device, everything, step="post", facecolor="none", edgecolor=SPILLED, hatch="////",
+                      linewidth=0, label="spilled, on the host")  # fmt: skip
     axes.axhline(results.capacity / MIB, color=INK, linewidth=1.2)
-    axes.axhline(results.sum_alone / MIB, color="#b03a2e", linewidth=1.2, linestyle="--")
+    axes.axhline(results.sum_alone / MIB, color=INK, linewidth=1.2, linestyle="--")
     right = max(times, default=1)
     _note(axes, right, results.capacity, "the device", INK)
-    _note(axes, right, results.sum_alone, "what both need alone, in sum", "#b03a2e")
+    _note(axes, right, results.sum_alone, "what both need alone, in sum", INK)
     axes.set_ylim(0, max(results.sum_alone, results.capacity) / MIB * 1.18)
     axes.set_xlim(0, right)
     axes.set_ylabel("MiB")
