@@ -39,7 +39,8 @@ class StreamEngine {
   StreamEngine(const StreamEngine&) = delete;
   StreamEngine& operator=(const StreamEngine&) = delete;
 
-  // Joins the timeline of a device, once. `state` is borrowed. kResourceExhausted as Join() says.
+  // Joins the timeline of a device, once. `state` is borrowed and must outlive the engine. kResourceExhausted
+  // as Join() says.
   absl::Status Open(int device, TimelineState& state);
   // A stream of an opened device. It may be let go of at any time: work queued on it is still done.
   std::shared_ptr<Stream> CreateStream(int device);

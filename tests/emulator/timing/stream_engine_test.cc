@@ -348,8 +348,8 @@ TEST(ForkTest, TheChildTouchesNothingAndNeverHangs) {
 }
 
 TEST(DevicesTest, EachDeviceHasItsOwnTimeAndEventsOrderAcrossThem) {
-  Scene scene(1);
   const OwnedState second = MakeState();
+  Scene scene(1);
   ASSERT_TRUE(scene.process(0).Open(1, *second).ok());
   const auto a = scene.NewStream(0), b = scene.process(0).CreateStream(1);
   const Nanos start = scene.clock().Now();

@@ -1,0 +1,115 @@
+#include "csrc/emulator/timing/cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "csrc/base/check.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket::emulator::timing {
+namespace {
+
+struct Rate {
+  absl::string_view name;
+  double CostModel::*value;
+};
+
+constexpr Rate kRates[] = {
+    {"shortest_us", &CostModel::shortest_us},
+    {"memory_bytes_per_us", &CostModel::memory_bytes_per_us},
+    {"operations_per_us_1_byte", &CostModel::operations_per_us_1_byte},
+    {"operations_per_us_2_bytes", &CostModel::operations_per_us_2_bytes},
+    {"operations_per_us_4_bytes", &CostModel::operations_per_us_4_bytes},
+    {"operations_per_us_8_bytes", &CostModel::operations_per_us_8_bytes},
+    {"copy_in_bytes_per_us", &CostModel::copy_in_bytes_per_us},
+    {"copy_out_bytes_per_us", &CostModel::copy_out_bytes_per_us},
+};
+
+absl::Status SetRate(CostModel& model, absl::string_view name, double value) {
+  const auto* rate =
+      std::find_if(std::begin(kRates), std::end(kRates), [&](const Rate& r) { return r.name == name; });
+  if (rate == std::end(kRates))
+    return absl::InvalidArgumentError(absl::StrCat("no rate is called '", name, "'"));
+  model.*rate->value = value;
+  return absl::OkStatus();
+}
+
+absl::Status AddRow(CostModel& model, absl::string_view line) {
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipWhitespace());
+  double value = 0;
+  if (words.size() != 3 || !absl::SimpleAtod(words[2], &value)) {
+    return absl::InvalidArgumentError("wanted 'rate NAME NUMBER' or 'kernel TEXT MICROSECONDS'");
+  }
+  if (!std::isfinite(value) || value <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(words[2], " is not a number above 0"));
+  }
+  if (words[0] == "rate") return SetRate(model, words[1], value);
+  if (words[0] != "kernel") return absl::InvalidArgumentError(absl::StrCat("unknown row '", words[0], "'"));
+  model.kernels.push_back({std::string(words[1]), value});
+  return absl::OkStatus();
+}
+
+absl::string_view WithoutComment(absl::string_view line) {
+  return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+}
+
+}  // namespace
+
+const CostModel& CostModel::Default() {
+  static const CostModel& model = *new CostModel;
+  return model;
+}
+
+absl::StatusOr<CostModel> CostModel::Parse(absl::string_view text) {
+  CostModel model;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = WithoutComment(line);
+    if (line.empty()) continue;
+    if (const absl::Status status = AddRow(model, line); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot read line ", number, " of the costs, '", line, "': ", status.message(), "."));
+    }
+  }
+  return model;
+}
+
+double CostModel::KernelMicroseconds(absl::string_view name, double bytes) const {
+  for (const KernelCost& kernel : kernels) {
+    if (absl::StrContains(name, kernel.part_of_name)) return kernel.microseconds;
+  }
+  return std::max(shortest_us, bytes / memory_bytes_per_us);
+}
+
+double CostModel::ProductMicroseconds(double operations, int element) const {
+  const double rate = element <= 1   ? operations_per_us_1_byte
+                      : element <= 2 ? operations_per_us_2_bytes
+                      : element <= 4 ? operations_per_us_4_bytes
+                                     : operations_per_us_8_bytes;
+  return std::max(shortest_us, operations / rate);
+}
+
+double CostModel::CopyMicroseconds(Bytes size) const {
+  return std::max(shortest_us, 2 * static_cast<double>(size) / memory_bytes_per_us);
+}
+
+double CostModel::CopyMicroseconds(Engine direction, Bytes size) const {
+  HOCKET_CHECK(direction != Engine::kCompute) << "no link";
+  const double rate = direction == Engine::kToDevice ? copy_in_bytes_per_us : copy_out_bytes_per_us;
+  return std::max(shortest_us, static_cast<double>(size) / rate);
+}
+
+Nanos FromMicroseconds(double microseconds) {
+  return std::max<Nanos>(1, static_cast<Nanos>(std::llround(microseconds * 1000)));
+}
+
+}  // namespace hocket::emulator::timing

@@ -1,0 +1,73 @@
+// How long device work takes in timing mode, as data.
+//
+// A roofline: work takes as long as its bytes at the memory's rate, its operations at the arithmetic rate or
+// its copy at the link's rate say, and no kernel is shorter than `shortest_us`. The rates of the default are
+// the data sheet's, so a real GPU is slower; a row per kernel, measured, replaces the estimate where one
+// matters:
+//
+//   # what     name or part of one        value
+//   rate       memory_bytes_per_us        4.1e6
+//   kernel     vectorized_elementwise     4.2
+//   kernel     ampere_sgemm_128x64        38
+//
+// A kernel takes the first row whose text its name contains. Copies and matrix products have no rows.
+#ifndef HOCKET_CSRC_EMULATOR_TIMING_COST_H_
+#define HOCKET_CSRC_EMULATOR_TIMING_COST_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "csrc/base/bytes.h"
+#include "csrc/emulator/timing/timeline.h"
+
+namespace hocket::emulator::timing {
+
+struct KernelCost {
+  std::string part_of_name;
+  double microseconds = 0;
+};
+
+// The numbers of the default are those of one H200 SXM.
+struct CostModel {
+  // No kernel is shorter. Empty kernels come back to back at 3 us each on recent GPUs: NVIDIA's developer
+  // forum, "Too much time for kernel launch latency" (thread 233645).
+  double shortest_us = 3;
+  // 4.8 TB/s: NVIDIA's H200 data sheet.
+  double memory_bytes_per_us = 4.8e6;
+  // Dense rates by the size of an element, from the same sheet: 989 TFLOP/s on tensor cores for two bytes
+  // (half of the sheet's figure, which counts on sparsity) and twice that for one; 67 for float32, which
+  // PyTorch does not round to TF32 unless told to; 67 for float64 on tensor cores.
+  double operations_per_us_1_byte = 1979e6;
+  double operations_per_us_2_bytes = 989e6;
+  double operations_per_us_4_bytes = 67e6;
+  double operations_per_us_8_bytes = 67e6;
+  // Measured with nvbandwidth on a node of eight H200 behind PCIe Gen5 x16: 55.43 GB/s in, 55.06 GB/s out.
+  double copy_in_bytes_per_us = 55.43e3;
+  double copy_out_bytes_per_us = 55.06e3;
+
+  std::vector<KernelCost> kernels;
+
+  static const CostModel& Default();
+
+  // The default, changed by the rows of `text` (see above). kInvalidArgument names the line and what is
+  // wrong.
+  static absl::StatusOr<CostModel> Parse(absl::string_view text);
+
+  // A kernel that moves that many bytes through device memory.
+  double KernelMicroseconds(absl::string_view name, double bytes) const;
+  // A matrix product of that many floating-point operations on elements of `element` bytes.
+  double ProductMicroseconds(double operations, int element) const;
+  // A copy within the device, which reads and writes every byte.
+  double CopyMicroseconds(Bytes size) const;
+  // A copy over the link. REQUIRES: direction is kToDevice or kToHost.
+  double CopyMicroseconds(Engine direction, Bytes size) const;
+};
+
+// Rounded to the nanosecond, at least one.
+Nanos FromMicroseconds(double microseconds);
+
+}  // namespace hocket::emulator::timing
+
+#endif  // HOCKET_CSRC_EMULATOR_TIMING_COST_H_

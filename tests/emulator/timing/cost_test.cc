@@ -1,0 +1,58 @@
+#include "csrc/emulator/timing/cost.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hocket::emulator::timing {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(CostTest, ACopyTakesItsBytesByTheRateOfItsLink) {
+  const CostModel& model = CostModel::Default();
+  EXPECT_NEAR(model.CopyMicroseconds(Engine::kToDevice, 1_GiB), 19'371, 1);
+  EXPECT_NEAR(model.CopyMicroseconds(Engine::kToHost, 1_GiB), 19'501, 1);
+  EXPECT_LT(model.CopyMicroseconds(1_GiB), 500) << "within the device";
+}
+
+TEST(CostTest, NothingIsShorterThanTheShortestKernel) {
+  const CostModel& model = CostModel::Default();
+  EXPECT_EQ(model.KernelMicroseconds("fill", 4), model.shortest_us);
+  EXPECT_EQ(model.ProductMicroseconds(2, 4), model.shortest_us);
+  EXPECT_EQ(model.CopyMicroseconds(Engine::kToHost, 4), model.shortest_us);
+}
+
+TEST(CostTest, ShorterElementsMultiplyFaster) {
+  const CostModel& model = CostModel::Default();
+  EXPECT_LT(model.ProductMicroseconds(1e12, 2), model.ProductMicroseconds(1e12, 4));
+}
+
+TEST(CostTest, AMeasuredKernelReplacesTheEstimate) {
+  const auto model = CostModel::Parse(
+      "# measured\n"
+      "kernel elementwise 4.5   # us\n"
+      "\n"
+      "rate shortest_us 2\n");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->KernelMicroseconds("void vectorized_elementwise_kernel<4>", 1e9), 4.5);
+  EXPECT_EQ(model->KernelMicroseconds("reduce", 0), 2);
+}
+
+TEST(CostTest, ABadRowIsNamedWithItsLine) {
+  const auto message = [](const char* text) {
+    return std::string(CostModel::Parse(text).status().message());
+  };
+  EXPECT_THAT(message("\nkernel gemm"), HasSubstr("line 2 of the costs, 'kernel gemm': wanted"));
+  EXPECT_THAT(message("rate speed 3"), HasSubstr("no rate is called 'speed'"));
+  EXPECT_THAT(message("kernel gemm -1"), HasSubstr("-1 is not a number above 0"));
+  EXPECT_THAT(message("kernel gemm nan"), HasSubstr("nan is not a number above 0"));
+  EXPECT_THAT(message("colour red 1"), HasSubstr("unknown row 'colour'"));
+}
+
+TEST(CostTest, TimesAreRoundedToTheNanosecond) {
+  EXPECT_EQ(FromMicroseconds(3), 3000);
+  EXPECT_EQ(FromMicroseconds(0.0001), 1);
+}
+
+}  // namespace
+}  // namespace hocket::emulator::timing
