@@ -61,8 +61,8 @@ absl::Time Core::NextDeadline() const {
 
 void Core::On(Job* job, const SetPaused& event) {
   if (job == nullptr) return;
+  if (job->waiting && job->paused && !event.paused) BeginToWait(*job);
   job->paused = event.paused;
-  if (job->waiting && !job->paused) BeginToWait(*job);
 }
 
 void Core::On(Job* job, const SetShare& event) {

@@ -22,7 +22,7 @@ TEST_P(PolicyContract, EveryWaitingJobRunsInTheEnd) {
   s.Joins("light", {.weight = 0.1, .priority = "low"});
   s.Joins("heavy", {.weight = 10, .priority = "high"});
   for (const char* job : {"short", "long", "light", "heavy"}) s.Lives(job);
-  s.RunsFor(Seconds(2000));
+  s.RunsFor(Seconds(400));
   for (const char* job : {"short", "long", "light", "heavy"}) EXPECT_GT(s.Turns(job), 0) << job << s.Story();
 }
 
@@ -38,7 +38,7 @@ TEST_P(PolicyContract, EqualJobsGetEqualShares) {
   Script s(name());
   for (const char* job : {"a", "b", "c"}) s.Joins(job);
   for (const char* job : {"a", "b", "c"}) s.Lives(job);
-  s.RunsFor(Seconds(60));
+  s.RunsFor(Seconds(30));
   for (const char* job : {"a", "b", "c"}) EXPECT_NEAR(s.Share(job), 1.0 / 3, 0.01) << job << s.Story();
 }
 
@@ -103,7 +103,7 @@ TEST(FairTest, TwiceTheWeightGetsTwiceTheDeviceTime) {
   s.Joins("heavy", {.weight = 2});
   s.Lives("light");
   s.Lives("heavy");
-  s.RunsFor(Seconds(60));
+  s.RunsFor(Seconds(30));
   EXPECT_NEAR(s.Share("heavy"), 2.0 / 3, 0.01) << s.Story();
 }
 
@@ -113,7 +113,7 @@ TEST(FairTest, SharesAreOfTimeNotOfSteps) {
   s.Joins("long", {.step = Milliseconds(200)});
   s.Lives("short");
   s.Lives("long");
-  s.RunsFor(Seconds(60));
+  s.RunsFor(Seconds(30));
   EXPECT_NEAR(s.Share("short"), 0.5, 0.02) << s.Story();
 }
 
@@ -123,7 +123,7 @@ TEST(FairTest, APriorityIsAFactorOfFour) {
   s.Joins("normal");
   s.Joins("low", {.priority = "low"});
   for (const char* job : {"high", "normal", "low"}) s.Lives(job);
-  s.RunsFor(Seconds(120));
+  s.RunsFor(Seconds(60));
   EXPECT_NEAR(s.Share("high") / s.Share("normal"), 4, 0.2) << s.Story();
   EXPECT_NEAR(s.Share("normal") / s.Share("low"), 4, 0.2) << s.Story();
 }
@@ -133,7 +133,7 @@ TEST(FairTest, UsersShareFirstThenTheirJobs) {
   s.Joins("alone", {.user = 1});
   for (const char* job : {"b1", "b2", "b3"}) s.Joins(job, {.user = 2});
   for (const char* job : {"alone", "b1", "b2", "b3"}) s.Lives(job);
-  s.RunsFor(Seconds(60));
+  s.RunsFor(Seconds(30));
   EXPECT_NEAR(s.Share("alone"), 0.5, 0.02) << s.Story();
   EXPECT_NEAR(s.Share("b2"), 0.5 / 3, 0.02) << s.Story();
 }
@@ -146,7 +146,7 @@ TEST(FairTest, WhoComesBackAfterAPauseDoesNotCatchUp) {
   s.Lives("b");
   s.RunsFor(Seconds(1));
   s.Pauses("b");
-  s.RunsFor(Seconds(60));
+  s.RunsFor(Seconds(30));
   s.Resumes("b");
   const auto before = s.Steps("a");
   s.RunsFor(Seconds(10));
