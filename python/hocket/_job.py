@@ -101,8 +101,7 @@ def _load_native(torch_version: str) -> ModuleType:
         return importlib.import_module("hocket._native")
     except ImportError as error:
         raise NotBuilt(
-            f"Hocket's extension for torch {torch_version} does not load ({error}). "
-            f"Build it again, {REBUILD}"
+            f"Hocket's extension for torch {torch_version} does not load ({error}). Build it again, {REBUILD}"
         ) from error
 
 
