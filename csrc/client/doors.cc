@@ -155,6 +155,7 @@ bool ClientImpl::MustGive(bool step) const {
 
 absl::Status ClientImpl::TakeGrantedTurn(bool interruptible) {
   phase_ = Phase::kTaking;
+  progress_.TurnTaken();
   return FinishTaking(interruptible);
 }
 

@@ -1,0 +1,237 @@
+// Threads at the doors: steps, allocations, and who lets whom in.
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scene.h"
+
+namespace hocket {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(DoorsTest, TheFirstStepWaitsForTheTurn) {
+  Scene scene;
+  std::atomic<bool> in_step{false};
+  std::thread thread([&] {
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+    in_step = true;
+    scene.job().EndStep(true);
+  });
+  const wire::Wait wait = scene.Expects<wire::Wait>();
+  EXPECT_FALSE(wait.implicit);
+  EXPECT_FALSE(in_step);
+  EXPECT_FALSE(scene.job().HoldsTurn());
+  scene.Grants(1);
+  thread.join();
+  EXPECT_TRUE(in_step);
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+  EXPECT_EQ(scene.job().Info().turns, 1u);
+}
+
+TEST(DoorsTest, WhileNobodyWaitsNothingIsSentDrainedOrMoved) {
+  Scene scene;
+  scene.TakesTurn();
+  scene.allocator().TakeLog();
+  for (int i = 0; i < 100; ++i) scene.Step();
+  for (const std::string& call : scene.allocator().TakeLog()) {
+    EXPECT_TRUE(call == "begin step" || call == "end step") << call;
+  }
+  scene.job().Leave();
+  EXPECT_TRUE(std::holds_alternative<wire::TurnOver>(scene.Next()));
+  EXPECT_TRUE(std::holds_alternative<wire::Leave>(scene.Next()));
+}
+
+TEST(DoorsTest, AStepInsideAStepIsPartOfIt) {
+  Scene scene;
+  scene.TakesTurn();
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.job().EndStep(true);
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+  scene.job().EndStep(true);
+  EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST(DoorsTest, AScopeThatIsNoStepIsNotCounted) {
+  Scene scene;
+  scene.TakesTurn();
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.job().EndStep(/*count=*/false);
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+}
+
+TEST(DoorsTest, AnEndWithoutABeginOnThisThreadDoesNothing) {
+  Scene scene;
+  scene.TakesTurn();
+  scene.job().EndStep(true);
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+  scene.Step();
+  EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST(DoorsTest, AnAllocationOutsideStepsWaitsForAnImplicitTurn) {
+  Scene scene;
+  std::thread thread([&] { ASSERT_TRUE(scene.allocator().Malloc(10, nullptr).ok()); });
+  EXPECT_TRUE(scene.Expects<wire::Wait>().implicit);
+  scene.Grants(1);
+  thread.join();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+}
+
+TEST(DoorsTest, AStepThatNobodyElseWantsKeepsAnImplicitTurn) {
+  Scene scene;
+  std::thread thread([&] {
+    ASSERT_TRUE(scene.allocator().Malloc(10, nullptr).ok());
+    scene.Step();
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  thread.join();
+  EXPECT_EQ(scene.job().Info().turns, 1u);
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+}
+
+TEST(DoorsTest, AnImplicitTurnEndsAtTheNextBoundaryWhenSomebodyWaits) {
+  Scene::Options slow;
+  slow.idle_limit = std::chrono::hours(1);
+  Scene scene(slow);
+  std::promise<void> allocated, go;
+  std::thread thread([&] {
+    ASSERT_TRUE(scene.allocator().Malloc(10, nullptr).ok());
+    allocated.set_value();
+    go.get_future().wait();
+    scene.Step();
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  allocated.get_future().wait();
+  go.set_value();
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+  EXPECT_FALSE(scene.Expects<wire::Wait>().implicit);
+  scene.Grants(2);
+  thread.join();
+  EXPECT_EQ(scene.job().Info().turns, 2u);
+}
+
+TEST(DoorsTest, TwoTrainingThreadsShareOneTurn) {
+  Scene scene;
+  std::promise<void> first_in, second_in;
+  auto first = std::thread([&] {
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+    first_in.set_value();
+    second_in.get_future().wait();
+    scene.job().EndStep(true);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  first_in.get_future().wait();
+  ASSERT_TRUE(scene.job().BeginStep().ok());  // needs no second turn
+  second_in.set_value();
+  first.join();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.job().EndStep(true);
+  EXPECT_EQ(scene.job().Info().turns, 1u);
+}
+
+TEST(DoorsTest, BothThreadsThatWaitAreLetInByOneGrant) {
+  Scene scene;
+  std::thread one([&] { scene.Step(); });
+  std::thread two([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  one.join();
+  two.join();
+  EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST(DoorsTest, TheLastOfTwoThreadsToEndItsStepGivesTheTurn) {
+  Scene scene;
+  scene.TakesTurn();
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  std::promise<void> in, leave;
+  std::thread other([&] {
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+    in.set_value();
+    leave.get_future().wait();
+    scene.job().EndStep(true);
+  });
+  in.get_future().wait();
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  EXPECT_FALSE(scene.AgentHasObeyed().movable);
+  scene.job().EndStep(true);
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  leave.set_value();
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 3u);
+  other.join();
+  EXPECT_FALSE(scene.job().HoldsTurn());
+}
+
+TEST(DoorsTest, AThreadThatEndsInsideItsStepEndsTheStep) {
+  Scene scene;
+  scene.TakesTurn();
+  std::thread dies([&] { ASSERT_TRUE(scene.job().BeginStep().ok()); });
+  dies.join();
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+}
+
+TEST(DoorsTest, BlockingHooksAreCalledAroundAWaitAndNotAroundAStep) {
+  static std::atomic<int> before, after;
+  before = after = 0;
+  SetBlockingHooks({.before =
+                        [] {
+                          ++before;
+                          return static_cast<void*>(&before);
+                        },
+                    .after =
+                        [](void* token) {
+                          EXPECT_EQ(token, &before);
+                          ++after;
+                        },
+                    .interrupted = nullptr});
+  Scene scene;
+  scene.TakesTurn();
+  EXPECT_EQ(before, 1);
+  EXPECT_EQ(after, 1);
+  scene.Step();
+  EXPECT_EQ(before, 1);
+  SetBlockingHooks({});
+}
+
+TEST(DoorsTest, AnInterruptedWaitBeginsNoStepAndItsGrantIsGivenBack) {
+  static std::atomic<bool> interrupted;
+  interrupted = false;
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [] { return interrupted.load(); }});
+  Scene scene;
+  absl::Status status;
+  std::thread thread([&] { status = scene.job().BeginStep(); });
+  scene.Expects<wire::Wait>();
+  interrupted = true;
+  thread.join();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  scene.Grants(3);
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_EQ(over.turn, 3u);
+  EXPECT_EQ(over.turn_steps, 0u);
+  SetBlockingHooks({});
+  std::thread again([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Grants(4);
+  again.join();
+}
+
+TEST(DoorsTest, AJobWithoutAnAllocatorTakesTurnsToo) {
+  Scene::Options cpu;
+  cpu.with_allocator = false;
+  Scene scene(cpu);
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.Expects<wire::TurnOver>();
+  scene.TakesTurn(2);
+  EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+}  // namespace
+}  // namespace hocket

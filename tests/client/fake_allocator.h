@@ -1,0 +1,141 @@
+// A device's memory as numbers: what the client asks of an allocator, recorded, with every answer settable.
+#ifndef HOCKET_TESTS_CLIENT_FAKE_ALLOCATOR_H_
+#define HOCKET_TESTS_CLIENT_FAKE_ALLOCATOR_H_
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allocator/caching_allocator.h"
+
+namespace hocket {
+
+class FakeAllocator : public CachingAllocator {
+ public:
+  explicit FakeAllocator(Bytes persistent = 100) : persistent_(persistent) {}
+
+  // Settings; the gate is needed by Malloc() only.
+  Gate* gate = nullptr;
+  std::atomic<bool> idle{true};
+  std::atomic<bool> capturing{false};
+  std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
+  std::atomic<bool> fail_spill{false};
+
+  // As the real one: asks the gate, and looks again with the lock held.
+  absl::StatusOr<DevicePtr> Malloc(Bytes size, Stream stream) override {
+    for (;;) {
+      if (!gate->HoldsTurn()) {
+        const absl::Status turn = gate->AwaitTurn();
+        if (!turn.ok()) return turn;
+      }
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!gate->HoldsTurn()) continue;
+      if (spilled_ > 0) ++touched_while_spilled_;
+      persistent_ += size;
+      return DevicePtr{1};
+    }
+  }
+
+  void BeginStep() override { Record("begin step"); }
+  void EndStep() override { Record("end step"); }
+  absl::Status Drain() override {
+    Record("drain");
+    return absl::OkStatus();
+  }
+  bool IsIdle() override { return idle && !capturing; }
+  bool Capturing() const override { return capturing; }
+  void Lock() override { mutex_.lock(); }
+  void Unlock() override { mutex_.unlock(); }
+
+  absl::Status TakeTurn(Bytes* short_of) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    *short_of = missing;
+    if (missing > 0) return absl::ResourceExhaustedError("full");
+    restored_total_ += spilled_;
+    persistent_ += std::exchange(spilled_, 0);
+    Record("take turn");
+    return absl::OkStatus();
+  }
+  void PassTurn() override { Record("pass turn"); }
+
+  absl::StatusOr<Bytes> Spill(Bytes wanted) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (fail_spill) return absl::ResourceExhaustedError("the host budget of 0 B is used up");
+    const Bytes moved = std::min(wanted, persistent_);
+    persistent_ -= moved;
+    spilled_ += moved;
+    spilled_total_ += moved;
+    Record("spill");
+    return moved;
+  }
+
+  absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override {
+    Record("add " + std::to_string(id) + (descriptor ? "" : " without a descriptor"));
+    return absl::OkStatus();
+  }
+  void DropArenaChunk(ArenaChunkId id) override { Record("drop " + std::to_string(id)); }
+  void DropWholeArena() override { Record("drop all"); }
+  std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> ExportArena() override {
+    std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> chunks;
+    for (ArenaChunkId id : {7, 8}) chunks.emplace_back(id, Bytes{64}, UniqueFd());
+    return chunks;
+  }
+
+  Holdings Held() const override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return {.persistent = persistent_,
+            .spilled = spilled_,
+            .spilled_total = spilled_total_,
+            .restored_total = restored_total_};
+  }
+
+  // What was called, in order, without the calls of `Held` and the questions.
+  std::vector<std::string> TakeLog() {
+    std::lock_guard<std::mutex> lock(log_mutex_);
+    return std::exchange(log_, {});
+  }
+  int touched_while_spilled() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return touched_while_spilled_;
+  }
+
+  // Of no interest to the client.
+  void Free(DevicePtr) override {}
+  void RecordStream(DevicePtr, Stream) override {}
+  void EmptyCache() override {}
+  absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr) const override {
+    return absl::NotFoundError("none");
+  }
+  void BeginAllocateToPool(PoolId, std::function<bool(Stream)>) override {}
+  void EndAllocateToPool(PoolId) override {}
+  void ReleasePool(PoolId) override {}
+  DeviceStats Stats() const override { return {}; }
+  void ResetPeakStats() override {}
+  void ResetAccumulatedStats() override {}
+  std::vector<SegmentSnapshot> Snapshot() const override { return {}; }
+  void SetMemoryLimit(Bytes) override {}
+  Bytes MemoryLimit() const override { return 0; }
+  Bytes LargestFree() const override { return 0; }
+  void CheckInvariants() const override {}
+
+ private:
+  void Record(std::string what) {
+    std::lock_guard<std::mutex> lock(log_mutex_);
+    log_.push_back(std::move(what));
+  }
+
+  std::mutex log_mutex_;
+  std::vector<std::string> log_;
+  mutable std::mutex mutex_;  // what Lock() locks
+  Bytes persistent_;
+  Bytes spilled_ = 0;
+  Bytes spilled_total_ = 0;
+  Bytes restored_total_ = 0;
+  int touched_while_spilled_ = 0;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_TESTS_CLIENT_FAKE_ALLOCATOR_H_

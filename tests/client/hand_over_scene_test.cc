@@ -1,0 +1,285 @@
+// The turn comes and goes.
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scene.h"
+
+namespace hocket {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
+
+TEST(HandOverTest, AYieldIsObeyedAtTheEndOfTheStep) {
+  Scene scene;
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.allocator().TakeLog();
+  scene.job().EndStep(true);
+  EXPECT_FALSE(scene.job().HoldsTurn());
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("end step", "drain", "drain", "pass turn"));
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_EQ(over.turn, 1u);
+  EXPECT_EQ(over.steps, 2u);
+  EXPECT_EQ(over.persistent, 100u);
+}
+
+TEST(HandOverTest, AWaitingThreadRunsOneStepWhateverYieldSays) {
+  Scene scene;
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  thread.join();
+  EXPECT_EQ(over.turn_steps, 1u);
+}
+
+TEST(HandOverTest, AYieldOfAnotherTurnIsIgnored) {
+  Scene scene;
+  scene.TakesTurn(2);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  scene.Step();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+}
+
+TEST(HandOverTest, AnIdleJobGivesItsTurnWhenOthersWait) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_FALSE(scene.job().HoldsTurn());
+  EXPECT_EQ(over.turn_steps, 1u);
+}
+
+TEST(HandOverTest, AJobInAStepIsNotIdle) {
+  Scene scene;
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.job().EndStep(true);  // from here on it idles
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 2u);
+}
+
+TEST(HandOverTest, DeviceWorkKeepsTheTurnUntilItIsDone) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.allocator().idle = false;
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.allocator().idle = true;
+  scene.Expects<wire::TurnOver>();
+}
+
+TEST(HandOverTest, ACaptureKeepsTheTurn) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.allocator().capturing = true;
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  scene.job().EndStep(true);
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.Step();  // lets itself in, although others wait
+  scene.allocator().capturing = false;
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 3u);
+}
+
+// An evaluation outside steps allocates all the time, so it is never idle.
+TEST(HandOverTest, AnEvaluationThatNeverIdlesGivesItsTurnInAnAllocation) {
+  Scene scene;
+  std::atomic<bool> done{false};
+  std::thread evaluation([&] {
+    while (!done) ASSERT_TRUE(scene.allocator().Malloc(1, nullptr).ok());
+  });
+  scene.allocator().idle = false;  // and there is always device work
+  scene.Expects<wire::Wait>();
+  for (std::uint64_t turn = 1; turn <= 5; ++turn) {
+    scene.Grants(turn);
+    scene.Says(wire::Yield{.turn = turn, .now = true});
+    EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, turn);
+    EXPECT_TRUE(scene.Expects<wire::Wait>().implicit);
+  }
+  done = true;
+  scene.Grants(6);
+  evaluation.join();
+}
+
+TEST(HandOverTest, AThreadAtTheDoorGivesTheTurnItShouldGive) {
+  Scene::Options slow;
+  slow.idle_limit = std::chrono::hours(1);
+  Scene scene(slow);
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  std::thread thread([&] { scene.Step(); });
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  thread.join();
+}
+
+TEST(HandOverTest, AGrantThatSaysFreshArenaDropsAllOfIt) {
+  Scene scene;
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.allocator().TakeLog();
+  scene.Says(wire::Grant{.turn = 1, .fresh_arena = true});
+  thread.join();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("drop all", "take turn", "begin step", "end step"));
+}
+
+// What a process that is not this one finds when it tries the lock without waiting.
+bool OthersMayLock(const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    LaneLock lock;
+    lock.SetPath(path);
+    _exit(lock.TryAcquire().ok() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
+TEST(HandOverTest, TheLaneLockIsHeldForTheTurnAndNoLonger) {
+  Scene scene;
+  EXPECT_TRUE(OthersMayLock(scene.lock_path()));
+  scene.TakesTurn(1);
+  EXPECT_FALSE(OthersMayLock(scene.lock_path()));
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.Expects<wire::TurnOver>();
+  EXPECT_TRUE(OthersMayLock(scene.lock_path()));
+}
+
+TEST(HandOverTest, TheLockOfAnotherLivingProcessBlocksTheTurnUntilItIsDropped) {
+  Scene scene;
+  int ready[2], release[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(release), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    LaneLock lock;
+    lock.SetPath(scene.lock_path());
+    (void)lock.Acquire(nullptr);
+    char byte = 'r';
+    (void)!write(ready[1], &byte, 1);
+    (void)!read(release[0], &byte, 1);
+    _exit(0);  // the kernel drops the lock
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  std::atomic<bool> in_step{false};
+  std::thread thread([&] {
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+    in_step = true;
+    scene.job().EndStep(true);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  scene.AgentHasObeyed();
+  EXPECT_FALSE(in_step);
+  EXPECT_FALSE(scene.job().HoldsTurn());
+  ASSERT_EQ(write(release[1], "x", 1), 1);
+  thread.join();
+  waitpid(other, nullptr, 0);
+  EXPECT_TRUE(in_step);
+  for (int fd : {ready[0], ready[1], release[0], release[1]}) close(fd);
+}
+
+TEST(HandOverTest, AGangStopsAfterTheStepNamed) {
+  Scene scene;
+  scene.job().JoinGang("ddp", 1, 2);
+  EXPECT_EQ(scene.Expects<wire::Gang>().rank, 1u);
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = true, .stop_step = 3});
+  const wire::YieldAck ack = scene.Expects<wire::YieldAck>();
+  EXPECT_TRUE(ack.accepted);
+  EXPECT_EQ(ack.step, 1u);
+  scene.Step();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.Step();
+  EXPECT_FALSE(scene.job().HoldsTurn());
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().steps, 3u);
+}
+
+TEST(HandOverTest, ARankThatIsPastTheStepNamedSaysSoAndGoesOn) {
+  Scene scene;
+  scene.job().JoinGang("ddp", 0, 2);
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = true, .stop_step = 1});
+  EXPECT_FALSE(scene.Expects<wire::YieldAck>().accepted);
+  scene.job().EndStep(true);
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.Says(wire::Yield{.turn = 1, .now = true, .stop_step = 3});
+  EXPECT_TRUE(scene.Expects<wire::YieldAck>().accepted);
+  scene.Step();
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().steps, 3u);
+}
+
+TEST(HandOverTest, AnIdleRankKeepsItsPartOfTheGangsTurn) {
+  Scene scene;
+  scene.job().JoinGang("ddp", 0, 2);
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  scene.AgentHasObeyed();
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+}
+
+TEST(HandOverTest, LeavingGivesTheTurnAndLetsEverybodyThrough) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.job().Leave();
+  scene.Expects<wire::TurnOver>();
+  EXPECT_TRUE(scene.Expects<wire::Leave>().keeps_running);
+  EXPECT_TRUE(scene.job().HoldsTurn());  // nothing waits any more
+  scene.Step();
+  EXPECT_TRUE(scene.allocator().Malloc(1, nullptr).ok());
+  EXPECT_FALSE(scene.job().Info().joined);
+  EXPECT_TRUE(OthersMayLock(scene.lock_path()));
+}
+
+TEST(HandOverTest, LeavingInAStepGivesTheTurnToo) {
+  Scene scene;
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.job().Leave();
+  scene.Expects<wire::TurnOver>();
+  scene.job().EndStep(true);
+  EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST(HandOverTest, AThreadThatWaitsGoesOnWhenItsJobLeaves) {
+  Scene scene;
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.job().Leave();
+  thread.join();
+  EXPECT_TRUE(scene.Expects<wire::Leave>().keeps_running);
+}
+
+TEST(HandOverTest, TheEndOfTheJobGivesTheTurn) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.DestroyJob();
+  scene.Expects<wire::TurnOver>();
+  EXPECT_FALSE(scene.Expects<wire::Leave>().keeps_running);
+}
+
+}  // namespace
+}  // namespace hocket

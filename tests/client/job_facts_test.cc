@@ -1,0 +1,41 @@
+#include "csrc/client/job_facts.h"
+
+#include <unistd.h>
+
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace hocket {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(JobFactsTest, TheProcessTellsWhoItIs) {
+  const auto join = JoinFor({.name = "resnet", .weight = 2}, "gpu-0", "A GPU", 1_GiB);
+  ASSERT_TRUE(join.ok()) << join.status();
+  EXPECT_EQ(join->pid, static_cast<std::uint64_t>(getpid()));
+  EXPECT_GT(join->process_start, 0u);
+  EXPECT_THAT(join->program, HasSubstr("client_test"));
+  EXPECT_EQ(join->weight, 2);
+  EXPECT_FALSE(join->hocket_version.empty());
+}
+
+TEST(JobFactsTest, OptionsOutOfRangeAreNamedWithTheRange) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (double weight : {0.0, -1.0, nan, std::numeric_limits<double>::infinity()}) {
+    const auto join = JoinFor({.weight = weight}, "gpu-0", "", 1_GiB);
+    EXPECT_EQ(join.status().code(), absl::StatusCode::kInvalidArgument) << weight;
+    EXPECT_THAT(std::string(join.status().message()), HasSubstr("greater than 0"));
+  }
+  EXPECT_THAT(std::string(JoinFor({.priority = "urgent"}, "g", "", 0).status().message()),
+              HasSubstr("'urgent'"));
+  EXPECT_THAT(std::string(JoinFor({.memory_limit = 2_GiB}, "g", "", 1_GiB).status().message()),
+              HasSubstr("the device has 1.0 GiB"));
+  EXPECT_THAT(std::string(JoinFor({.name = std::string(201, 'x')}, "g", "", 0).status().message()),
+              HasSubstr("201 characters"));
+}
+
+}  // namespace
+}  // namespace hocket

@@ -1,0 +1,238 @@
+// Memory that moves for others: spills, room, the lane's arena.
+#include <sys/eventfd.h>
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scene.h"
+
+namespace hocket {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(MemoryTest, AJobAtItsDoorIsSpilledAndComesBackWithItsTurn) {
+  Scene scene;
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  wire::Spilled answer = scene.Expects<wire::Spilled>();
+  while (answer.request != 1) answer = scene.Expects<wire::Spilled>();
+  EXPECT_EQ(answer.freed, 60u);
+  EXPECT_EQ(answer.persistent, 40u);
+  EXPECT_EQ(answer.spilled, 60u);
+  EXPECT_TRUE(answer.movable);
+  scene.Grants(1);
+  thread.join();
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().restored, 60u);
+}
+
+TEST(MemoryTest, AThreadInUserCodeKeepsItsJobFromBeingSpilled) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  std::promise<void> in_user_code, leave;
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_TRUE(over.movable);  // the thread of TakesTurn() is gone
+  std::thread thread([&] {
+    scene.Step();
+    in_user_code.set_value();
+    leave.get_future().wait();
+    scene.Step();
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(2, /*contended=*/true);
+  in_user_code.get_future().wait();
+  const wire::TurnOver second = scene.Expects<wire::TurnOver>();
+  EXPECT_FALSE(second.movable);
+  EXPECT_THAT(second.why_not_movable, HasSubstr("1 of 1 threads"));
+  const wire::Spilled refused = scene.AgentHasObeyed();
+  EXPECT_FALSE(refused.movable);
+  EXPECT_THAT(refused.why_not, HasSubstr("1 of 1 threads"));
+  leave.set_value();  // it comes to the door, and says so unasked
+  const wire::Spilled unasked = scene.Expects<wire::Spilled>();
+  EXPECT_EQ(unasked.request, 0u);
+  EXPECT_TRUE(unasked.movable);
+  scene.Grants(3);
+  thread.join();
+}
+
+TEST(MemoryTest, TheHolderIsNotSpilled) {
+  Scene scene;
+  scene.TakesTurn(1);
+  const wire::Spilled answer = scene.AgentHasObeyed();
+  EXPECT_THAT(answer.why_not, HasSubstr("has the turn"));
+  EXPECT_FALSE(answer.movable);
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+}
+
+TEST(MemoryTest, AJobWhoseDeviceWorksForAnUnknownThreadIsNotSpilled) {
+  Scene scene;
+  scene.allocator().idle = false;
+  const wire::Spilled answer = scene.AgentHasObeyed();
+  EXPECT_EQ(answer.freed, 0u);
+  EXPECT_THAT(answer.why_not, HasSubstr("not seen before"));
+}
+
+TEST(MemoryTest, ASpillThatFailsSaysWhyAndLosesNothing) {
+  Scene scene;
+  scene.allocator().fail_spill = true;
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  const wire::Spilled answer = scene.Expects<wire::Spilled>();
+  EXPECT_EQ(answer.freed, 0u);
+  EXPECT_THAT(answer.why_not, HasSubstr("host budget"));
+  EXPECT_EQ(answer.persistent, 100u);
+}
+
+TEST(MemoryTest, AutogradsThreadAtTheDoorStandsForTheOneThatWaitsForIt) {
+  Scene scene;
+  std::promise<void> begun;
+  std::thread trainer([&] {
+    scene.TakesTurn(1);  // (this thread only hosts the scene's own)
+    ASSERT_TRUE(scene.allocator().Malloc(1, nullptr).ok());
+    scene.Says(wire::Yield{.turn = 1, .now = false});
+    scene.Expects<wire::TurnOver>();
+    std::thread autograd([&] {
+      pthread_setname_np(pthread_self(), "pt_autograd_0");
+      ASSERT_TRUE(scene.allocator().Malloc(1, nullptr).ok());
+    });
+    scene.Expects<wire::Wait>();
+    EXPECT_TRUE(scene.AgentHasObeyed().movable);
+    scene.Grants(2);
+    autograd.join();
+  });
+  trainer.join();
+}
+
+TEST(MemoryTest, AFullDeviceAsksForRoomAndTriesAgain) {
+  Scene scene;
+  scene.TakesTurn(1);
+  absl::Status status;
+  std::thread thread([&] { status = scene.job().AwaitRoom(30); });
+  const wire::NeedRoom need = scene.Expects<wire::NeedRoom>();
+  EXPECT_EQ(need.bytes, 30u);
+  EXPECT_FALSE(need.restoring);
+  scene.Says(wire::Room{.ok = true});
+  thread.join();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(MemoryTest, NoRoomIsToldWithItsReason) {
+  Scene scene;
+  scene.TakesTurn(1);
+  absl::Status status;
+  std::thread thread([&] { status = scene.job().AwaitRoom(30); });
+  scene.Expects<wire::NeedRoom>();
+  scene.Says(wire::Room{.ok = false, .reason = "job bert holds 900 B"});
+  thread.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("bert"));
+}
+
+TEST(MemoryTest, ARestoreThatLacksRoomWaitsForItAndNeverFails) {
+  Scene scene;
+  scene.allocator().missing = 50;
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  for (int i = 0; i < 2; ++i) {
+    const wire::NeedRoom need = scene.Expects<wire::NeedRoom>();
+    EXPECT_EQ(need.bytes, 50u);
+    EXPECT_TRUE(need.restoring);
+    scene.Says(wire::Room{.ok = i > 0, .reason = "not now"});
+  }
+  scene.Expects<wire::NeedRoom>();
+  scene.allocator().missing = 0;
+  scene.Says(wire::Room{.ok = true});
+  thread.join();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+}
+
+TEST(MemoryTest, ForcedSpillsMoveEverythingAtEveryBoundary) {
+  Scene::Options forced;
+  forced.force_spill = true;
+  Scene scene(forced);
+  std::thread thread([&] {
+    for (int i = 0; i < 3; ++i) scene.Step();
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  thread.join();
+  EXPECT_EQ(scene.allocator().Held().spilled_total, 300u);
+  EXPECT_EQ(scene.allocator().Held().restored_total, 300u);
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+}
+
+TEST(MemoryTest, AForcedSpillDoesNotLoseAYield) {
+  Scene::Options forced;
+  forced.force_spill = true;
+  Scene scene(forced);
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.job().EndStep(true);
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+}
+
+TEST(MemoryTest, LeavingBringsBackWhatWasSpilled) {
+  Scene scene;
+  scene.Says(wire::Spill{.request = 1, .bytes = 100});
+  EXPECT_EQ(scene.Expects<wire::Spilled>().freed, 100u);
+  std::thread thread([&] { scene.job().Leave(); });
+  EXPECT_EQ(scene.Expects<wire::Wait>().need, 100u);
+  scene.Grants(1);
+  thread.join();
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+  scene.Expects<wire::TurnOver>();
+  scene.Expects<wire::Leave>();
+}
+
+TEST(MemoryTest, ArenaChunksAreKeptUpWithInOrder) {
+  Scene scene;
+  const UniqueFd any(eventfd(0, EFD_CLOEXEC));
+  scene.allocator().TakeLog();
+  scene.Says(wire::ArenaAdd{.chunk = 3, .size = 64}, any.get());
+  scene.Says(wire::ArenaDrop{.chunk = 3});
+  scene.Says(wire::ArenaAdd{.chunk = 4, .size = 64}, any.get());
+  scene.Says(wire::ArenaDrop{.chunk = 0});
+  scene.AgentHasObeyed();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("add 3", "drop 3", "add 4", "drop all", "spill"));
+}
+
+TEST(MemoryTest, ChunksToldBeforeTheAllocatorIsThereWaitForIt) {
+  Scene::Options without;
+  without.with_allocator = false;
+  Scene scene(without);
+  const UniqueFd any(eventfd(0, EFD_CLOEXEC));
+  scene.Says(wire::ArenaAdd{.chunk = 3, .size = 64}, any.get());
+  scene.AgentHasObeyed();
+  scene.job().SetAllocator(&scene.allocator());
+  scene.AgentHasObeyed();
+  EXPECT_EQ(scene.allocator().TakeLog().front(), "add 3");
+}
+
+TEST(MemoryTest, ANewChunkIsToldWithItsDescriptorAndALostOneToo) {
+  Scene scene;
+  scene.job().ArenaGrew(9, 64, UniqueFd(eventfd(0, EFD_CLOEXEC)));
+  EXPECT_EQ(scene.Expects<wire::ArenaGrew>().chunk, 9u);
+  EXPECT_TRUE(scene.TakeDescriptor());
+  scene.job().ArenaLost(9);
+  EXPECT_EQ(scene.Expects<wire::ArenaLost>().chunk, 9u);
+}
+
+TEST(MemoryTest, AnExportSendsEveryChunkToTheJobThatAsks) {
+  Scene scene;
+  scene.Says(wire::ArenaExport{.to_job = 12});
+  for (std::uint64_t chunk : {7, 8}) {
+    const wire::ArenaGrew grew = scene.Expects<wire::ArenaGrew>();
+    EXPECT_EQ(grew.chunk, chunk);
+    EXPECT_EQ(grew.to_job, 12u);
+  }
+}
+
+}  // namespace
+}  // namespace hocket

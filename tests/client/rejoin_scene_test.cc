@@ -1,0 +1,132 @@
+// The coordinator dies at every moment of a turn; nothing is lost.
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scene.h"
+
+namespace hocket {
+namespace {
+
+TEST(RejoinTest, TheHolderRunsOnAndSaysThatItHasTheTurn) {
+  Scene scene;
+  scene.TakesTurn(4);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Dies();
+  scene.job().EndStep(true);
+  scene.Step();
+  const wire::Join join = scene.Answers();
+  EXPECT_TRUE(join.rejoin);
+  EXPECT_TRUE(join.holds_turn);
+  EXPECT_EQ(join.turn, 4u);
+  EXPECT_EQ(join.job, 5u);
+  EXPECT_EQ(join.persistent, 100u);
+  scene.Step();
+  scene.Says(wire::Yield{.turn = 4, .now = true});
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().steps, 4u);
+}
+
+TEST(RejoinTest, AThreadThatWaitsGoesOnWaitingAndIsAskedForAgain) {
+  Scene scene;
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Dies();
+  EXPECT_FALSE(scene.Answers().holds_turn);
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  thread.join();
+}
+
+TEST(RejoinTest, AGrantThatWasReadBeforeTheDeathCounts) {
+  Scene scene;
+  scene.allocator().missing = 10;  // the turn is being taken while the coordinator dies
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Grants(6);
+  scene.Expects<wire::NeedRoom>();
+  scene.Dies();
+  const wire::Join join = scene.Answers();
+  EXPECT_TRUE(join.holds_turn);
+  EXPECT_EQ(join.turn, 6u);
+  scene.Expects<wire::NeedRoom>();  // asked again
+  scene.allocator().missing = 0;
+  scene.Says(wire::Room{.ok = true});
+  thread.join();
+}
+
+TEST(RejoinTest, AHandOverBesideTheDeathEndsInAJoinWithoutTheTurn) {
+  Scene scene;
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  scene.CannotBeStarted();
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.job().EndStep(true);
+  EXPECT_FALSE(scene.job().HoldsTurn());
+  scene.CanBeStarted();
+  EXPECT_FALSE(scene.Answers().holds_turn);
+}
+
+TEST(RejoinTest, WithoutAnyCoordinatorAJobRunsIfItGetsTheLanesLock) {
+  Scene scene;
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.Step();
+  EXPECT_FALSE(scene.job().Info().coordinated);
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.CanBeStarted();
+  const wire::Join join = scene.Answers();
+  EXPECT_TRUE(join.holds_turn);
+  EXPECT_EQ(join.turn, 0u);
+  scene.Says(wire::Yield{.turn = 9, .now = true});  // the number it has now
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 9u);
+  EXPECT_TRUE(scene.job().Info().coordinated);
+}
+
+TEST(RejoinTest, WithoutAnyCoordinatorThereIsNoRoomToAskFor) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.AwaitsFailedConnect();
+  EXPECT_EQ(scene.job().AwaitRoom(1).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(RejoinTest, AGangIsNamedAgain) {
+  Scene scene;
+  scene.job().JoinGang("ddp", 1, 2);
+  scene.Expects<wire::Gang>();
+  scene.Dies();
+  const wire::Join join = scene.Answers();
+  EXPECT_EQ(join.gang, "ddp");
+  EXPECT_EQ(join.gang_rank, 1u);
+  EXPECT_EQ(join.gang_size, 2u);
+}
+
+TEST(RejoinTest, ARefusalEndsTheJoinWithItsReason) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  wire::Channel coordinator{UniqueFd(ends[1])};
+  ASSERT_TRUE(coordinator.Send(wire::Refused{.reason = "weight 0: it must be greater than 0"}).ok());
+  ClientTuning tuning;
+  tuning.connect = [&] { return wire::Channel(UniqueFd(ends[0])); };
+  const auto joined = ClientImpl::Join(wire::Join{.name = "job"}, tuning);
+  EXPECT_EQ(joined.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(joined.status().message(), "weight 0: it must be greater than 0");
+}
+
+TEST(RejoinTest, ACoordinatorThatDoesNotAnswerIsNotWaitedForForEver) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd silent(ends[1]);
+  ClientTuning tuning;
+  tuning.connect = [&] { return wire::Channel(UniqueFd(ends[0])); };
+  tuning.join_limit = std::chrono::seconds(0);
+  const auto joined = ClientImpl::Join(wire::Join{.name = "job"}, tuning);
+  EXPECT_EQ(joined.status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace hocket

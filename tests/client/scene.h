@@ -1,0 +1,185 @@
+// A scene: one job, in this process, and a coordinator that says what the test tells it to.
+//
+//   Scene scene;                       // the job has joined
+//   std::thread t = scene.Thread([&] { scene.job().BeginStep(); });
+//   scene.Expects<wire::Wait>();       // blocks until the job says so
+//   scene.Grants(1);
+//
+// Nothing sleeps: a test waits for messages and for threads. What does not come in 20 s fails the test.
+#ifndef HOCKET_TESTS_CLIENT_SCENE_H_
+#define HOCKET_TESTS_CLIENT_SCENE_H_
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "csrc/client/client_impl.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_allocator.h"
+
+namespace hocket {
+
+class Scene {
+ public:
+  struct Options {
+    bool with_allocator = true;
+    bool force_spill = false;
+    Clock::duration idle_limit = std::chrono::milliseconds(0);
+    Clock::duration implicit_quantum = std::chrono::milliseconds(0);
+  };
+
+  Scene() : Scene(Options()) {}
+  explicit Scene(const Options& options) {
+    char folder[] = "/tmp/hocket-scene-XXXXXX";
+    folder_ = mkdtemp(folder);
+    ClientTuning tuning;
+    tuning.connect = [this] { return Connect(); };
+    tuning.idle_limit = options.idle_limit;
+    tuning.implicit_quantum = options.implicit_quantum;
+    tuning.retry_pause = std::chrono::milliseconds(1);
+    tuning.force_spill = options.force_spill;
+    auto joining = std::async(std::launch::async, [&] {
+      return ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0", .capacity = 1000}, tuning);
+    });
+    Answers();
+    auto joined = joining.get();
+    EXPECT_TRUE(joined.ok()) << joined.status();
+    job_ = *std::move(joined);
+    allocator_.gate = job_.get();
+    if (options.with_allocator) job_->SetAllocator(&allocator_);
+  }
+  ~Scene() {
+    job_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  ClientImpl& job() { return *job_; }
+  FakeAllocator& allocator() { return allocator_; }
+  void DestroyJob() { job_.reset(); }
+  std::string lock_path() const { return folder_ + "/lane.lock"; }
+
+  // --- the coordinator's side
+  wire::Join Answers() {
+    const wire::Join join = Expects<wire::Join>();
+    Says(wire::Joined{.job = 5, .name = "job", .lane_lock = lock_path(), .epoch = 1});
+    return join;
+  }
+  void Says(wire::Message message, int descriptor = -1) {
+    const absl::Status sent = peer().Send(message, descriptor);
+    EXPECT_TRUE(sent.ok()) << sent;
+  }
+  void Grants(std::uint64_t turn, bool contended = false) {
+    Says(wire::Grant{.turn = turn, .contended = contended});
+  }
+  // The next message of that type; others but reports are noted in `between`.
+  template <typename Type>
+  Type Expects() {
+    for (;;) {
+      auto received = peer().Receive();
+      if (!received.ok()) {
+        ADD_FAILURE() << "no " << Type::kName << " came: " << received.status();
+        throw std::runtime_error("the scene has ended");
+      }
+      descriptor_ = std::move(received->descriptor);
+      if (Type* wanted = std::get_if<Type>(&received->message)) return *wanted;
+    }
+  }
+  // The job's next message that is no Report.
+  wire::Message Next() {
+    for (;;) {
+      auto received = peer().Receive();
+      EXPECT_TRUE(received.ok()) << received.status();
+      if (!received.ok()) throw std::runtime_error("the scene has ended");
+      if (!std::holds_alternative<wire::Report>(received->message)) return std::move(received->message);
+    }
+  }
+  // The coordinator is gone; while `reachable` is false nobody can start another.
+  void Dies(bool another_can_be_started = true) {
+    reachable_ = another_can_be_started;
+    std::lock_guard<std::mutex> lock(mutex_);
+    peer_.reset();
+  }
+  void CannotBeStarted() { reachable_ = false; }
+  void CanBeStarted() { reachable_ = true; }
+  // Blocks until the job has tried in vain once more.
+  void AwaitsFailedConnect() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    connected_.wait(lock, [this, seen = failed_connects_] { return failed_connects_ > seen + 1; });
+  }
+  // The descriptor that came with the message expected last.
+  UniqueFd TakeDescriptor() { return std::move(descriptor_); }
+  bool PeerHasClosed() { return absl::IsUnavailable(peer().Receive().status()); }
+
+  // --- the job's side
+  void TakesTurn(std::uint64_t turn = 1, bool contended = false) {
+    std::thread thread([&] { Step(); });
+    Expects<wire::Wait>();
+    Grants(turn, contended);
+    thread.join();
+  }
+  void Step() {
+    const absl::Status begun = job().BeginStep();
+    EXPECT_TRUE(begun.ok()) << begun;
+    job().EndStep(true);
+  }
+
+  // Blocks until the agent has handled all that was said before: it answers an order to spill at once.
+  wire::Spilled AgentHasObeyed() {
+    Says(wire::Spill{.request = ++requests_, .bytes = 0});
+    for (;;) {
+      const wire::Spilled answer = Expects<wire::Spilled>();
+      if (answer.request == requests_) return answer;
+    }
+  }
+
+ private:
+  absl::StatusOr<wire::Channel> Connect() {
+    if (!reachable_) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      ++failed_connects_;
+      connected_.notify_all();
+      return absl::UnavailableError("nobody listens");
+    }
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
+    const timeval limit{20, 0};
+    setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    std::lock_guard<std::mutex> lock(mutex_);
+    peer_ = std::make_unique<wire::Channel>(UniqueFd(ends[1]));
+    connected_.notify_all();
+    return wire::Channel(UniqueFd(ends[0]));
+  }
+  wire::Channel& peer() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    connected_.wait(lock, [&] { return peer_ != nullptr; });
+    return *peer_;
+  }
+
+  std::string folder_;
+  std::atomic<bool> reachable_{true};
+  int failed_connects_ = 0;
+  std::mutex mutex_;
+  std::condition_variable connected_;
+  std::unique_ptr<wire::Channel> peer_;
+  UniqueFd descriptor_;
+  std::uint64_t requests_ = 1000;
+  FakeAllocator allocator_;
+  std::unique_ptr<ClientImpl> job_;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_TESTS_CLIENT_SCENE_H_
