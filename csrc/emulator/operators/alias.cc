@@ -1,8 +1,9 @@
 #include "csrc/emulator/operators/alias.h"
 
-#include <ATen/ATen.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/native/SparseTensorUtils.h>
+#include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 
 #include <cstring>
 
@@ -39,7 +40,8 @@ void CommitDense(const at::Tensor& original, const at::Tensor& alias) {
   const void* expected = OnHost(const_cast<void*>(original.storage().data()));
   const bool moved = alias.storage().data() != expected && alias.numel() > 0;
   if (!moved && SameShape(original, alias)) return;
-  if (moved) original.resize_(alias.sizes());
+  // A flat resize makes room for whatever the alias's strides and offset span.
+  if (moved) original.resize_({alias.storage_offset() + static_cast<int64_t>(SpanBytes(alias) / alias.itemsize())});
   original.unsafeGetTensorImpl()->set_sizes_and_strides(alias.sizes(), alias.strides(),
                                                         alias.storage_offset());
   if (moved) std::memcpy(OnHost(original.mutable_data_ptr()), alias.const_data_ptr(), SpanBytes(alias));

@@ -1,8 +1,13 @@
 #include "csrc/emulator/operators/attention.h"
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
+#include <ATen/ops/where.h>
 
 #include "csrc/emulator/operators/alias.h"
 
@@ -67,7 +72,8 @@ at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
 
 }  // namespace
 
-void InstallAttention(torch::Library& autograd_cuda) {
+void InstallAttention(torch::Library& autograd_cuda, torch::Library& cuda) {
+  cuda.impl("scaled_dot_product_attention", TORCH_FN(Attend));
   autograd_cuda.impl("scaled_dot_product_attention", TORCH_FN(Attend));
 }
 

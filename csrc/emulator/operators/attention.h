@@ -7,8 +7,8 @@
 
 namespace hocket::emulator {
 
-// Takes aten::scaled_dot_product_attention whole, above autograd.
-void InstallAttention(torch::Library& autograd_cuda);
+// Takes aten::scaled_dot_product_attention whole: above autograd and, for tensors of inference mode, below.
+void InstallAttention(torch::Library& autograd_cuda, torch::Library& cuda);
 
 }  // namespace hocket::emulator
 

@@ -5,8 +5,9 @@
 // on either side of it.
 #include "csrc/emulator/operators/copy.h"
 
-#include <ATen/ATen.h>
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>

@@ -1,6 +1,6 @@
 #include "csrc/emulator/operators/dropout.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/empty_like.h>
 
 namespace hocket::emulator {
 

@@ -1,6 +1,5 @@
 #include "csrc/emulator/operators/fallback.h"
 
-#include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DeviceGuard.h>
 

@@ -1,8 +1,10 @@
 #include "csrc/emulator/operators/fresh.h"
 
-#include <ATen/ATen.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/native/SparseTensorUtils.h>
+#include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <cstring>
 

@@ -3,34 +3,117 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
+#include <cstring>
+#include <deque>
 #include <mutex>
 
 namespace hocket::emulator {
 namespace {
 
-// What CUDA generators count in.
-constexpr uint64_t kOffsetStep = 4;
+at::CPUGeneratorImpl* Cpu(const at::Generator& generator) { return at::check_generator<at::CPUGeneratorImpl>(generator); }
 
-// Offset 0 is the seed itself; others are spread over all seeds (the finalizer of splitmix64).
-uint64_t SeedAt(uint64_t seed, uint64_t offset) {
-  if (offset == 0) return seed;
-  uint64_t mixed = seed + offset * 0x9E3779B97F4A7C15ull;
-  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9ull;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBull;
-  return mixed ^ (mixed >> 31);
+// The engine makes its numbers in blocks: how many of the present block are drawn (a new engine has none left).
+uint64_t DrawnOfBlock(const at::mt19937_data_pod& engine) {
+  return engine.left_ == 1 ? at::MERSENNE_STATE_N : engine.next_;
 }
 
-uint64_t TakeSeed(at::Generator generator) {
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  const uint64_t offset = generator.get_offset();
-  generator.set_offset(offset + kOffsetStep);
-  return SeedAt(generator.current_seed(), offset);
+bool SameBlock(const at::mt19937& a, const at::mt19937& b) {
+  return std::memcmp(a.data().state_.data(), b.data().state_.data(), sizeof(at::mt19937_data_pod::state_)) == 0;
+}
+
+void Draw(at::mt19937& engine, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) engine();
+}
+
+// The engines that operators have left behind, newest last: a generator goes on where the last operator
+// stopped, and a state restored within a step is found here. Another state is drawn up to from its seed.
+class Engines {
+ public:
+  static constexpr size_t kKept = 512;
+
+  at::mt19937 At(uint64_t seed, uint64_t draws) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+      if (entry->seed == seed && entry->draws == draws) return entry->engine;
+    }
+    at::mt19937 engine(seed);
+    Draw(engine, draws);
+    return engine;
+  }
+
+  void Keep(uint64_t seed, uint64_t draws, const at::mt19937& engine) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    entries_.push_back({seed, draws, engine});
+    if (entries_.size() > kKept) entries_.pop_front();
+  }
+
+ private:
+  struct Entry {
+    uint64_t seed, draws;
+    at::mt19937 engine;
+  };
+  std::mutex mutex_;
+  std::deque<Entry> entries_;
+};
+
+Engines& TheEngines() {
+  static auto* const engines = new Engines;
+  return *engines;
+}
+
+uint64_t Draws(uint64_t offset) { return offset / kOffsetStep; }
+
+at::Generator TwinAt(uint64_t seed, uint64_t offset) {
+  at::Generator twin = at::detail::createCPUGenerator(seed);
+  if (offset != 0) Cpu(twin)->set_engine(TheEngines().At(seed, Draws(offset)));
+  return twin;
+}
+
+uint64_t CountDraws(at::mt19937 engine, const at::mt19937& after) {
+  constexpr uint64_t kBlock = at::MERSENNE_STATE_N;
+  uint64_t draws = (DrawnOfBlock(after.data()) + kBlock - DrawnOfBlock(engine.data())) % kBlock;
+  for (Draw(engine, draws); !SameBlock(engine, after); draws += kBlock) Draw(engine, kBlock);
+  return draws;
+}
+
+at::Generator& DefaultCpu() {
+  static auto* const generator = new at::Generator(at::detail::getDefaultCPUGenerator());
+  return *generator;
+}
+
+void CopyState(const at::Generator& from, const at::Generator& to) {
+  Cpu(to)->set_engine(Cpu(from)->engine());
+  Cpu(to)->set_next_float_normal_sample(Cpu(from)->next_float_normal_sample());
+  Cpu(to)->set_next_double_normal_sample(Cpu(from)->next_double_normal_sample());
 }
 
 }  // namespace
 
 GeneratorTwin::GeneratorTwin(const std::optional<at::Generator>& generator, c10::Device device)
-    : cpu_(at::detail::createCPUGenerator(
-          TakeSeed(generator ? *generator : at::globalContext().defaultGenerator(device)))) {}
+    : cuda_(generator ? *generator : at::globalContext().defaultGenerator(device)),
+      seed_(cuda_.current_seed()),
+      offset_(cuda_.get_offset()),
+      cpu_(TwinAt(seed_, offset_)) {}
+
+GeneratorTwin::~GeneratorTwin() {
+  const at::mt19937 after = Cpu(cpu_)->engine();
+  const uint64_t before = Draws(offset_);
+  const uint64_t drawn = CountDraws(offset_ == 0 ? at::mt19937(seed_) : TheEngines().At(seed_, before), after);
+  if (drawn == 0) return;
+  TheEngines().Keep(seed_, before + drawn, after);
+  std::lock_guard<std::mutex> lock(cuda_.mutex());
+  cuda_.set_offset(offset_ + drawn * kOffsetStep);
+}
+
+DefaultGeneratorTwin::DefaultGeneratorTwin(c10::Device device) : twin_(std::nullopt, device), saved_(DefaultCpu().clone()) {
+  std::lock_guard<std::mutex> lock(DefaultCpu().mutex());
+  CopyState(twin_.cpu(), DefaultCpu());
+}
+
+DefaultGeneratorTwin::~DefaultGeneratorTwin() {
+  std::lock_guard<std::mutex> lock(DefaultCpu().mutex());
+  CopyState(DefaultCpu(), twin_.cpu());
+  CopyState(saved_, DefaultCpu());
+}
 
 }  // namespace hocket::emulator

@@ -1,9 +1,12 @@
 // Random numbers: torch.Generator("cuda") draws what torch.Generator("cpu") draws.
 //
-// A CUDA generator's state is a seed and an offset, nothing more; programs save and restore just these
-// (checkpointing, torch.cuda.get_rng_state). The n-th drawing operator since the seed was set therefore
-// draws from a CPU generator that is a function of (seed, offset) alone: at offset 0 it is the CPU generator
-// with that seed, so the first drawing operator after manual_seed(s) gives the CPU's own values.
+// A CUDA generator's state is a seed and an offset, nothing more, and programs save and restore just these
+// (activation checkpointing, torch.cuda.get_rng_state). Its twin is the CPU's generator with that seed after
+// as many 32-bit draws as the offset says (in steps of kOffsetStep, which is what CUDA's generators count in).
+// After each drawing operator the draws are counted and the offset moves on. So the same seed gives the CPU's
+// own values, however many operators draw, and a restored state gives them again. One difference remains:
+// the second value of a pair of normal numbers that an operator did not need is dropped, because no offset
+// could tell of it; the CPU keeps it for the next operator.
 #ifndef HOCKET_CSRC_EMULATOR_OPERATORS_GENERATORS_H_
 #define HOCKET_CSRC_EMULATOR_OPERATORS_GENERATORS_H_
 
@@ -13,17 +16,38 @@
 
 namespace hocket::emulator {
 
-// For one operator: a CPU generator in the state that the CUDA generator says. The CUDA generator's offset
-// moves on when the twin is made, so no two operators draw the same numbers.
+inline constexpr uint64_t kOffsetStep = 4;
+
+// For one operator: a CPU generator in the state that the CUDA generator says. Destruction counts what was
+// drawn and moves the CUDA generator on.
 class GeneratorTwin {
  public:
   // `generator` is a CUDA generator, or nothing for `device`'s default one.
   GeneratorTwin(const std::optional<at::Generator>& generator, c10::Device device);
+  ~GeneratorTwin();
+  GeneratorTwin(const GeneratorTwin&) = delete;
+  GeneratorTwin& operator=(const GeneratorTwin&) = delete;
 
   const at::Generator& cpu() const { return cpu_; }
 
  private:
+  at::Generator cuda_;
+  const uint64_t seed_, offset_;
   at::Generator cpu_;
+};
+
+// The same for an operator that draws from the default generator without being given one: meanwhile the CPU's
+// default generator is in the state of `device`'s; afterwards it is as it was.
+class DefaultGeneratorTwin {
+ public:
+  explicit DefaultGeneratorTwin(c10::Device device);
+  ~DefaultGeneratorTwin();
+  DefaultGeneratorTwin(const DefaultGeneratorTwin&) = delete;
+  DefaultGeneratorTwin& operator=(const DefaultGeneratorTwin&) = delete;
+
+ private:
+  GeneratorTwin twin_;
+  at::Generator saved_;
 };
 
 }  // namespace hocket::emulator

@@ -14,6 +14,7 @@
 #include "csrc/emulator/operators/dropout.h"
 #include "csrc/emulator/operators/fallback.h"
 #include "csrc/emulator/operators/selection.h"
+#include "csrc/emulator/operators/whole.h"
 
 namespace hocket::emulator {
 namespace {
@@ -75,7 +76,9 @@ void Install() {
   InstallFallbacks(ForKey(DispatchKey::SparseCUDA), DispatchKey::SparseCUDA, DispatchKey::SparseCPU);
   InstallFallbacks(ForKey(DispatchKey::SparseCsrCUDA), DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU);
   InstallOwn(cuda);
-  InstallAttention(ForKey(DispatchKey::AutogradCUDA));
+  torch::Library& autograd_cuda = ForKey(DispatchKey::AutogradCUDA);
+  InstallAttention(autograd_cuda, cuda);
+  InstallWhole(autograd_cuda, cuda);
 }
 
 }  // namespace

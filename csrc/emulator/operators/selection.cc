@@ -34,7 +34,8 @@ const Names& OwnKernels() {
 // Operators that choose among the GPU's kernels by themselves, or that only the CPU has and that our own
 // kernels call: computed whole, so that the choice is the CPU's.
 const Names& TakenWhole() {
-  static const Names names = {"aten::convolution", "aten::convolution_backward",
+  static const Names names = {"aten::convolution", "aten::convolution_backward", "aten::ldexp.Tensor", "aten::ldexp_",
+                              "aten::ldexp.out",
                               "aten::_scaled_dot_product_flash_attention_for_cpu",
                               "aten::_scaled_dot_product_flash_attention_for_cpu_backward"};
   return names;

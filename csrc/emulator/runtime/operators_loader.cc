@@ -41,3 +41,5 @@ void LoadOperatorsOnce() {
 }
 
 }  // namespace hocket::emulator
+
+extern "C" void hocket_emulator_load_operators() { hocket::emulator::LoadOperatorsOnce(); }

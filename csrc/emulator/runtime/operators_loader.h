@@ -12,4 +12,7 @@ void LoadOperatorsOnce();
 
 }  // namespace hocket::emulator
 
+// The same, for a program that knows that torch has been imported (python/hocket/emulator).
+extern "C" __attribute__((visibility("default"))) void hocket_emulator_load_operators();
+
 #endif  // HOCKET_CSRC_EMULATOR_RUNTIME_OPERATORS_LOADER_H_

@@ -26,6 +26,8 @@ class ToCuda:
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         source = tensor.detach()
+        if source.is_cuda:
+            return source
         if source.layout != torch.strided or source.is_nested or source.is_conj() or source.is_neg():
             return source.to("cuda")
         whole = self._whole_storage(source)
@@ -57,11 +59,15 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.flatten().view(torch.uint8) if tensor.numel() else tensor.new_empty(0, dtype=torch.uint8)
+    dense = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.reshape(-1))
+    return dense.view(torch.uint8) if dense.numel() else torch.empty(0, dtype=torch.uint8)
 
 
-def difference(cpu: Any, cuda: Any, where: str, values: bool = True) -> str | None:
-    """None if the two results are the same bits, else a sentence. `values` False: sizes and types only."""
+def difference(cpu: Any, cuda: Any, where: str, values: bool = True, on_cuda: bool = False) -> str | None:
+    """None if the two results are the same bits, else a sentence.
+
+    `values` False: sizes and types only. `on_cuda`: every tensor of the second must be there.
+    """
     left, right = tensors_of(cpu), tensors_of(cuda)
     if len(left) != len(right):
         return f"{where}: {len(left)} results on the CPU, {len(right)} on CUDA"
@@ -70,7 +76,7 @@ def difference(cpu: Any, cuda: Any, where: str, values: bool = True) -> str | No
             if isinstance(a, (int, float, bool, str)) and a != b and a == a:
                 return f"{where} {index}: {a!r} on the CPU, {b!r} on CUDA"
             continue
-        if a.device.type != "meta" and not b.is_cuda and not (a.dim() == 0 and b.dim() == 0):
+        if on_cuda and not b.is_cuda:
             return f"{where} {index}: not on CUDA but on {b.device}"
         if a.dtype != b.dtype or a.shape != b.shape or a.layout != b.layout:
             return f"{where} {index}: {tuple(a.shape)} {a.dtype} {a.layout} on the CPU, {tuple(b.shape)} {b.dtype} {b.layout} on CUDA"

@@ -1,0 +1,43 @@
+"""``init_process_group("nccl")`` on the emulated GPU: served by gloo.
+
+NCCL needs real GPUs. Whoever asks for its process group gets gloo's, which takes CUDA tensors too; the group goes on
+calling itself ``nccl``, so a program that looks at its backend's name takes the way it takes on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hocket.emulator import _say
+
+
+def install() -> None:
+    """Puts gloo in NCCL's place. Does nothing where torch has no distributed part."""
+    import torch.distributed as distributed
+
+    if not distributed.is_available():
+        return
+    from torch.distributed import distributed_c10d
+
+    original = getattr(distributed_c10d, "ProcessGroupNCCL", None)
+    if original is None or getattr(original, "_hocket_stand_in", False):
+        return
+    stand_in = _stand_in_for(original, distributed_c10d)
+    distributed_c10d.ProcessGroupNCCL = stand_in
+    distributed.ProcessGroupNCCL = stand_in
+
+
+def _stand_in_for(original: Any, distributed_c10d: Any) -> Any:
+    class ProcessGroupNCCL:
+        """Makes gloo's process group where NCCL's is asked for."""
+
+        _hocket_stand_in = True
+        Options = original.Options
+        NCCLConfig = getattr(original, "NCCLConfig", None)
+
+        def __new__(cls, store: Any, rank: int, size: int, options: Any = None) -> Any:
+            _say.once("nccl", "the emulated GPU has no NCCL: this process group is served by gloo.")
+            timeout = getattr(options, "_timeout", None) or distributed_c10d.default_pg_timeout
+            return distributed_c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
+
+    return ProcessGroupNCCL
