@@ -87,12 +87,13 @@ void Process::Leave() {
 }
 
 JobInfo Process::Info() const {
+  const bool joined = devices_.joined();  // first: it becomes true after the table that says where
   const Devices::Table& table = devices_.table();
   if (!table.participants.empty()) return table.participants.front()->Info();
   JobInfo info;
   info.name = devices_.options().name;
   info.device_name = table.devices.empty() ? "CPU" : table.devices.front()->name;
-  info.joined = devices_.joined();
+  info.joined = joined;
   return info;
 }
 
