@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -17,6 +18,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "tests/emulator/driver_functions.h"
 
 namespace hocket {
@@ -154,8 +156,10 @@ std::string NewStream(Words& words) {
 std::string NewEvent(Words& words) {
   Event event = nullptr;
   std::uint64_t& name = words.New();
-  const unsigned shared = words.Word() == "shared" ? kEventInterprocess : 0;
-  const Result result = cuEventCreate(&event, kEventDisableTiming | shared);
+  const std::string kind = words.Word();
+  unsigned flags = kind == "timed" ? 0 : kEventDisableTiming;
+  if (kind == "shared") flags |= kEventInterprocess;
+  const Result result = cuEventCreate(&event, flags);
   name = reinterpret_cast<std::uint64_t>(event);
   return ErrorName(result);
 }
@@ -271,6 +275,30 @@ std::string Crash(Words&) {
   return absl::StrCat("ok ", static_cast<int>(*reinterpret_cast<const volatile char*>(nowhere)));
 }
 
+std::string Elapsed(Words& words) {
+  float milliseconds = 0;
+  const Event start = words.Event();
+  const Result result = cuEventElapsedTime_v2(&milliseconds, start, words.Event());
+  return absl::StrCat(ErrorName(result), " ", absl::StrFormat("%.3f", milliseconds));
+}
+
+std::atomic<int> marks = 0;
+
+// end-capture STREAM NAME
+std::string EndCapture(Words& words) {
+  Graph graph = nullptr;
+  GraphExec exec = nullptr;
+  Result result = cuStreamEndCapture(words.Stream(), &graph);
+  if (result == kSuccess) result = cuGraphInstantiateWithFlags(&exec, graph, 0);
+  words.New() = reinterpret_cast<std::uint64_t>(exec);
+  return ErrorName(result);
+}
+
+std::string LaunchGraph(Words& words) {
+  const auto exec = reinterpret_cast<GraphExec>(words.Value());
+  return ErrorName(cuGraphLaunch(exec, words.Stream()));
+}
+
 using Verb = std::function<std::string(Words&)>;
 
 const std::map<std::string, Verb>& Verbs() {
@@ -344,6 +372,17 @@ const std::map<std::string, Verb>& Verbs() {
       {"churn", Churn},
       {"crash", Crash},
       {"launch", Launch},
+      {"elapsed", Elapsed},
+      {"mark",
+       [](Words& w) {
+         return ErrorName(cuLaunchHostFunc(
+             w.Stream(), [](void*) { ++marks; }, nullptr));
+       }},
+      {"marks", [](Words&) { return absl::StrCat("ok ", marks.load()); }},
+      {"begin-capture",
+       [](Words& w) { return ErrorName(cuStreamBeginCapture_v2(w.Stream(), kCaptureGlobal)); }},
+      {"end-capture", EndCapture},
+      {"launch-graph", LaunchGraph},
   };
   return verbs;
 }

@@ -84,11 +84,11 @@ cuda::Result Copy(std::uint64_t to, std::uint64_t from, Bytes size, Stream handl
   char* source = Touchable(gpu, from);
   const bool captured = gpu.captures().IsCapturing(*stream);
   if (from_side == Side::kPageable && !captured) {
-    operation.action = [target, staged = Staged(source, size), size] {
+    operation.action = [target, staged = Staged(source, size), size](std::int64_t) {
       std::memcpy(target, staged.get(), size);
     };
   } else {
-    operation.action = [target, source, size] { std::memmove(target, source, size); };
+    operation.action = [target, source, size](std::int64_t) { std::memmove(target, source, size); };
   }
   stream->Submit(std::move(operation));
   if (to_side == Side::kPageable && !captured) stream->Synchronize();
@@ -113,7 +113,7 @@ cuda::Result Fill(DevicePtr to, std::uint32_t value, int width, std::size_t coun
   if (to % width != 0 || (side != Side::kDevice && side != Side::kPinned)) return cuda::kInvalidValue;
   char* target = Touchable(gpu, to);
   Operation operation{.name = "memory fill", .engine = Engine::kOnDevice, .bytes = size};
-  operation.action = [=] { FillBytes(target, value, width, count); };
+  operation.action = [=](std::int64_t) { FillBytes(target, value, width, count); };
   operation.uses = {{to, size, true}};
   stream->Submit(std::move(operation));
   return cuda::kSuccess;

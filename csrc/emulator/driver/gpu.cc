@@ -1,6 +1,7 @@
 #include "csrc/emulator/driver/gpu.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -8,6 +9,9 @@
 
 #include "csrc/emulator/driver/faults.h"
 #include "csrc/emulator/driver/process.h"
+#include "csrc/emulator/driver/thread_queue.h"
+#include "csrc/emulator/driver/timed_queue.h"
+#include "csrc/emulator/emulator_api.h"
 
 namespace hocket::emulator {
 namespace {
@@ -31,7 +35,24 @@ Gpu::Gpu()
       state_(settings_),
       memory_(state_),
       order_(settings_.check ? std::make_unique<Order>(state_, memory_) : nullptr),
-      streams_(order_.get()) {}
+      streams_(order_.get(), [this](int device) { return MakeQueue(device); }) {
+  if (settings_.timing) OpenTimelines();
+}
+
+// Every device at once: a stream may be made for any of them at any time.
+void Gpu::OpenTimelines() {
+  const timing::Identity self{getpid(), StartTime(getpid()).value_or(0), &ProcessLives};
+  engine_ = std::make_unique<timing::StreamEngine>(timing::Clock::Monotonic(), self);
+  for (int device = 0; device < state_.devices(); ++device) {
+    const absl::Status opened = engine_->Open(device, state_.Timeline(device));
+    if (!opened.ok()) hocket_emulator_fatal(std::string(opened.message()).c_str());
+  }
+}
+
+std::shared_ptr<WorkQueue> Gpu::MakeQueue(int device) {
+  if (engine_ != nullptr) return std::make_shared<TimedQueue>(*engine_, device);
+  return std::make_shared<ThreadQueue>(settings_.copy_delay);
+}
 
 cuda::Result Gpu::Start() {
   const std::lock_guard lock(start_mutex);
@@ -86,11 +107,18 @@ std::shared_ptr<StreamState> Gpu::FindStream(Stream handle) {
   return stream;
 }
 
-void Gpu::BeforeFork() { Get().memory_.Lock(); }
+void Gpu::BeforeFork() {
+  Get().memory_.Lock();
+  if (Get().engine_ != nullptr) Get().engine_->BeforeFork();
+}
 
-void Gpu::InParent() { Get().memory_.Unlock(); }
+void Gpu::InParent() {
+  if (Get().engine_ != nullptr) Get().engine_->InParent();
+  Get().memory_.Unlock();
+}
 
 void Gpu::InChild() {
+  if (Get().engine_ != nullptr) Get().engine_->InChild();
   Get().memory_.AbandonAll();
   phase = Phase::kForked;
 }
@@ -99,6 +127,7 @@ void Gpu::AtExit() {
   if (phase != Phase::kRunning) return;
   phase = Phase::kEnded;
   for (const auto& stream : Get().streams_.All()) stream->queue().Stop();
+  if (Get().engine_ != nullptr) Get().engine_->Stop();
   Get().state_.Leave();
 }
 

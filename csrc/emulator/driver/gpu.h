@@ -4,6 +4,7 @@
 //   DeviceMemory  addresses and chunks                 (device_memory.h)
 //   HostMemory    pinned ranges of host memory         (host_memory.h)
 //   contexts      one per device, each with its default stream
+//   StreamEngine  timing mode: the process's streams on the modelled timeline (csrc/emulator/timing)
 //   streams, events, graphs: behind the handles that programs hold
 //
 // It is made by cuInit() and lives until the process ends; then the queues stop, memory is given back and
@@ -21,6 +22,7 @@
 #include "csrc/emulator/driver/settings.h"
 #include "csrc/emulator/driver/shared_state.h"
 #include "csrc/emulator/driver/streams.h"
+#include "csrc/emulator/timing/stream_engine.h"
 
 namespace hocket::emulator {
 
@@ -59,6 +61,8 @@ class Gpu {
 
  private:
   Gpu();
+  void OpenTimelines();
+  std::shared_ptr<WorkQueue> MakeQueue(int device);
   static void BeforeFork();
   static void InParent();
   static void InChild();
@@ -69,6 +73,7 @@ class Gpu {
   DeviceMemory memory_;
   HostMemory host_;
   const std::unique_ptr<Order> order_;
+  std::unique_ptr<timing::StreamEngine> engine_;  // timing mode
   Streams streams_;
   Events events_;
   std::mutex contexts_mutex_;

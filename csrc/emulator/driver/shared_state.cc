@@ -34,12 +34,13 @@ struct SharedLayout {
   ProcessRecord processes[kMaxProcesses];
   ChunkRecord chunks[kMaxChunks];
   SharedEventRecord events[kMaxSharedEvents];
+  timing::TimelineState timelines[kMaxDevices];
 };
 
 namespace {
 
 // Changes with SharedLayout.
-constexpr std::uint64_t kMagic = 0x686f636b65740001;
+constexpr std::uint64_t kMagic = 0x686f636b65740002;
 constexpr int kSlotBits = 16;
 
 std::uint64_t Bit(int process) { return std::uint64_t{1} << (process % 64); }
@@ -116,7 +117,11 @@ SharedState::SharedState(const Settings& settings)
   if (page == MAP_FAILED) Fail(path_, "map");
   madvise(page, sizeof(SharedLayout), MADV_DONTFORK);
   page_ = static_cast<SharedLayout*>(page);
-  if (page_->magic == 0) Create(settings);
+  if (page_->magic == 0) {
+    // What a process that was killed while it created the page may have left is cleared.
+    if (ftruncate(fd.get(), 0) != 0 || ftruncate(fd.get(), sizeof(SharedLayout)) != 0) Fail(path_, "clear");
+    Create(settings);
+  }
   if (page_->magic != kMagic) {
     hocket_emulator_fatal(absl::StrCat("cannot use ", path_,
                                        ": another version of the emulated GPU made it. Stop its "
@@ -133,6 +138,9 @@ void SharedState::Create(const Settings& settings) {
   if (getrandom(&page_->token, sizeof(page_->token), 0) != sizeof(page_->token)) page_->token = getpid();
   page_->memory = settings.memory;
   page_->devices = settings.devices;
+  for (timing::TimelineState& timeline : page_->timelines) {
+    timing::Initialize(timeline, std::chrono::nanoseconds(settings.slice).count());
+  }
   page_->next_chunk = 1;
   page_->next_generation = 1;
   page_->magic = kMagic;
@@ -364,6 +372,8 @@ int SharedState::AddEvent() {
 void SharedState::DropEvent(int index) { page_->events[index].generation = 0; }
 
 SharedEventRecord& SharedState::Event(int index) const { return page_->events[index]; }
+
+timing::TimelineState& SharedState::Timeline(int device) const { return page_->timelines[device]; }
 
 void SharedState::CheckInvariants() {
   const Guard guard(*this);

@@ -27,6 +27,7 @@
 
 #include "csrc/base/bytes.h"
 #include "csrc/emulator/driver/settings.h"
+#include "csrc/emulator/timing/timeline.h"
 
 namespace hocket::emulator {
 
@@ -107,6 +108,9 @@ class SharedState {
   int AddEvent();  // -1: the table is full
   void DropEvent(int index);
   SharedEventRecord& Event(int index) const;
+
+  // Timing mode: the device's time, handed out among all processes.
+  timing::TimelineState& Timeline(int device) const;
 
   // Aborts, naming the first record that is inconsistent. For tests.
   void CheckInvariants();

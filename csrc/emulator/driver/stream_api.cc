@@ -111,14 +111,17 @@ HOCKET_DRIVER_API Result cuStreamGetDevice(Stream handle, int* device) {
 
 HOCKET_DRIVER_API Result cuLaunchHostFunc(Stream handle, cuda::HostFunction function, void* data) {
   HOCKET_FIND_STREAM(stream, handle);
-  stream->Submit(Operation{.name = "host function", .action = [=] { function(data); }});
+  stream->Submit(Operation{
+      .name = "host function", .action = [=](std::int64_t) { function(data); }, .calls_program = true});
   return cuda::kSuccess;
 }
 
 HOCKET_DRIVER_API Result cuStreamAddCallback(Stream handle, cuda::StreamCallback callback, void* data,
                                              unsigned) {
   HOCKET_FIND_STREAM(stream, handle);
-  stream->Submit(Operation{.name = "callback", .action = [=] { callback(handle, cuda::kSuccess, data); }});
+  stream->Submit(Operation{.name = "callback",
+                           .action = [=](std::int64_t) { callback(handle, cuda::kSuccess, data); },
+                           .calls_program = true});
   return cuda::kSuccess;
 }
 

@@ -2,10 +2,6 @@
 
 #include <utility>
 
-#include "csrc/emulator/driver/process.h"
-#include "csrc/emulator/driver/settings.h"
-#include "csrc/emulator/driver/thread_queue.h"
-
 namespace hocket::emulator {
 namespace {
 
@@ -126,7 +122,7 @@ bool StreamState::Query() const {
 // --- all streams ---
 
 std::shared_ptr<StreamState> Streams::Create(int device, StreamState::Kind kind, int priority) {
-  auto queue = std::make_shared<ThreadQueue>(Settings::Get().copy_delay);
+  std::shared_ptr<WorkQueue> queue = make_queue_(device);
   if (kind == StreamState::Kind::kBlocking) ++blocking_;
   const std::lock_guard lock(mutex_);
   auto stream = std::make_shared<StreamState>(*this, device, kind, priority, next_id_++, std::move(queue));
@@ -192,7 +188,7 @@ std::vector<Point> EventState::RecordWork(const StreamList& streams,
                                           const std::shared_ptr<std::atomic<std::int64_t>>& reached) {
   std::vector<Point> points;
   if (timed()) {
-    const Operation mark{.name = "event record", .action = [reached] { *reached = MonotonicNs(); }};
+    const Operation mark{.name = "event record", .action = [reached](std::int64_t now) { *reached = now; }};
     for (const auto& stream : streams) stream->Submit(mark);
   }
   for (const auto& stream : streams) {
@@ -200,9 +196,11 @@ std::vector<Point> EventState::RecordWork(const StreamList& streams,
   }
   if (shared_ == nullptr) return points;
   const std::uint64_t number = shared_->BeginRecord();
-  streams.front()->Submit(Operation{.name = "interprocess event record",
-                                    .action = [shared = shared_, number] { shared->Reached(number); },
-                                    .after = std::move(points)});
+  streams.front()->Submit(
+      Operation{.name = "interprocess event record",
+                .action = [shared = shared_, number](std::int64_t) { shared->Reached(number); },
+                .seen_by_others = true,
+                .after = std::move(points)});
   return {};  // the shared record says it
 }
 

@@ -9,6 +9,7 @@
 #define HOCKET_CSRC_EMULATOR_DRIVER_STREAMS_H_
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -90,8 +91,10 @@ class StreamState {
 // All streams of the process, by handle.
 class Streams {
  public:
+  using MakeQueue = std::function<std::shared_ptr<WorkQueue>(int device)>;
+
   // `order` (check mode) may be nullptr.
-  explicit Streams(Order* order) : order_(order) {}
+  Streams(Order* order, MakeQueue make_queue) : order_(order), make_queue_(std::move(make_queue)) {}
 
   Captures& captures() { return captures_; }
   Order* order() const { return order_; }
@@ -112,6 +115,7 @@ class Streams {
 
  private:
   Order* const order_;
+  const MakeQueue make_queue_;
   Captures captures_;
   std::atomic<int> blocking_ = 0;  // blocking streams that exist; the usual answer, none, costs one load
   mutable std::mutex mutex_;

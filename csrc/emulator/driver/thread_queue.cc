@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "csrc/emulator/driver/process.h"
+
 namespace hocket::emulator {
 namespace {
 
@@ -96,7 +98,7 @@ void ThreadQueue::Execute(Operation& operation) const {
   if (copies && copy_delay_.count() > 0) std::this_thread::sleep_for(copy_delay_);
   if (!operation.action) return;
   SetCurrentOperation(operation.name);
-  operation.action();
+  operation.action(MonotonicNs());
   SetCurrentOperation(nullptr);
 }
 

@@ -46,11 +46,14 @@ struct Use {
 struct Operation {
   const char* name = "";  // a literal, or kept for ever
   Engine engine = Engine::kNone;
-  Bytes bytes = 0;                    // what a copy moves
-  std::int64_t nanoseconds = 0;       // what a kernel takes (timing mode)
-  std::function<void()> action = {};  // what it does when its turn comes; may be empty
-  std::vector<Point> after = {};      // what must be done first, besides the operation before it
-  std::vector<Use> uses = {};         // check mode
+  Bytes bytes = 0;               // what a copy moves
+  std::int64_t nanoseconds = 0;  // what a kernel takes (timing mode)
+  // What it does when its turn comes, told the time (monotonic ns) at which it ended; may be empty.
+  std::function<void(std::int64_t)> action = {};
+  bool calls_program = false;     // the action is the program's own function: it takes as long as it likes
+  bool seen_by_others = false;    // the action must come in time although nobody here asks
+  std::vector<Point> after = {};  // what must be done first, besides the operation before it
+  std::vector<Use> uses = {};     // check mode
 };
 
 class WorkQueue : public Progress {
