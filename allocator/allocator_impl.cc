@@ -174,6 +174,7 @@ void AllocatorImpl::Decide(Request& request) {
   bool survives = true;
   request.birth = survivors_.Allocated(request.size, &survives);
   request.space = survives ? persistent_.get() : transient_.get();
+  if (survivors_.known_allocations() == 0) request.fit = Fit::kLowest;
 }
 
 absl::StatusOr<Block*> AllocatorImpl::Place(Request& request) {
@@ -189,10 +190,10 @@ absl::StatusOr<Block*> AllocatorImpl::Place(Request& request) {
 }
 
 absl::StatusOr<Block*> AllocatorImpl::PlaceInCache(Request& request) {
-  Block* block = request.space->blocks().Allocate(request.size, request.stream, request.pool);
+  Block* block = request.space->blocks().Allocate(request.size, request.stream, request.pool, request.fit);
   if (block != nullptr) return block;
   HOCKET_RETURN_IF_ERROR(Grow(request));
-  block = request.space->blocks().Allocate(request.size, request.stream, request.pool);
+  block = request.space->blocks().Allocate(request.size, request.stream, request.pool, request.fit);
   HOCKET_CHECK(block != nullptr) << "no place for " << request.size << " bytes after growing";
   return block;
 }

@@ -78,6 +78,7 @@ class AllocatorImpl final : public CachingAllocator {
     Stream stream = nullptr;
     Space* space = nullptr;  // where it is to lie; nullptr: not decided yet
     PoolIndex pool = 0;
+    Fit fit = Fit::kBest;
     Birth birth;
     Bytes missing = 0;         // device bytes that the last attempt could not get
     bool over_limit = false;   // it failed at the job's own limit: nobody else can help

@@ -93,14 +93,23 @@ const BlockMap::FreeSet* BlockMap::FreeOf(PoolIndex pool, Stream stream) const {
   return found == free_.end() ? nullptr : &found->second;
 }
 
-Block* BlockMap::Allocate(Bytes size, Stream stream, PoolIndex pool) {
-  HOCKET_CHECK(size > 0 && size % kBlockUnit == 0) << size;
+std::optional<std::pair<Bytes, DevicePtr>> BlockMap::Choose(Bytes size, Stream stream, PoolIndex pool,
+                                                            Fit fit) const {
   std::optional<std::pair<Bytes, DevicePtr>> best;
   for (const FreeSet* set : {FreeOf(pool, stream), FreeOf(pool, kAnyStream)}) {
     if (set == nullptr) continue;
-    const auto fit = set->lower_bound({size, 0});
-    if (fit != set->end() && (!best || *fit < *best)) best = *fit;
+    for (auto it = set->lower_bound({size, 0}); it != set->end(); ++it) {
+      const bool better = !best || (fit == Fit::kBest ? *it < *best : it->second < best->second);
+      if (better) best = *it;
+      if (fit == Fit::kBest) break;
+    }
   }
+  return best;
+}
+
+Block* BlockMap::Allocate(Bytes size, Stream stream, PoolIndex pool, Fit fit) {
+  HOCKET_CHECK(size > 0 && size % kBlockUnit == 0) << size;
+  const auto best = Choose(size, stream, pool, fit);
   if (!best) return nullptr;
 
   const auto it = blocks_.find(best->second);

@@ -57,6 +57,11 @@ struct Block {
   DevicePtr end() const { return address + size; }
 };
 
+// Which of the free blocks that fit is cut: the smallest, or the one at the lowest address. The lowest packs
+// what lives long beside each other while nobody knows yet what will (docs/decisions/0001); it looks at every
+// one.
+enum class Fit { kBest, kLowest };
+
 class BlockMap {
  public:
   using Position = Region::Position;
@@ -85,7 +90,7 @@ class BlockMap {
 
   // --- blocks ---
   // nullptr: no free block fits. REQUIRES: `size` is a multiple of kBlockUnit and > 0.
-  Block* Allocate(Bytes size, Stream stream, PoolIndex pool);
+  Block* Allocate(Bytes size, Stream stream, PoolIndex pool, Fit fit = Fit::kBest);
   // The block is free; pointers to it are invalid. Positions not backed that have no live block any more are
   // passed to `emptied`.
   void Free(Block* block, absl::FunctionRef<void(Position)> emptied);
@@ -139,6 +144,8 @@ class BlockMap {
   void RemoveFree(Blocks::iterator block);
   bool Joins(const Block& block, PoolIndex pool, Stream stream) const;
   const FreeSet* FreeOf(PoolIndex pool, Stream stream) const;
+  // (size, address) of the free block to cut.
+  std::optional<std::pair<Bytes, DevicePtr>> Choose(Bytes size, Stream stream, PoolIndex pool, Fit fit) const;
   void AddLive(const Block& block);
   // Free bytes of [begin, end) that no live block covers, as extents of addresses.
   std::vector<std::pair<DevicePtr, Bytes>> Gaps(DevicePtr begin, DevicePtr end) const;

@@ -1,0 +1,101 @@
+// Replays a recorded history of allocations (one "id size step" a line on stdin; size < 0 frees; step -1 is
+// before the first step) over the allocator, with a hand-over after every step, and says what it cost.
+//
+//   zcat gpt.txt.gz | hocket_allocator_replay 16MiB
+//
+// Run with HOCKET_EMULATOR_MEMORY large enough for the history; no byte of it is touched.
+#include <cstdio>
+#include <iostream>
+#include <unordered_map>
+
+#include "allocator/caching_allocator.h"
+#include "csrc/base/check.h"
+#include "tests/allocator/emulated_gpu.h"
+
+namespace hocket {
+namespace {
+
+class Replay {
+ public:
+  explicit Replay(Bytes chunk) {
+    auto made = CachingAllocator::Create(gpu_.driver(), {.chunk_size = chunk}, &gate_);
+    HOCKET_CHECK(made.ok()) << made.status().message();
+    allocator_ = *std::move(made);
+  }
+
+  void Run() {
+    long long id, size, step;
+    while (std::cin >> id >> size >> step) {
+      if (step != step_) Boundary(static_cast<int>(step));
+      size > 0 ? Allocate(id, static_cast<Bytes>(size)) : Free(id, static_cast<Bytes>(-size));
+    }
+    Boundary(-1);
+  }
+
+ private:
+  void Allocate(long long id, Bytes size) {
+    const auto block = allocator_->Malloc(size, nullptr);
+    HOCKET_CHECK(block.ok()) << block.status().message();
+    blocks_[id] = *block;
+    live_ += size;
+    live_peak_ = std::max(live_peak_, live_);
+    const Holdings held = allocator_->Held();
+    held_peak_ = std::max(held_peak_, held.persistent + held.arena);
+  }
+  void Free(long long id, Bytes size) {
+    allocator_->Free(blocks_.at(id));
+    blocks_.erase(id);
+    live_ -= size;
+  }
+
+  void Boundary(int next) {
+    if (step_ >= 0) allocator_->EndStep();
+    const Holdings before = allocator_->Held();
+    allocator_->Lock();
+    allocator_->PassTurn();
+    allocator_->Unlock();
+    Print(before);
+    Bytes missing = 0;
+    HOCKET_CHECK(allocator_->TakeTurn(&missing).ok()) << missing;
+    if (next >= 0) allocator_->BeginStep();
+    step_ = next;
+    live_peak_ = live_;
+    held_peak_ = 0;
+    gpu_.ForgetCalls();
+  }
+
+  void Print(const Holdings& before) {
+    const Holdings held = allocator_->Held();
+    auto calls = gpu_.Calls();
+    std::printf(
+        "step %2d  live peak %7.1f MiB  held peak %7.1f (%.3f x)  after: live %7.1f, persistent %7.1f, arena "
+        "%7.1f  "
+        "adopted %6.1f  create %d map %d unmap %d\n",
+        step_, MiB(live_peak_), MiB(held_peak_), held_peak_ / static_cast<double>(live_peak_), MiB(live_),
+        MiB(held.persistent), MiB(held.arena), MiB(held.adopted_total - before.adopted_total),
+        calls["MemCreate"], calls["MemMap"], calls["MemUnmap"]);
+  }
+  static double MiB(Bytes bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+  testing::EmulatedGpu& gpu_ = testing::EmulatedGpu::Get();
+  testing::ScriptedGate gate_;
+  std::unique_ptr<CachingAllocator> allocator_;
+  std::unordered_map<long long, DevicePtr> blocks_;
+  int step_ = -1;
+  Bytes live_ = 0;
+  Bytes live_peak_ = 0;
+  Bytes held_peak_ = 0;
+};
+
+}  // namespace
+}  // namespace hocket
+
+int main(int argc, char** argv) {
+  const auto chunk = hocket::ParseBytes(argc == 2 ? argv[1] : "");
+  if (!chunk.ok()) {
+    std::fprintf(stderr, "usage: hocket_allocator_replay CHUNK_SIZE < HISTORY\n");
+    return 2;
+  }
+  hocket::Replay(*chunk).Run();
+  return 0;
+}
