@@ -3,20 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "csrc/emulator/timing/cost.h"
+
 namespace hocket::emulator {
 namespace {
 
 timing::Nanos NanosOf(const Operation& operation) {
-  const auto over = [&](double bytes_per_microsecond) {
-    return static_cast<timing::Nanos>(static_cast<double>(operation.bytes) / bytes_per_microsecond * 1000);
-  };
+  const timing::CostModel& costs = timing::CostModel::Default();
+  const auto bytes = static_cast<double>(operation.bytes);
   switch (operation.engine) {
     case Engine::kToDevice:
-      return over(kToDeviceRate);
+      return static_cast<timing::Nanos>(bytes / costs.copy_in_bytes_per_us * 1000);
     case Engine::kToHost:
-      return over(kToHostRate);
-    case Engine::kOnDevice:
-      return over(kOnDeviceRate);
+      return static_cast<timing::Nanos>(bytes / costs.copy_out_bytes_per_us * 1000);
+    case Engine::kOnDevice:  // read once and written once
+      return static_cast<timing::Nanos>(2 * bytes / costs.memory_bytes_per_us * 1000);
     default:
       return operation.nanoseconds;
   }
@@ -42,7 +43,7 @@ std::uint64_t TimedQueue::Submit(Operation operation) {
   timing::Work work;
   work.kind = KindOf(operation);
   work.engine = EngineOf(operation.engine);
-  work.duration = std::max<timing::Nanos>(1, NanosOf(operation));
+  if (work.kind == timing::Work::Kind::kTimed) work.duration = std::max<timing::Nanos>(1, NanosOf(operation));
   work.prompt = operation.seen_by_others;
   if (Moves(operation)) work.action = std::move(operation.action);
   for (const Point& point : operation.after) {

@@ -1,7 +1,7 @@
 // Timing mode: a queue on the device's modelled timeline (csrc/emulator/timing).
 //
-// Kernels take the time they say; copies take their bytes over the rate of the link. Small copies
-// (up to kMovedBytes) move their bytes when they end, so that a program can read a counter or a flag;
+// Kernels take the time they say; copies take their bytes over the rate of the link (timing/cost.h). Small
+// copies (up to kMovedBytes) move their bytes when they end, so that a program can read a counter or a flag;
 // larger ones move none.
 #ifndef HOCKET_CSRC_EMULATOR_DRIVER_TIMED_QUEUE_H_
 #define HOCKET_CSRC_EMULATOR_DRIVER_TIMED_QUEUE_H_
@@ -12,12 +12,6 @@
 #include "csrc/emulator/timing/stream_engine.h"
 
 namespace hocket::emulator {
-
-// Bytes per microsecond. PCIe gen5 x16 as nvbandwidth measured it on an H200, to and from the device.
-inline constexpr double kToDeviceRate = 55'430;
-inline constexpr double kToHostRate = 55'060;
-// A copy within the device reads and writes its memory: half of an H200's 4.8 TB/s.
-inline constexpr double kOnDeviceRate = 2'400'000;
 
 inline constexpr Bytes kMovedBytes = Bytes{64} << 10;
 
