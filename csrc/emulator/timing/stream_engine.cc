@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "csrc/base/check.h"
 
@@ -122,7 +123,9 @@ void StreamEngine::InChild() {
     if (timeline != nullptr) timeline->Abandon();
   }
   simulation_.Clear();
-  static_cast<void>(machinery_.release());  // its thread and its waiters are the parent's
+  // Its thread and its waiters are the parent's: it is kept, and never touched again.
+  static std::vector<std::unique_ptr<Machinery>>& abandoned = *new std::vector<std::unique_ptr<Machinery>>;
+  abandoned.push_back(std::move(machinery_));
   mutex_.unlock();
 }
 
