@@ -17,7 +17,7 @@ from hocket.cli.common import control
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the results there too."
 )
-@click.option("--steps", type=click.IntRange(min=10), help="Steps of each training. Default: 30 and 80.")
+@click.option("--steps", type=click.IntRange(min=10), help="Steps of each training. Default: 20 and 60.")
 @click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), default="hocket-demo.png", show_default=True
 )

@@ -6,7 +6,9 @@ import dataclasses
 import sys
 from pathlib import Path
 
-EMULATED_MEMORY = 192 << 20
+EMULATED_MEMORY = 168 << 20
+# Of the time, for hand-overs that move bytes; ten times the default, so that in a short show there are turns to see.
+SWITCH_SHARE = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,6 @@ def trainings(examples: Path, steps: int | None) -> list[Training]:
     gpt = ("--width", "384", "--layers", "4", "--heads", "6", "--batch", "8")
     digits = ("--width", "128", "--batch", "64")
     return [
-        Training("gpt", "a small GPT on Shakespeare", examples / "train_gpt.py", gpt, steps or 30),
-        Training("digits", "a CNN on handwritten digits", examples / "train_digits.py", digits, steps or 80),
+        Training("gpt", "a small GPT on Shakespeare", examples / "train_gpt.py", gpt, steps or 20),
+        Training("digits", "a CNN on handwritten digits", examples / "train_digits.py", digits, steps or 60),
     ]

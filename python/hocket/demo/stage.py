@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 from hocket._job import load_control
-from hocket.cli import emulate
-from hocket.demo.plan import EMULATED_MEMORY, Training
+from hocket.cli import emulate, serve
+from hocket.demo.plan import EMULATED_MEMORY, SWITCH_SHARE, Training
 
 
 class Stage:
@@ -29,6 +29,8 @@ class Stage:
 
     def __enter__(self) -> Stage:
         os.environ["HOCKET_RUNTIME_DIR"] = self._environment["HOCKET_RUNTIME_DIR"]
+        flags = [f"--switch-share={SWITCH_SHARE}", "--grace-seconds=600"]
+        subprocess.run([serve.daemon(), *flags], env=self._environment, check=True)
         self.new_device()
         return self
 
