@@ -8,24 +8,17 @@
 namespace hocket::emulator {
 namespace {
 
-timing::Nanos NanosOf(const Operation& operation) {
-  const timing::CostModel& costs = timing::CostModel::Default();
-  const auto bytes = static_cast<double>(operation.bytes);
-  switch (operation.engine) {
-    case Engine::kToDevice:
-      return static_cast<timing::Nanos>(bytes / costs.copy_in_bytes_per_us * 1000);
-    case Engine::kToHost:
-      return static_cast<timing::Nanos>(bytes / costs.copy_out_bytes_per_us * 1000);
-    case Engine::kOnDevice:  // read once and written once
-      return static_cast<timing::Nanos>(2 * bytes / costs.memory_bytes_per_us * 1000);
-    default:
-      return operation.nanoseconds;
-  }
-}
-
 timing::Engine EngineOf(Engine engine) {
   if (engine == Engine::kToDevice) return timing::Engine::kToDevice;
   return engine == Engine::kToHost ? timing::Engine::kToHost : timing::Engine::kCompute;
+}
+
+timing::Nanos NanosOf(const Operation& operation) {
+  const timing::CostModel& costs = timing::CostModel::Default();
+  if (operation.engine == Engine::kCompute) return operation.nanoseconds;
+  if (operation.engine == Engine::kOnDevice)
+    return timing::FromMicroseconds(costs.CopyMicroseconds(operation.bytes));
+  return timing::FromMicroseconds(costs.CopyMicroseconds(EngineOf(operation.engine), operation.bytes));
 }
 
 timing::Work::Kind KindOf(const Operation& operation) {
