@@ -59,10 +59,18 @@ JobOptions Devices::options() const {
 
 absl::StatusOr<Devices::Device*> Devices::Use(int ordinal) {
   if (Device* device = Find(ordinal)) return device;
+  Client* joined = nullptr;
+  HOCKET_ASSIGN_OR_RETURN(Device * device, FindOrMake(ordinal, &joined));
+  if (joined != nullptr && on_join_) HOCKET_RETURN_IF_ERROR(on_join_(joined));
+  return device;
+}
+
+absl::StatusOr<Devices::Device*> Devices::FindOrMake(int ordinal, Client** joined) {
   absl::MutexLock lock(&mutex_);
   if (Device* device = Find(ordinal)) return device;
   HOCKET_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Make(ordinal));
   LeaveCpu();
+  *joined = device->client.get();
   devices_.push_back(std::move(device));
   Publish();
   return devices_.back().get();

@@ -11,8 +11,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -46,6 +48,9 @@ class Devices {
   void Configure(const JobOptions& options);
   JobOptions options() const;
 
+  // Called on the thread that has put a device to use, with the new job there; no lock is held.
+  void OnJoin(std::function<absl::Status(Client*)> hook) { on_join_ = std::move(hook); }
+
   // From now on a device's first use makes an allocator too. To be called before the first use.
   void ManageMemory() { manages_memory_ = true; }
 
@@ -76,6 +81,8 @@ class Devices {
     std::uint64_t size = 0;
   };
 
+  // The device and, if this call put it to use, its client in `*joined`.
+  absl::StatusOr<Device*> FindOrMake(int ordinal, Client** joined);
   absl::StatusOr<Driver*> OpenDriver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::unique_ptr<Device>> Make(int ordinal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The client of a job on that device; none where no coordinator can be had.
@@ -85,6 +92,7 @@ class Devices {
   void LeaveCpu() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  std::function<absl::Status(Client*)> on_join_;  // constant after the first OnJoin()
   std::atomic<bool> manages_memory_{false};
   std::atomic<bool> joined_{false};             // or found that it cannot be coordinated
   std::atomic<const Table*> table_{new Table};  // old ones are kept: a thread in a step may hold one

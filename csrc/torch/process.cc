@@ -12,8 +12,21 @@
 namespace hocket {
 namespace {
 
-// The steps that this thread is in, outermost first: the jobs that each of them began.
-thread_local std::vector<const Devices::Table*> open_steps;
+// A step that this thread is in.
+struct OpenStep {
+  const Devices::Table* table;  // whose participants it began on
+  std::vector<Client*> late;    // and those that joined since
+};
+thread_local std::vector<OpenStep> open_steps;  // outermost first
+
+bool CudaHasStarted() {
+  pytorch::caching::CUDAAllocator* current = pytorch::caching::get();
+  return current != nullptr && current->initialized();
+}
+
+void EndAll(const std::vector<Client*>& clients, bool count) {
+  for (auto client = clients.rbegin(); client != clients.rend(); ++client) (*client)->EndStep(count);
+}
 
 }  // namespace
 
@@ -23,15 +36,11 @@ Process& Process::Get() {
 }
 
 Process::Process() {
+  devices_.OnJoin(&BeginLate);
   pthread_atfork(nullptr, nullptr, [] { Get().forked_ = true; });
 }
 
 std::string Process::BuiltFor() { return HOCKET_TORCH_VERSION; }
-
-bool Process::CudaHasStarted() {
-  pytorch::caching::CUDAAllocator* current = pytorch::caching::get();
-  return current != nullptr && current->initialized();
-}
 
 absl::Status Process::Install() {
   if (forked_ || installed_) return absl::OkStatus();
@@ -57,25 +66,38 @@ absl::Status Process::Join() {
   return devices_.Use(c10::cuda::current_device()).status();
 }
 
+bool Process::Undecided() {
+  if (stepped_ || stepped_.exchange(true)) return false;
+  return !devices_.joined() && !CudaHasStarted() && c10::cuda::device_count() > 0;
+}
+
 absl::Status Process::BeginStep() {
   if (forked_) return absl::OkStatus();
-  HOCKET_RETURN_IF_ERROR(Join());
+  if (!Undecided()) HOCKET_RETURN_IF_ERROR(Join());
   const Devices::Table& table = devices_.table();
   for (size_t i = 0; i < table.participants.size(); ++i) {
     absl::Status begun = table.participants[i]->BeginStep();
     if (begun.ok()) continue;
-    while (i-- > 0) table.participants[i]->EndStep(/*count=*/false);
+    EndAll({table.participants.begin(), table.participants.begin() + i}, /*count=*/false);
     return begun;
   }
-  open_steps.push_back(&table);
+  open_steps.push_back({&table, {}});
+  return absl::OkStatus();
+}
+
+absl::Status Process::BeginLate(Client* client) {
+  if (open_steps.empty()) return absl::OkStatus();
+  HOCKET_RETURN_IF_ERROR(client->BeginStep());
+  open_steps.front().late.push_back(client);
   return absl::OkStatus();
 }
 
 void Process::EndStep(bool count) {
   if (forked_ || open_steps.empty()) return;
-  const Devices::Table& table = *open_steps.back();
+  const OpenStep step = std::move(open_steps.back());
   open_steps.pop_back();
-  for (size_t i = table.participants.size(); i-- > 0;) table.participants[i]->EndStep(count);
+  EndAll(step.late, count);
+  EndAll(step.table->participants, count);
 }
 
 void Process::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {

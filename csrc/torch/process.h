@@ -51,7 +51,9 @@ class HOCKET_EXPORT Process {
   // and is OK: steps run without turns.
   absl::Status Join();
 
-  // Joins if need be and waits for the turn on every device in use. On an error no step has begun.
+  // Joins if need be and waits for the turn on every device in use. On an error no step has begun. A device
+  // that this thread puts to use in a step takes part from there on; so a first step that begins before CUDA
+  // waits there.
   absl::Status BeginStep();
   // Ends the step that this thread began last.
   void EndStep(bool count);
@@ -69,12 +71,16 @@ class HOCKET_EXPORT Process {
  private:
   Process();
 
-  static bool CudaHasStarted();
+  // Nothing says yet whether this is a job of a device or of the CPU: there is a device, not used so far.
+  bool Undecided();
+  // Begins the step that this thread is in, if it is in one, on `client` too.
+  static absl::Status BeginLate(Client* client);
 
   // Constant after Install().
   std::shared_ptr<CudaAllocator> allocator_;
   std::atomic<bool> installed_{false};
   std::atomic<bool> forked_{false};
+  std::atomic<bool> stepped_{false};  // a step has begun
   Devices devices_;
 };
 
