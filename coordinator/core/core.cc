@@ -47,7 +47,7 @@ void Core::Settle() {
 absl::Time Core::NextDeadline() const {
   absl::Time next = WindowOpen() ? state_.window_ends : absl::InfiniteFuture();
   for (const auto& [id, job] : state_.jobs) {
-    if (job.spill && !job.unresponsive) next = std::min(next, job.spill->sent + kSpillAnswerLimit);
+    if (job.spill && !job.unresponsive) next = std::min(next, AnswerLimit(*job.spill));
     if (job.room) next = std::min(next, job.room->retry_at);
   }
   for (const auto& [number, turn] : state_.turns) {

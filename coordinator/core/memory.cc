@@ -45,6 +45,10 @@ void Core::On(Job* job, const wire::Report& event) {
   job->note = event.note;
 }
 
+absl::Time AnswerLimit(const SpillOrder& order) {
+  return order.sent + kSpillAnswerLimit * (1 + static_cast<double>(order.bytes) / static_cast<double>(1_GiB));
+}
+
 // --- room -----------------------------------------------------------------------------------------
 
 void Core::Credit(const SpillOrder& order, const Device& device, Bytes bytes) {
@@ -60,8 +64,10 @@ void Core::ServeRoom(Job& job) {
   if (AskToSpill(job, room.bytes - room.freed) > 0) return;  // its answer comes
   if (!room.asked) return job.room.reset();                  // nothing more to foresee
   // Nobody can be moved now. What was freed may be enough after all: the driver knows.
-  if (room.freed > 0 || now_ >= room.retry_at) return AnswerRoom(job, true, "");
-  WaitForRoom(job);
+  if (room.freed > 0) return AnswerRoom(job, true, "");
+  if (now_ < room.retry_at) return WaitForRoom(job);
+  for (const Job* other : Others(job)) this->job(other->id).cannot_spill.clear();  // asked again next time
+  AnswerRoom(job, true, "");
 }
 
 void Core::WaitForRoom(Job& job) {
@@ -69,7 +75,11 @@ void Core::WaitForRoom(Job& job) {
   const bool comes_back =
       std::any_of(returning.begin(), returning.end(), [&](const Returning& r) { return r.until > now_; });
   if (comes_back) return RetryRoomAt(job, kReturningRetry);
-  if (job.room->restoring || OthersMaySuffice(job)) return RetryRoomAt(job, kRoomRetry);
+  const auto others = Others(job);
+  const bool refused = std::any_of(others.begin(), others.end(),
+                                   [](const Job* other) { return !other->cannot_spill.empty(); });
+  const bool may_change = refused && now_ < job.room->since + kCannotSpillLimit;
+  if (job.room->restoring || may_change || OthersMaySuffice(job)) return RetryRoomAt(job, kRoomRetry);
   AnswerRoom(job, false, RoomArithmetic(job));
 }
 
@@ -107,7 +117,6 @@ std::vector<Job*> Core::Victims(const Job& job) {
       victims.push_back(&this->job(other->id));
     }
   }
-  const std::vector<const Job*> others = Others(job);
   std::vector<JobView> order = InOrder(*DeviceOf(job).policy, ViewOf(DeviceOf(job), waiting));
   for (auto view = order.rbegin(); view != order.rend(); ++view) {
     for (JobId id : RanksOf(view->id)) {
@@ -139,10 +148,10 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted) {
 
 void Core::GiveUpOnSilentVictims() {
   for (auto& [id, job] : state_.jobs) {
-    if (!job.spill || job.unresponsive || now_ < job.spill->sent + kSpillAnswerLimit) continue;
+    if (!job.spill || job.unresponsive || now_ < AnswerLimit(*job.spill)) continue;
     job.unresponsive = true;
     Say(absl::StrCat(job.info.name, " (pid ", job.info.pid, ") has not answered for ",
-                     absl::FormatDuration(kSpillAnswerLimit), " to a request for ",
+                     absl::FormatDuration(now_ - job.spill->sent), " to a request for ",
                      FormatBytes(job.spill->bytes),
                      "; it gets no turn until it does. Is it stopped, or in a debugger?"));
   }

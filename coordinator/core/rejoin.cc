@@ -41,6 +41,8 @@ void Core::On(Job* known, const JobJoins& event) {
 void Core::Rejoin(Job& job, const wire::Join& join) {
   state_.expected.erase(job.id);
   if (!join.gang.empty()) On(&job, wire::Gang{join.gang, join.gang_rank, join.gang_size});
+  // Never two ranks in one lane: they run together. The next Grant puts right what is only unique here.
+  job.lane = static_cast<int>(join.gang_rank);
   for (int lane = 0; lane < static_cast<int>(join.gang_size); ++lane) {
     if (LaneLock(job.info.device, lane) == join.lane_lock) job.lane = lane;
   }

@@ -28,6 +28,9 @@ struct SpillOrder {
   absl::Time sent;
 };
 
+// When the job counts as silent.
+absl::Time AnswerLimit(const SpillOrder& order);
+
 // A job's device is full and it waits for others to make room.
 struct RoomRequest {
   Bytes bytes = 0;

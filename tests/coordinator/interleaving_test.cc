@@ -1,0 +1,328 @@
+// Every order of events, for a few jobs that do all that jobs may do.
+//
+// A world is a core and a handful of tiny jobs; each may, when it can, ask, give up, run out of room, spill,
+// reach its doors, die, or acknowledge; and time may pass. From every state that is reached every next event
+// is tried (by replaying its history on a fresh core), states that were seen before are not entered again,
+// and in every state (the largest casts end at the 4,000 with the shortest histories) the invariants hold, no
+// device has two holders, and if from there on everybody behaves, everybody who waits gets the turn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/core/core.h"
+
+namespace hocket::coordinator {
+namespace {
+
+constexpr Bytes kCapacity = 100;
+
+enum class Deed {
+  kAsk,
+  kGiveUp,
+  kNeedRoom,
+  kAnswerSpill,
+  kReachDoors,
+  kDie,
+  kAcknowledge,
+  kRefuseStop,
+  kTime
+};
+constexpr const char* kDeedNames[] = {"asks", "gives up",     "needs room",   "spills",     "stands at doors",
+                                      "dies", "acknowledges", "is past that", "time passes"};
+struct Move {
+  Deed deed;
+  JobId job;  // 0: nobody
+};
+
+std::string ToText(const Move& move) {
+  return absl::StrCat(move.job, " ", kDeedNames[static_cast<int>(move.deed)]);
+}
+
+// The little that a job's own side knows.
+struct Toy {
+  bool alive = true;
+  bool asked = false;
+  bool has_turn = false;
+  bool asked_room = false;
+  bool movable = false;
+  Bytes resident = 0;
+  Bytes spilled = 0;
+  std::uint64_t steps = 0;
+  TurnNumber turn = 0;
+  std::optional<wire::Yield> yield;
+  std::optional<wire::Spill> spill;
+};
+
+struct Cast {
+  int jobs = 3;
+  int gang = 0;          // the first so many form a gang
+  Bytes persistent = 0;  // of each
+  bool room = false;     // they may run out of room
+  bool deaths = false;
+};
+
+class World {
+ public:
+  explicit World(const Cast& cast) : cast_(cast), core_({.policy = "fifo", .runtime_dir = "/run/test"}) {
+    for (JobId id = 1; id <= static_cast<JobId>(cast.jobs); ++id) {
+      toys_[id].resident = cast.persistent;
+      wire::Join join{.name = absl::StrCat("j", id), .device = "gpu", .capacity = kCapacity, .job = id};
+      join.persistent = cast.persistent;
+      Handle(id, JobJoins{join, 0});
+    }
+    for (JobId id = 1; id <= static_cast<JobId>(cast.gang); ++id)
+      Handle(id, wire::Gang{"g", id - 1, static_cast<std::uint64_t>(cast.gang)});
+  }
+
+  // What may happen next.
+  std::vector<Move> Moves() const {
+    std::vector<Move> moves;
+    for (const auto& [id, toy] : toys_) {
+      if (!toy.alive) continue;
+      if (!toy.has_turn && !toy.asked) moves.push_back({Deed::kAsk, id});
+      if (toy.has_turn && !toy.asked_room) moves.push_back({Deed::kGiveUp, id});
+      if (toy.has_turn && !toy.asked_room && cast_.room) moves.push_back({Deed::kNeedRoom, id});
+      if (toy.spill) moves.push_back({Deed::kAnswerSpill, id});
+      if (toy.asked && !toy.movable && cast_.persistent > 0) moves.push_back({Deed::kReachDoors, id});
+      if (toy.has_turn && toy.yield && toy.yield->stop_step > 0) {
+        moves.push_back({Deed::kAcknowledge, id});
+        if (toy.steps < 4) moves.push_back({Deed::kRefuseStop, id});
+      }
+      if (cast_.deaths) moves.push_back({Deed::kDie, id});
+    }
+    if (timer_ != absl::InfiniteFuture()) moves.push_back({Deed::kTime, 0});
+    return moves;
+  }
+
+  void Do(const Move& move) {
+    if (move.deed == Deed::kTime) return PassTime();
+    Toy& toy = toys_.at(move.job);
+    switch (move.deed) {
+      case Deed::kAsk:
+        toy.asked = true;
+        return Handle(move.job, wire::Wait{.need = toy.spilled, .gang_step = toy.steps});
+      case Deed::kGiveUp:
+        return GiveUp(move.job, toy);
+      case Deed::kNeedRoom:
+        toy.asked_room = true;
+        return Handle(move.job, wire::NeedRoom{.bytes = 20, .restoring = toy.spilled > 0});
+      case Deed::kAnswerSpill:
+        return AnswerSpill(move.job, toy);
+      case Deed::kReachDoors:
+        toy.movable = true;
+        return Handle(move.job,
+                      wire::Spilled{.persistent = toy.resident, .spilled = toy.spilled, .movable = true});
+      case Deed::kDie:
+        toy = Toy{.alive = false};
+        return Handle(move.job, JobDied{});
+      case Deed::kAcknowledge:
+      case Deed::kRefuseStop:
+        return Acknowledge(move.job, toy, move.deed == Deed::kAcknowledge);
+      case Deed::kTime:
+        break;
+    }
+  }
+
+  // All that decides what can happen from here on: no times, no numbers of turns.
+  std::string Fingerprint() const {
+    std::string text;
+    std::vector<std::pair<absl::Time, JobId>> order;
+    for (const auto& [id, toy] : toys_) {
+      absl::StrAppend(
+          &text, toy.alive, toy.asked, toy.has_turn, toy.asked_room, toy.movable, " ", toy.resident, " ",
+          toy.spilled, " ", cast_.gang > 0 ? std::min<std::uint64_t>(toy.steps, 5) : 0, toy.spill.has_value(),
+          toy.yield ? (toy.yield->now ? "n" : "i") : "-", toy.yield ? toy.yield->stop_step : 0, ";");
+      auto job = core_.state().jobs.find(id);
+      if (job == core_.state().jobs.end()) continue;
+      absl::StrAppend(&text, job->second.unresponsive, job->second.cannot_spill.empty(), job->second.lane,
+                      job->second.room.has_value(), job->second.room ? job->second.room->freed : 0, "|");
+      if (toy.asked) order.emplace_back(job->second.asked, id);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [at, id] : order) absl::StrAppend(&text, id, ">");
+    const auto& devices = core_.state().devices;
+    for (const auto& [key, device] : devices) {
+      absl::StrAppend(&text, device.turn != 0, " r", device.returning.size());
+      for (const auto& [index, lane] : device.lanes) absl::StrAppend(&text, " f", lane.fresh);
+    }
+    for (const auto& [number, turn] : core_.state().turns)
+      absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size());
+    return absl::StrCat(text, timer_ != absl::InfiniteFuture());
+  }
+
+  // From here on everybody behaves: holders give up, victims answer, waiters stand at doors. Returns who
+  // never got the turn they wait for; empty when all did.
+  std::string WhoStarves() {
+    std::set<JobId> wanting;
+    for (const auto& [id, toy] : toys_) {
+      if (toy.alive && toy.asked) wanting.insert(id);
+    }
+    for (int round = 0; round < 200 && !wanting.empty(); ++round) {
+      for (auto& [id, toy] : toys_) {
+        if (!toy.alive) continue;
+        if (toy.asked && !toy.movable) Do({Deed::kReachDoors, id});
+        if (toy.spill) Do({Deed::kAnswerSpill, id});
+        if (toy.has_turn) wanting.erase(id);
+        if (!toy.has_turn || toy.asked_room) continue;
+        if (MayStop(toy)) {
+          Do({Deed::kGiveUp, id});
+        } else {
+          ++toy.steps;
+        }
+      }
+      if (timer_ != absl::InfiniteFuture()) Do({Deed::kTime, 0});
+    }
+    return absl::StrJoin(wanting, ", ");
+  }
+
+ private:
+  void PassTime() {
+    now_ = std::max(now_, timer_);
+    timer_ = absl::InfiniteFuture();
+    Handle(0, Tick{});
+  }
+
+  // A gang's rank gives up at the step that was named.
+  static bool MayStop(const Toy& toy) {
+    return !toy.yield || toy.yield->stop_step == 0 || toy.steps + 1 >= toy.yield->stop_step;
+  }
+
+  void GiveUp(JobId id, Toy& toy) {
+    ++toy.steps;
+    toy.has_turn = false;
+    toy.resident += std::exchange(toy.spilled, 0);
+    const TurnNumber turn = std::exchange(toy.turn, 0);
+    toy.yield.reset();
+    Handle(id, wire::TurnOver{.turn = turn, .steps = toy.steps, .turn_steps = 1, .persistent = toy.resident});
+  }
+
+  void AnswerSpill(JobId id, Toy& toy) {
+    const auto order = *std::exchange(toy.spill, std::nullopt);
+    const Bytes freed = std::min<Bytes>(order.bytes, toy.resident);
+    toy.resident -= freed;
+    toy.spilled += freed;
+    Handle(id, wire::Spilled{.request = order.request,
+                             .freed = freed,
+                             .persistent = toy.resident,
+                             .spilled = toy.spilled,
+                             .movable = !toy.has_turn});
+  }
+
+  void Acknowledge(JobId id, Toy& toy, bool accepted) {
+    const auto yield = *std::exchange(toy.yield, std::nullopt);
+    if (accepted) {
+      toy.yield = yield;
+    } else {
+      toy.steps = yield.stop_step;
+    }
+    Handle(id, wire::YieldAck{yield.turn, yield.stop_step, toy.steps, accepted});
+    if (accepted && toy.yield) toy.yield->stop_step = yield.stop_step;
+  }
+
+  void Handle(JobId job, decltype(Event::what) what) {
+    now_ += absl::Microseconds(1);
+    for (const Action& action : core_.Handle({.at = now_, .job = job, .what = std::move(what)})) {
+      if (auto* send = std::get_if<Send>(&action)) Hear(send->to, send->message);
+      if (auto* timer = std::get_if<SetTimer>(&action)) timer_ = timer->at;
+      if (auto* reject = std::get_if<Reject>(&action)) ADD_FAILURE() << "rejected: " << reject->reason;
+    }
+    core_.CheckInvariants();
+    CheckHolders();
+  }
+
+  void Hear(JobId id, const wire::Message& message) {
+    Toy& toy = toys_.at(id);
+    if (auto* grant = std::get_if<wire::Grant>(&message)) {
+      EXPECT_TRUE(toy.asked && !toy.has_turn) << id << " is granted a turn it did not ask for";
+      EXPECT_FALSE(toy.spill) << id << " is granted a turn while it is being spilled";
+      toy.asked = toy.movable = false;
+      toy.has_turn = true;
+      toy.turn = grant->turn;
+      toy.yield.reset();
+    } else if (auto* yield = std::get_if<wire::Yield>(&message)) {
+      EXPECT_TRUE(toy.has_turn) << id << " is asked for a turn it does not have";
+      toy.yield = *yield;
+    } else if (auto* spill = std::get_if<wire::Spill>(&message)) {
+      EXPECT_FALSE(toy.has_turn) << id << " is spilled in its turn";
+      toy.spill = *spill;
+    } else if (std::holds_alternative<wire::Room>(message)) {
+      EXPECT_TRUE(toy.asked_room) << id << " is told of room it did not ask for";
+      toy.asked_room = false;
+    }
+  }
+
+  // Only ranks of one gang have the turn together.
+  void CheckHolders() const {
+    int singles = 0, ranks = 0;
+    for (const auto& [id, toy] : toys_) {
+      if (!toy.alive || !toy.has_turn) continue;
+      ++(id <= static_cast<JobId>(cast_.gang) ? ranks : singles);
+    }
+    EXPECT_LE(singles + (ranks > 0 ? 1 : 0), 1) << "two have the turn";
+  }
+
+  const Cast cast_;
+  Core core_;
+  std::map<JobId, Toy> toys_;
+  absl::Time now_ = absl::UnixEpoch();
+  absl::Time timer_ = absl::InfiniteFuture();
+};
+
+std::string ToText(const std::vector<Move>& history) {
+  return absl::StrJoin(history, "; ", [](std::string* out, const Move& move) { out->append(ToText(move)); });
+}
+
+// Breadth first, so that a failure is told by the shortest history. Returns how many states there were.
+size_t TryEverything(const Cast& cast, size_t max_states) {
+  std::set<std::string> seen;
+  std::deque<std::vector<Move>> open = {{}};
+  while (!open.empty() && seen.size() < max_states && !testing::Test::HasFailure()) {
+    const std::vector<Move> history = std::move(open.front());
+    open.pop_front();
+    auto world = std::make_unique<World>(cast);
+    SCOPED_TRACE(ToText(history));
+    for (const Move& move : history) world->Do(move);
+    if (!seen.insert(world->Fingerprint()).second) continue;
+    for (const Move& move : world->Moves()) {
+      open.push_back(history);
+      open.back().push_back(move);
+    }
+    EXPECT_EQ(world->WhoStarves(), "") << "wait for ever";
+  }
+  return seen.size();
+}
+
+TEST(InterleavingTest, ThreeSingleJobs) { EXPECT_GT(TryEverything({.jobs = 3}, 4'000), 10u); }
+
+TEST(InterleavingTest, ThreeSingleJobsThatMayDie) {
+  EXPECT_GT(TryEverything({.jobs = 3, .deaths = true}, 4'000), 80u);
+}
+
+TEST(InterleavingTest, TwoJobsThatSpillEachOther) {
+  EXPECT_GT(TryEverything({.jobs = 2, .persistent = 50, .room = true}, 4'000), 100u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatSpillEachOther) {
+  EXPECT_GT(TryEverything({.jobs = 3, .persistent = 30, .room = true}, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, TwoJobsThatSpillEachOtherAndMayDie) {
+  EXPECT_GT(TryEverything({.jobs = 2, .persistent = 50, .room = true, .deaths = true}, 4'000), 200u);
+}
+
+TEST(InterleavingTest, AGangOfTwoBesideASingleJob) {
+  EXPECT_GT(TryEverything({.jobs = 3, .gang = 2}, 4'000), 500u);
+}
+
+TEST(InterleavingTest, AGangOfTwoBesideASingleJobThatMayDie) {
+  EXPECT_GT(TryEverything({.jobs = 3, .gang = 2, .deaths = true}, 4'000), 500u);
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
