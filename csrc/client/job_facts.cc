@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -34,7 +35,16 @@ std::uint64_t ProcessStart() {
   return start;
 }
 
-// argv[0] and, of an interpreter, the script or module it runs.
+// What a coordinator accepts of a text that it shows.
+std::string Printable(std::string text) {
+  text.resize(std::min(text.size(), kMaxName));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+  }
+  return text;
+}
+
+// argv[0] and, of an interpreter, the script, module or command that it runs.
 std::string Program() {
   const std::vector<std::string> arguments =
       absl::StrSplit(ReadFile("/proc/self/cmdline"), '\0', absl::SkipEmpty());
@@ -44,7 +54,7 @@ std::string Program() {
     shown.push_back(argument);
     if (shown.size() == 2) break;
   }
-  return absl::StrJoin(shown, " ");
+  return Printable(absl::StrJoin(shown, " "));
 }
 
 absl::Status CheckOptions(const JobOptions& options, Bytes capacity) {
