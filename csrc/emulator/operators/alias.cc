@@ -1,5 +1,6 @@
 #include "csrc/emulator/operators/alias.h"
 
+#include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
@@ -41,7 +42,8 @@ void CommitDense(const at::Tensor& original, const at::Tensor& alias) {
   const bool moved = alias.storage().data() != expected && alias.numel() > 0;
   if (!moved && SameShape(original, alias)) return;
   // A flat resize makes room for whatever the alias's strides and offset span.
-  if (moved) original.resize_({alias.storage_offset() + static_cast<int64_t>(SpanBytes(alias) / alias.itemsize())});
+  if (moved)
+    original.resize_({alias.storage_offset() + static_cast<int64_t>(SpanBytes(alias) / alias.itemsize())});
   original.unsafeGetTensorImpl()->set_sizes_and_strides(alias.sizes(), alias.strides(),
                                                         alias.storage_offset());
   if (moved) std::memcpy(OnHost(original.mutable_data_ptr()), alias.const_data_ptr(), SpanBytes(alias));
@@ -77,6 +79,7 @@ at::Tensor Aliases::Of(const at::Tensor& tensor, bool written) {
     pair.written |= written;
     return pair.alias;
   }
+  if (tensor.is_nested()) return Nested(tensor, written);
   if (tensor.layout() == c10::kStrided) return Dense(tensor, written);
   return tensor.layout() == c10::kSparse ? Coo(tensor, written) : Compressed(tensor, written);
 }
@@ -112,6 +115,16 @@ at::Tensor Aliases::Compressed(const at::Tensor& tensor, bool written) {
   return alias;
 }
 
+// The parts lie in one dense buffer; their sizes and places are on the host anyway.
+at::Tensor Aliases::Nested(const at::Tensor& tensor, bool written) {
+  auto* parts = at::native::get_nested_tensor_impl(tensor);
+  const at::Tensor buffer = Of(parts->get_unsafe_storage_as_tensor(), written);
+  at::Tensor alias = at::detail::make_tensor<at::native::NestedTensorImpl>(
+      buffer, parts->get_nested_sizes(), parts->get_nested_strides(), parts->get_storage_offsets());
+  tensors_.push_back({tensor, alias, written});
+  return alias;
+}
+
 const c10::Storage& Aliases::StorageOf(const c10::Storage& original) {
   for (const StoragePair& pair : storages_) {
     if (pair.original.unsafeGetStorageImpl() == original.unsafeGetStorageImpl()) return pair.alias;
@@ -130,7 +143,7 @@ const Aliases::StoragePair* Aliases::FindAlias(const c10::Storage& alias) const 
 void Aliases::CommitWrites() {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const TensorPair pair = tensors_[i];
-    if (!pair.written) continue;
+    if (!pair.written || pair.original.is_nested()) continue;
     if (pair.original.layout() == c10::kStrided)
       CommitDense(pair.original, pair.alias);
     else if (pair.original.layout() == c10::kSparse)
@@ -145,7 +158,7 @@ at::Tensor Aliases::Original(const at::Tensor& result, c10::Device device) {
   for (const TensorPair& pair : tensors_) {
     if (pair.alias.is_same(result)) return pair.original;
   }
-  if (!result.has_storage()) return FreshOnDevice(result, device);
+  if (result.is_nested() || !result.has_storage()) return FreshOnDevice(result, device);
   const StoragePair* shared = FindAlias(result.storage());
   const bool still_alias =
       shared != nullptr && result.storage().data() == OnHost(const_cast<void*>(shared->original.data()));

@@ -19,7 +19,7 @@
 
 namespace hocket::emulator {
 
-// True for tensors whose bytes are on the emulated device (dense or sparse).
+// True for tensors whose bytes are on the emulated device (dense, sparse or nested).
 bool OnDevice(const at::Tensor& tensor);
 
 class Aliases {
@@ -55,6 +55,7 @@ class Aliases {
   at::Tensor Dense(const at::Tensor& tensor, bool written);
   at::Tensor Coo(const at::Tensor& tensor, bool written);
   at::Tensor Compressed(const at::Tensor& tensor, bool written);
+  at::Tensor Nested(const at::Tensor& tensor, bool written);
   const c10::Storage& StorageOf(const c10::Storage& original);
   const StoragePair* FindAlias(const c10::Storage& alias) const;
 

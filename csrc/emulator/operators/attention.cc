@@ -53,6 +53,18 @@ OptionalTensor AdditiveMask(const OptionalTensor& mask, at::ScalarType type) {
                    at::scalar_tensor(-std::numeric_limits<double>::infinity(), zero.options()), zero);
 }
 
+// The CPU's flash kernel wants four dimensions; where the CPU chooses it for three, it adds one.
+at::Tensor Flash(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                 const OptionalTensor& mask, double dropout, bool causal, std::optional<double> scale) {
+  if (query.dim() == 3) {
+    const OptionalTensor deeper = mask && mask->dim() == 3 ? OptionalTensor(mask->unsqueeze(0)) : mask;
+    return Flash(query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0), deeper, dropout, causal, scale)
+        .squeeze(0);
+  }
+  return std::get<0>(
+      at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, mask, scale));
+}
+
 at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const OptionalTensor& mask, double dropout, bool causal, std::optional<double> scale,
                   bool gqa) {
@@ -62,9 +74,9 @@ at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
   TORCH_CHECK(!(mask && causal),
               "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
   const OptionalTensor additive = AdditiveMask(mask, query.scalar_type());
-  if (CpuWouldUseFlash(query, key, value, mask, dropout, causal, scale, gqa)) {
-    return std::get<0>(
-        at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, additive, scale));
+  const bool nested = query.is_nested() || key.is_nested() || value.is_nested();
+  if (!nested && CpuWouldUseFlash(query, key, value, mask, dropout, causal, scale, gqa)) {
+    return Flash(query, key, value, additive, dropout, causal, scale);
   }
   return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, additive, dropout, causal,
                                                             std::nullopt, scale, gqa));

@@ -1,5 +1,6 @@
 #include "csrc/emulator/operators/fresh.h"
 
+#include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
@@ -42,9 +43,17 @@ at::Tensor Compressed(const at::Tensor& host, c10::Device device) {
                                               host.sizes(), values.options().layout(host.layout()));
 }
 
+at::Tensor Nested(const at::Tensor& host, c10::Device device) {
+  auto* parts = at::native::get_nested_tensor_impl(host);
+  return at::detail::make_tensor<at::native::NestedTensorImpl>(
+      FreshOnDevice(parts->get_unsafe_storage_as_tensor(), device), parts->get_nested_sizes(),
+      parts->get_nested_strides(), parts->get_storage_offsets());
+}
+
 }  // namespace
 
 at::Tensor FreshOnDevice(const at::Tensor& host, c10::Device device) {
+  if (host.is_nested()) return Nested(host, device);
   if (host.layout() == c10::kStrided) return Dense(host, device);
   return host.layout() == c10::kSparse ? Coo(host, device) : Compressed(host, device);
 }

@@ -6,8 +6,8 @@
 
 namespace hocket::emulator {
 
-// A tensor on `device` with the values, sizes and strides of `host` (dense or sparse), allocated by whatever
-// allocator torch uses for CUDA.
+// A tensor on `device` with the values, sizes and strides of `host` (dense, sparse or nested), allocated by
+// whatever allocator torch uses for CUDA.
 at::Tensor FreshOnDevice(const at::Tensor& host, c10::Device device);
 
 }  // namespace hocket::emulator

@@ -10,15 +10,19 @@
 namespace hocket::emulator {
 namespace {
 
-at::CPUGeneratorImpl* Cpu(const at::Generator& generator) { return at::check_generator<at::CPUGeneratorImpl>(generator); }
+at::CPUGeneratorImpl* Cpu(const at::Generator& generator) {
+  return at::check_generator<at::CPUGeneratorImpl>(generator);
+}
 
-// The engine makes its numbers in blocks: how many of the present block are drawn (a new engine has none left).
+// The engine makes its numbers in blocks: how many of the present block are drawn (a new engine has none
+// left).
 uint64_t DrawnOfBlock(const at::mt19937_data_pod& engine) {
   return engine.left_ == 1 ? at::MERSENNE_STATE_N : engine.next_;
 }
 
 bool SameBlock(const at::mt19937& a, const at::mt19937& b) {
-  return std::memcmp(a.data().state_.data(), b.data().state_.data(), sizeof(at::mt19937_data_pod::state_)) == 0;
+  return std::memcmp(a.data().state_.data(), b.data().state_.data(), sizeof(at::mt19937_data_pod::state_)) ==
+         0;
 }
 
 void Draw(at::mt19937& engine, uint64_t count) {
@@ -98,14 +102,16 @@ GeneratorTwin::GeneratorTwin(const std::optional<at::Generator>& generator, c10:
 GeneratorTwin::~GeneratorTwin() {
   const at::mt19937 after = Cpu(cpu_)->engine();
   const uint64_t before = Draws(offset_);
-  const uint64_t drawn = CountDraws(offset_ == 0 ? at::mt19937(seed_) : TheEngines().At(seed_, before), after);
+  const uint64_t drawn =
+      CountDraws(offset_ == 0 ? at::mt19937(seed_) : TheEngines().At(seed_, before), after);
   if (drawn == 0) return;
   TheEngines().Keep(seed_, before + drawn, after);
   std::lock_guard<std::mutex> lock(cuda_.mutex());
   cuda_.set_offset(offset_ + drawn * kOffsetStep);
 }
 
-DefaultGeneratorTwin::DefaultGeneratorTwin(c10::Device device) : twin_(std::nullopt, device), saved_(DefaultCpu().clone()) {
+DefaultGeneratorTwin::DefaultGeneratorTwin(c10::Device device)
+    : twin_(std::nullopt, device), saved_(DefaultCpu().clone()) {
   std::lock_guard<std::mutex> lock(DefaultCpu().mutex());
   CopyState(twin_.cpu(), DefaultCpu());
 }

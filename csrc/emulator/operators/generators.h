@@ -2,11 +2,11 @@
 //
 // A CUDA generator's state is a seed and an offset, nothing more, and programs save and restore just these
 // (activation checkpointing, torch.cuda.get_rng_state). Its twin is the CPU's generator with that seed after
-// as many 32-bit draws as the offset says (in steps of kOffsetStep, which is what CUDA's generators count in).
-// After each drawing operator the draws are counted and the offset moves on. So the same seed gives the CPU's
-// own values, however many operators draw, and a restored state gives them again. One difference remains:
-// the second value of a pair of normal numbers that an operator did not need is dropped, because no offset
-// could tell of it; the CPU keeps it for the next operator.
+// as many 32-bit draws as the offset says (in steps of kOffsetStep, which is what CUDA's generators count
+// in). After each drawing operator the draws are counted and the offset moves on. So the same seed gives the
+// CPU's own values, however many operators draw, and a restored state gives them again. One difference
+// remains: the second value of a pair of normal numbers that an operator did not need is dropped, because no
+// offset could tell of it; the CPU keeps it for the next operator.
 #ifndef HOCKET_CSRC_EMULATOR_OPERATORS_GENERATORS_H_
 #define HOCKET_CSRC_EMULATOR_OPERATORS_GENERATORS_H_
 

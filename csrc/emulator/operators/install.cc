@@ -70,11 +70,14 @@ void Install() {
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   at::globalContext().setUserEnabledCuDNN(false);
+  at::globalContext().setSDPUseCuDNN(false);
   if (hocket_emulator_is_timing()) return;
   torch::Library& cuda = ForKey(DispatchKey::CUDA);
   InstallFallbacks(cuda, DispatchKey::CUDA, DispatchKey::CPU);
   InstallFallbacks(ForKey(DispatchKey::SparseCUDA), DispatchKey::SparseCUDA, DispatchKey::SparseCPU);
   InstallFallbacks(ForKey(DispatchKey::SparseCsrCUDA), DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU);
+  InstallFallbacks(ForKey(DispatchKey::NestedTensorCUDA), DispatchKey::NestedTensorCUDA,
+                   DispatchKey::NestedTensorCPU);
   InstallOwn(cuda);
   torch::Library& autograd_cuda = ForKey(DispatchKey::AutogradCUDA);
   InstallAttention(autograd_cuda, cuda);

@@ -24,6 +24,9 @@ const Names& OwnKernels() {
       "aten::_sparse_coo_tensor_with_dims", "aten::_sparse_coo_tensor_with_dims_and_tensors",
       "aten::copy_sparse_to_sparse_", "aten::clone", "aten::sparse_resize_", "aten::sparse_resize_and_clear_",
       "aten::resize_as_sparse_",
+      // nested tensors: likewise
+      "aten::_nested_tensor_size", "aten::_nested_tensor_strides", "aten::_nested_tensor_storage_offsets",
+      "aten::is_same_size", "aten::_to_copy",
       // ours
       "aten::copy_", "aten::native_dropout", "aten::_fused_sdp_choice", "aten::cudnn_is_acceptable",
       "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_ctc_loss.Tensor", "aten::_use_miopen_ctc_loss",
@@ -34,7 +37,10 @@ const Names& OwnKernels() {
 // Operators that choose among the GPU's kernels by themselves, or that only the CPU has and that our own
 // kernels call: computed whole, so that the choice is the CPU's.
 const Names& TakenWhole() {
-  static const Names names = {"aten::convolution", "aten::convolution_backward", "aten::ldexp.Tensor", "aten::ldexp_",
+  static const Names names = {"aten::convolution",
+                              "aten::convolution_backward",
+                              "aten::ldexp.Tensor",
+                              "aten::ldexp_",
                               "aten::ldexp.out",
                               "aten::_scaled_dot_product_flash_attention_for_cpu",
                               "aten::_scaled_dot_product_flash_attention_for_cpu_backward"};

@@ -13,7 +13,7 @@ enum class Treatment {
 };
 
 // How `op` is treated for CUDA tensors of the functionality that `cuda` names (CUDA, SparseCUDA,
-// SparseCsrCUDA), whose CPU counterpart is `cpu`.
+// SparseCsrCUDA, NestedTensorCUDA), whose CPU counterpart is `cpu`.
 Treatment TreatmentOf(const c10::OperatorHandle& op, c10::DispatchKey cuda, c10::DispatchKey cpu);
 
 }  // namespace hocket::emulator

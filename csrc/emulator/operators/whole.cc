@@ -3,8 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
-#include <c10/core/GradMode.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -20,9 +20,9 @@ namespace {
 using torch::autograd::variable_list;
 
 constexpr const char* kWhole[] = {
-    "lstm.input",     "lstm.data",      "gru.input",     "gru.data",  "rnn_tanh.input", "rnn_tanh.data",
-    "rnn_relu.input", "rnn_relu.data",  "lstm_cell",     "gru_cell",  "rnn_tanh_cell",  "rnn_relu_cell",
-    "rms_norm",       "renorm",
+    "lstm.input",    "lstm.data",      "gru.input",     "gru.data",  "rnn_tanh.input",
+    "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data", "lstm_cell", "gru_cell",
+    "rnn_tanh_cell", "rnn_relu_cell",  "rms_norm",      "renorm",
 };
 
 // The node that stands in torch's CUDA graph for a whole CPU graph.
@@ -153,11 +153,13 @@ void RecordAndRun(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void RunWhole(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const Wanted wanted = Look(*stack, op.schema().arguments().size());
   if (wanted.stand_in) {
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradCUDA), stack);
+    op.redispatchBoxed(
+        keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradCUDA), stack);
   } else if (wanted.gradient) {
     RecordAndRun(op, stack);
   } else {
-    const DefaultGeneratorTwin twin(c10::Device(c10::kCUDA, c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index()));
+    const DefaultGeneratorTwin twin(
+        c10::Device(c10::kCUDA, c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index()));
     ComputeOnCpu(op, stack);
   }
 }

@@ -1,4 +1,5 @@
-// Timing mode's model of how long device work takes: every number of it is in costs.cc.
+// How long device work takes in timing mode: what a launch tells, handed to the model of
+// csrc/emulator/timing/cost.h, which holds every number.
 #ifndef HOCKET_CSRC_EMULATOR_RUNTIME_COSTS_H_
 #define HOCKET_CSRC_EMULATOR_RUNTIME_COSTS_H_
 
@@ -15,6 +16,9 @@ struct KernelLaunch {
 
 // Microseconds of device time of a kernel by its mangled name and shape.
 double KernelMicroseconds(const char* name, const KernelLaunch& launch);
+
+// What torch.cuda._sleep() asks for. REQUIRES: IsSpin() of its name.
+double SpinMicroseconds(const KernelLaunch& launch);
 
 // Microseconds of a matrix product of that many floating-point operations on elements of `bytes` bytes.
 double ProductMicroseconds(double operations, int bytes);

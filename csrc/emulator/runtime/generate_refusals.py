@@ -11,9 +11,9 @@ import os
 import re
 import subprocess
 
-IMPORTED = re.compile(r"^(_*cuda[A-Z]|cublas|cusolver|cusparse|cufft|curand|cudnn|nccl)")
+IMPORTED = re.compile(r"^(_*cuda[A-Z]|cublas|cusolver|cusparse|cufft|curand|cudnn|nccl|cupti)")
 
-ANSWERED_BY_VENDOR = re.compile(r"Get(\w*Version|\w*ErrorString|LastError|Property)$")
+ANSWERED_BY_VENDOR = re.compile(r"Get(\w*Version|\w*ErrorString|LastError|ResultString|CallbackName|Property)$")
 
 
 def symbols(path, *options):

@@ -1,31 +1,47 @@
-// Sharing device memory and events with other processes the way torch.multiprocessing does: refused, saying
-// what to do instead. (Hocket itself shares chunks by the driver's file descriptors.)
+// Device memory and events of one process in another, as torch.multiprocessing shares CUDA tensors: the
+// driver's, under the runtime's names.
+#include <cstring>
+
 #include "csrc/emulator/runtime/call.h"
 
-using hocket::emulator::FinishWith;
+using hocket::emulator::Finish;
 
 namespace {
 
-cudaError_t RefuseSharing() {
-  return FinishWith(cudaErrorNotSupported,
-                    "the emulated GPU cannot share CUDA tensors or events between processes (CUDA IPC); "
-                    "send CPU tensors and move them there");
+template <typename To, typename From>
+To SameBytes(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
 }
 
 }  // namespace
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) { return RefuseSharing(); }
-
-HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) {
-  return RefuseSharing();
+HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* pointer) {
+  HOCKET_ENTER();
+  return Finish(
+      cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), reinterpret_cast<CUdeviceptr>(pointer)));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcCloseMemHandle(void*) { return RefuseSharing(); }
-
-HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t) {
-  return RefuseSharing();
+HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcOpenMemHandle(void** pointer, cudaIpcMemHandle_t handle,
+                                                       unsigned flags) {
+  HOCKET_ENTER();
+  return Finish(
+      cuIpcOpenMemHandle(reinterpret_cast<CUdeviceptr*>(pointer), SameBytes<CUipcMemHandle>(handle), flags));
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) {
-  return RefuseSharing();
+HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcCloseMemHandle(void* pointer) {
+  HOCKET_ENTER();
+  return Finish(cuIpcCloseMemHandle(reinterpret_cast<CUdeviceptr>(pointer)));
+}
+
+HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  HOCKET_ENTER();
+  return Finish(cuIpcGetEventHandle(reinterpret_cast<CUipcEventHandle*>(handle), event));
+}
+
+HOCKET_RUNTIME_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+  HOCKET_ENTER();
+  return Finish(cuIpcOpenEventHandle(event, SameBytes<CUipcEventHandle>(handle)));
 }

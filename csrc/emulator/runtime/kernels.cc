@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <vector>
 
@@ -38,6 +39,17 @@ void Register(const void* stub, const char* name) {
   registry.sorted = false;
 }
 
+// Where the parenthesis opens that the last one closes ("(anonymous namespace)" has one too).
+size_t BeginOfParameters(const std::string& name) {
+  size_t at = name.rfind(')');
+  if (at == std::string::npos) return at;
+  for (int depth = 1; depth > 0 && at > 0;) {
+    const char c = name[--at];
+    depth += c == ')' ? 1 : c == '(' ? -1 : 0;
+  }
+  return at;
+}
+
 }  // namespace
 
 const char* KernelName(const void* stub) {
@@ -57,8 +69,10 @@ std::string ReadableKernelName(const void* stub) {
   std::string name = status == 0 ? readable : mangled;
   std::free(readable);
   if (name.rfind("void ", 0) == 0) name.erase(0, 5);
-  return name.substr(0, name.find('('));
+  return name.substr(0, BeginOfParameters(name));
 }
+
+bool IsSpin(const char* name) { return std::strstr(name, "spin_kernel") != nullptr; }
 
 }  // namespace hocket::emulator
 

@@ -15,6 +15,9 @@ const char* KernelName(const void* stub);
 // The same, as a person writes it, without its parameters.
 std::string ReadableKernelName(const void* stub);
 
+// True for the kernel of torch.cuda._sleep(), which computes nothing and only takes time.
+bool IsSpin(const char* name);
+
 }  // namespace hocket::emulator
 
 #endif  // HOCKET_CSRC_EMULATOR_RUNTIME_KERNELS_H_

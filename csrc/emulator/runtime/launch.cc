@@ -3,6 +3,10 @@
 // Values mode: whatever torch launches here has no CPU twin among the operators (csrc/emulator/operators
 // answers the others before a kernel is launched), so the launch fails and names the kernel.
 // Timing mode: the kernel computes nothing and takes its modelled time (costs.h) on its stream.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "csrc/emulator/emulator_api.h"
@@ -25,10 +29,22 @@ struct Configuration {
 // What <<<...>>> says, between its evaluation and the launch.
 thread_local Configuration pushed;
 
+// torch.cuda._sleep() needs no twin: the stream stands still for as long as it asks.
+cudaError_t Spin(const KernelLaunch& launch, cudaStream_t stream) {
+  auto wait = [](void* microseconds) {
+    usleep(static_cast<useconds_t>(reinterpret_cast<uintptr_t>(microseconds)));
+  };
+  const auto microseconds = static_cast<uintptr_t>(hocket::emulator::SpinMicroseconds(launch));
+  return Finish(cuLaunchHostFunc(stream, wait, reinterpret_cast<void*>(microseconds)));
+}
+
 cudaError_t Launch(const KernelLaunch& launch, cudaStream_t stream) {
   HOCKET_ENTER();
-  if (!hocket_emulator_is_timing()) return hocket::emulator::RefuseKernel(launch.stub);
   const char* name = hocket::emulator::KernelName(launch.stub);
+  if (!hocket_emulator_is_timing()) {
+    return hocket::emulator::IsSpin(name) ? Spin(launch, stream)
+                                          : hocket::emulator::RefuseKernel(launch.stub);
+  }
   hocket_emulator_launch(stream, name, hocket::emulator::KernelMicroseconds(name, launch));
   return cudaSuccess;
 }

@@ -30,8 +30,9 @@ struct Library {
 
 // The longest prefix comes first.
 constexpr Library kLibraries[] = {
-    {"cublas", 15},  {"cusolver", 9}, {"cusparse", 10}, {"cufft", 16},
-    {"cudnn", 3000}, {"nccl", 5},     {"curand", 204},  {"cuda", cudaErrorNotSupported},
+    {"cublas", 15},  {"cusolver", 9}, {"cusparse", 10},
+    {"cufft", 16},   {"cudnn", 3000}, {"nccl", 5},
+    {"curand", 204}, {"cupti", 27},   {"cuda", cudaErrorNotSupported},
 };
 
 int NotSupported(std::string_view function) {

@@ -1,0 +1,177 @@
+"""What programs do with torch.cuda, on the emulated GPU in values mode."""
+
+from __future__ import annotations
+
+TRAIN = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c, self.b = nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16)
+        self.t = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.1)
+        self.e, self.o = nn.Linear(256, 64), nn.Linear(64, 10)
+    def forward(self, x):
+        x = F.max_pool2d(torch.relu(self.b(self.c(x))), 2).flatten(2).transpose(1, 2).reshape(x.size(0), -1, 256)
+        return self.o(self.t(self.e(x)).mean(1))
+def train(device):
+    torch.manual_seed(0)
+    model = Net().to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, foreach=True)
+    draw, losses = torch.Generator().manual_seed(1), []
+    torch.manual_seed(2)
+    for _ in range(6):
+        x, y = torch.randn(8, 1, 16, 16, generator=draw), torch.randint(0, 10, (8,), generator=draw)
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
+        optimizer.zero_grad(); loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0); optimizer.step()
+        losses.append(loss.item().hex())
+    return losses
+"""
+
+
+def test_a_training_gives_the_cpus_bits_and_sets_no_flag(emulator):
+    assert emulator.output(TRAIN + "print(train('cpu') == train('cuda'))") == "True"
+
+
+def test_a_training_passes_check_mode(emulator):
+    assert emulator.output(TRAIN + "print(train('cpu') == train('cuda'))", HOCKET_EMULATOR_CHECK="1") == "True"
+
+
+def test_the_device_says_that_it_is_emulated(emulator):
+    assert "emulated" in emulator.output("print(torch.cuda.get_device_name())").lower()
+
+
+def test_recurrent_layers_train_with_the_cpus_bits(emulator):
+    assert emulator.output("""
+def run(kind, device):
+    torch.manual_seed(0)
+    layer = kind(5, 7, 2, bidirectional=True, dropout=0.5).to(device)
+    x = torch.randn(6, 3, 5).to(device).requires_grad_()
+    torch.manual_seed(1)
+    layer(x)[0].pow(2).sum().backward()
+    return [p.grad.cpu() for p in layer.parameters()] + [x.grad.cpu()]
+print(all(torch.equal(a, b) for kind in (nn.LSTM, nn.GRU, nn.RNN)
+          for a, b in zip(run(kind, 'cpu'), run(kind, 'cuda'))))
+""") == "True"
+
+
+def test_attention_works_whatever_backend_is_asked_for(emulator):
+    assert emulator.output("""
+from torch.nn.attention import sdpa_kernel, SDPBackend as B
+def run(device, backend=None):
+    torch.manual_seed(0)
+    q = torch.randn(2, 4, 16, 8).to(device).requires_grad_()
+    import contextlib
+    with sdpa_kernel(backend) if backend else contextlib.nullcontext():
+        y = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+    y.sum().backward()
+    return torch.stack([y.detach().cpu(), q.grad.cpu()])
+cpu = run('cpu')
+print(torch.equal(cpu, run('cuda')), torch.equal(cpu, run('cuda', B.FLASH_ATTENTION)),
+      all(torch.allclose(cpu, run('cuda', b), atol=1e-5) for b in (B.EFFICIENT_ATTENTION, B.CUDNN_ATTENTION, B.MATH)))
+""") == "True True True"
+
+
+def test_the_same_seed_gives_the_cpus_numbers_and_a_restored_state_gives_them_again(emulator):
+    assert emulator.output("""
+def draws(device):
+    g = torch.Generator(device).manual_seed(3)
+    return [torch.randn(20, generator=g, device=device).cpu(), torch.rand(5, generator=g, device=device).cpu(),
+            torch.randperm(9, generator=g, device=device).cpu()]
+same = all(torch.equal(a, b) for a, b in zip(draws('cpu'), draws('cuda')))
+torch.rand(3, device='cuda'); state = torch.cuda.get_rng_state()
+first = torch.rand(4, device='cuda'); torch.cuda.set_rng_state(state)
+print(same, torch.equal(first, torch.rand(4, device='cuda')))
+""") == "True True"
+
+
+def test_checkpointing_recomputes_the_same_dropout(emulator):
+    assert emulator.output("""
+from torch.utils.checkpoint import checkpoint
+m = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8)).cuda()
+def gradient(f):
+    torch.manual_seed(4); m.zero_grad(); f(torch.ones(2, 8, device='cuda')).sum().backward()
+    return [p.grad.clone() for p in m.parameters()]
+a, b = gradient(m), gradient(lambda x: checkpoint(m, x, use_reentrant=False))
+print(all(torch.equal(x, y) for x, y in zip(a, b)))
+""") == "True"
+
+
+def test_amp_with_grad_scaler_fused_adamw_and_sparse_adam_step(emulator):
+    assert emulator.output("""
+m, e = nn.Linear(8, 8).cuda(), nn.Embedding(20, 8, sparse=True).cuda()
+fused, sparse = torch.optim.AdamW(m.parameters(), fused=True), torch.optim.SparseAdam(e.parameters())
+scaler, before = torch.amp.GradScaler('cuda'), [m.weight.clone(), e.weight.clone()]
+for _ in range(2):
+    with torch.autocast('cuda', dtype=torch.float16):
+        loss = m(e(torch.tensor([1, 2, 2], device='cuda'))).pow(2).mean()
+    fused.zero_grad(); sparse.zero_grad(); scaler.scale(loss).backward()
+    scaler.step(fused); e.weight.grad = e.weight.grad.coalesce() / scaler.get_scale(); sparse.step(); scaler.update()
+print(not torch.equal(before[0], m.weight), not torch.equal(before[1], e.weight))
+""") == "True True"
+
+
+def test_loader_workers_feed_pinned_memory(emulator):
+    assert emulator.output("""
+from torch.utils.data import DataLoader, TensorDataset
+x = torch.arange(40.)
+if __name__ == '__main__':
+    print(sum(b.cuda(non_blocking=True).sum().item() for (b,) in DataLoader(TensorDataset(x), 8, num_workers=2, pin_memory=True)))
+""") == "780.0"
+
+
+def test_a_kernel_without_a_cpu_twin_fails_by_name(emulator):
+    done = emulator.run("torch._cslt_compress(torch.randn(32, 32, device='cuda', dtype=torch.half))")
+    assert done.returncode != 0
+    assert "aten::_cslt_compress" in done.stderr
+
+
+def test_sleep_takes_its_time_on_the_stream_only(emulator):
+    assert emulator.output("""
+done = torch.cuda.Event(); torch.cuda._sleep(400_000_000); done.record()
+early = done.query(); torch.cuda.synchronize(); print(early, done.query())
+""") == "False True"
+
+
+def test_compile_says_once_that_it_runs_through_aten(emulator):
+    done = emulator.run("""
+f = torch.compile(lambda x: x.sin() + 1); g = torch.compile(lambda x: x * 2)
+print(f(torch.zeros(2, device='cuda')).tolist(), g(torch.ones(2, device='cuda')).tolist())
+""")
+    assert done.stdout.strip() == "[1.0, 1.0] [2.0, 2.0]", done.stderr[-2000:]
+    assert done.stderr.count("runs its graphs through ATen") == 1
+
+
+DDP = """
+import os, sys, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+rank, folder = int(os.environ['RANK']), os.environ['FOLDER']
+dist.init_process_group('nccl', init_method=f'file://{folder}/store', rank=rank, world_size=2)
+torch.manual_seed(0)
+model = DistributedDataParallel(nn.Linear(4, 3).cuda())
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+draw = torch.Generator().manual_seed(rank)
+for _ in range(3):
+    optimizer.zero_grad(); model(torch.randn(5, 4, generator=draw).cuda()).pow(2).sum().backward(); optimizer.step()
+t = torch.ones(3, device='cuda') * rank
+dist.all_reduce(t); parts = [torch.empty(3, device='cuda') for _ in range(2)]; dist.all_gather(parts, t)
+torch.save([p.detach().cpu() for p in model.parameters()] + [t.cpu(), parts[1].cpu()], f'{folder}/{rank}')
+dist.barrier(); os._exit(0)
+"""
+
+
+def test_two_ranks_train_over_gloo_in_nccls_name(emulator, tmp_path):
+    import subprocess
+    import sys
+
+    import conftest
+    import torch
+
+    env = emulator.environment(FOLDER=str(tmp_path), MASTER_ADDR="127.0.0.1", GLOO_SOCKET_IFNAME="lo")
+    ranks = [subprocess.Popen([sys.executable, "-c", conftest.PRELUDE + DDP], env=env | {"RANK": str(r), "LOCAL_RANK": str(r)},
+                              stderr=subprocess.PIPE, text=True) for r in range(2)]
+    said = [rank.communicate(timeout=300)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    first, second = (torch.load(tmp_path / str(r)) for r in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second))
+    assert first[2].tolist() == [1.0, 1.0, 1.0]
+    assert "served by gloo" in said[0]
