@@ -141,6 +141,7 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
     }
     const absl::Status room = gate_->AwaitRoom(request.missing);
     if (room.ok()) continue;
+    if (room.code() != absl::StatusCode::kResourceExhausted) return room;  // interrupted
     request.last_resort = true;
     block = Attempt(request, &turn_lost);
     if (turn_lost) continue;
@@ -158,9 +159,6 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Attempt(Request& request, bool* turn_lo
   block->requested = request.asked;
   block->birth = request.birth;
   CountAllocated(*block);
-  if (request.space == transient_.get()) {
-    last_turn_live_peak_ = std::max(last_turn_live_peak_, transient_->blocks().live_bytes());
-  }
   return block->address;
 }
 

@@ -169,7 +169,6 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
-  Bytes last_turn_live_peak_ ABSL_GUARDED_BY(mutex_) = 0;
   DeviceStats stats_ ABSL_GUARDED_BY(mutex_);
   Holdings totals_ ABSL_GUARDED_BY(mutex_);  // only the sums since the start
 };

@@ -48,9 +48,9 @@ struct AllocatorOptions {
 struct Holdings {
   Bytes persistent = 0;      // private chunks resident on the device, adopted ones included
   Bytes arena = 0;           // chunks of the lane's arena known here (each is counted once per lane)
-  Bytes spilled = 0;         // private bytes that lie on the host
-  Bytes transient_peak = 0;  // the largest arena use of the turn
-  Bytes spilled_total = 0;   // bytes moved to the host since the start
+  Bytes spilled = 0;         // private chunks whose bytes lie on the host: what must come back first
+  Bytes transient_peak = 0;  // arena chunks in which a block lay at any time of the last turn
+  Bytes spilled_total = 0;   // bytes copied to the host since the start (live ones only)
   Bytes restored_total = 0;  // and back
   Bytes adopted_total = 0;   // bytes of survivors' chunks adopted since the start
 };

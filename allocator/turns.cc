@@ -117,8 +117,8 @@ absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore() {
 void AllocatorImpl::PassTurn() {
   mutex_.AssertHeld();
   const InContext in_context(driver_, context_);
-  totals_.transient_peak = std::exchange(last_turn_live_peak_, 0);
-  turn_peaks_.push_back(ArenaInUse());
+  totals_.transient_peak = ArenaInUse();
+  turn_peaks_.push_back(totals_.transient_peak);
   if (turn_peaks_.size() > kRememberedTurns) turn_peaks_.erase(turn_peaks_.begin());
   AllStreamsPassed();
   AdoptSurvivors();

@@ -254,6 +254,28 @@ TEST_F(CachingAllocatorTest, AFullDeviceFirstCostsTheOwnCacheThenAsksForRoom) {
   other.Free(block);
 }
 
+TEST_F(CachingAllocatorTest, AnInterruptedWaitForRoomIsTheAllocationsError) {
+  Job job, other;
+  job.gate.await_room = [](Bytes) { return absl::CancelledError("interrupted"); };
+  const DevicePtr theirs = other.Malloc(200_MiB);
+  EXPECT_EQ(job.TryMalloc(100_MiB).status().code(), absl::StatusCode::kCancelled);
+  other.Free(theirs);
+}
+
+TEST_F(CachingAllocatorTest, APeakIsToldInChunksOfTheArena) {
+  Job job;
+  const DevicePtr persistent = job.Malloc(kChunk);
+  job.allocator->BeginStep();
+  job.Free(job.Malloc(3 * kChunk - 1));
+  job.allocator->EndStep();
+  job.PassTurn();
+  EXPECT_EQ(job.Held().transient_peak, 3 * kChunk);
+  job.TakeTurn();
+  job.PassTurn();
+  EXPECT_EQ(job.Held().transient_peak, 0u) << "a turn without a step uses none";
+  job.Free(persistent);
+}
+
 TEST_F(CachingAllocatorTest, OutOfMemorySaysWhatWasTriedAndWhoHoldsWhat) {
   Job job, other;
   job.gate.await_room = [](Bytes) { return absl::ResourceExhaustedError("job bert-b holds 61.4 GiB"); };
