@@ -77,7 +77,7 @@ def _show(results, picture: Path) -> None:
 
     from hocket.demo.results import sentences, table
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)  # a file or a pipe has no width to obey
     console.print()
     console.print(table(results))
     for sentence in sentences(results):

@@ -53,7 +53,7 @@ def look() -> tuple[Sample, dict[str, int]] | None:
         return None
     jobs = status["jobs"]
     sample = Sample(
-        time=time.time(),
+        time=time.monotonic(),
         resident={job["name"]: job["persistent"] for job in jobs},
         spilled={job["name"]: job["spilled"] for job in jobs},
         arena=sum(device["arena"] for device in status["devices"]),
