@@ -63,7 +63,7 @@ def test_emulate_refuses_a_wrong_option(world: World, options: tuple[str, ...], 
 
 def test_a_memory_limit_above_the_device_is_refused_with_both_numbers(world: World) -> None:
     program = world.start(
-        sys.executable, "-c", "import hocket, torch; hocket.join(memory_limit='4GiB'); hocket.steps([1]).__next__()"
+        sys.executable, "-c", "import hocket, torch; hocket.join(memory_limit='4GiB'); torch.ones(1, device='cuda')"
     )
     assert program.wait() == 1
     assert "4.0 GiB" in program.stderr and "512.0 MiB" in program.stderr, program.story()

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 EMULATED_MEMORY = 168 << 20
-# Of the time, for hand-overs that move bytes; ten times the default, so that in a short show there are turns to see.
-SWITCH_SHARE = 0.2
+# Of the time, for hand-overs that move bytes; far more than the default, so that a short show has turns to see.
+SWITCH_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
