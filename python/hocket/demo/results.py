@@ -114,7 +114,7 @@ def median_hand_over(turns: list[Turn]) -> float:
 def table(results: Results) -> Table:
     where = "one emulated GPU" if results.emulated else "one GPU"
     title = f"Two trainings on {where} of {size(results.capacity)}"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0)
     shown.add_column("training", no_wrap=True)
     for column in COLUMNS:
         shown.add_column(column, justify="right", no_wrap=True)

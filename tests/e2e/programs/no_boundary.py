@@ -1,4 +1,4 @@
-"""Computes on the device without an optimizer or a loader, until the sentence about it must have come."""
+"""Computes without an optimizer or a loader, until the timer of the sentence about it has come and gone."""
 
 import threading
 import time
@@ -6,6 +6,11 @@ import time
 import torch
 
 x = torch.ones(100, device="cuda")
-end = time.monotonic() + 30
-while time.monotonic() < end and any(isinstance(t, threading.Timer) for t in threading.enumerate()):
+patience = time.monotonic() + 60
+seen = False
+while time.monotonic() < patience:
     x = x + 1
+    ticking = any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
+    if seen and not ticking:
+        break
+    seen = seen or ticking
