@@ -92,6 +92,7 @@ void ClientImpl::ReceiveAll() {
     auto received = connection_.Receive();
     if (!received.ok()) return LostCoordinator(received.status());
     if (!*received) return;
+    ApplyArenaChanges();  // what came before the allocator was there
     wire::Received& came = **received;
     std::visit([&](const auto& message) { On(message, std::move(came.descriptor)); }, came.message);
   }
@@ -100,8 +101,7 @@ void ClientImpl::ReceiveAll() {
 // --- the turn -------------------------------------------------------------------------------------
 
 void ClientImpl::On(const wire::Grant& grant, UniqueFd descriptor) {
-  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  if (grant.fresh_arena && allocator != nullptr) allocator->DropWholeArena();
+  if (grant.fresh_arena) ChangeArena({.chunk = 0});
   const Holdings held = Held();
   MutexLock lock(&mutex_);
   if (phase_ != Phase::kAsked) return;
@@ -169,34 +169,41 @@ void ClientImpl::CheckIdle() {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   const bool allocated = allocated_.exchange(false, std::memory_order_relaxed);
   const bool quiet = !allocated && (allocator == nullptr || allocator->IsIdle());
+  const bool capturing = allocator != nullptr && allocator->Capturing();
   std::uint32_t begins;
   {
     MutexLock lock(&mutex_);
-    if (!IdleLongEnough(quiet)) return;
+    if (!IdleLongEnough(quiet)) {
+      if (!quiet && !capturing) AskAtAllocations();
+      return;
+    }
     begins = idle_begins_;
   }
-  GiveIdleTurn(begins);
+  if (!capturing) GiveIdleTurn(begins);
 }
 
 bool ClientImpl::IdleLongEnough(bool quiet) {
   const Clock::time_point now = Clock::now();
   const std::uint32_t begins = Begins(word_.Load());
-  if (quiet && begins == idle_begins_ && now - idle_since_ >= tuning_.idle_limit) return true;
-  if (!quiet || begins != idle_begins_) idle_since_ = now;
+  const bool still = quiet && begins == idle_begins_;
+  if (!still) idle_since_ = now;
   idle_begins_ = begins;
   idle_check_at_ = now + tuning_.idle_limit;
+  return still && now - idle_since_ >= tuning_.idle_limit;
+}
+
+// A job that works outside steps and should stop does so at its next allocation, once it has done something
+// with its turn.
+void ClientImpl::AskAtAllocations() {
   const bool progressed = progress_.steps() > turn_.first_step;
-  const bool old_enough = progressed || now - turn_.held_since >= tuning_.implicit_quantum;
-  if (!quiet && StopReached() && old_enough) word_.Ask(kAskMalloc);
-  return false;
+  const bool old_enough = Clock::now() - turn_.held_since >= tuning_.implicit_quantum;
+  if (StopReached() && (progressed || old_enough)) word_.Ask(kAskMalloc);
 }
 
 void ClientImpl::GiveIdleTurn(std::uint32_t begins) {
-  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  const bool capturing = allocator != nullptr && allocator->Capturing();
   {
     MutexLock lock(&mutex_);
-    if (capturing || phase_ != Phase::kHeld || !word_.TryTakeIdle(begins)) return ArmIdleCheck();
+    if (phase_ != Phase::kHeld || !word_.TryTakeIdle(begins)) return;  // the end of a step arms the check
     phase_ = Phase::kGiving;
   }
   FinishGiving(/*drain_ns=*/0);

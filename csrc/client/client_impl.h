@@ -157,6 +157,7 @@ class ClientImpl final : public Client {
   // Held(), with the mutex dropped meanwhile: look again at what was known before.
   Holdings HeldUnlocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfChanged();
+  void ChangeArena(ArenaChange change);
   void ApplyArenaChanges();
 
   // --- agent.cc: the agent thread
@@ -166,6 +167,7 @@ class ClientImpl final : public Client {
   Clock::time_point NextDeadline();
   void CheckIdle();
   bool IdleLongEnough(bool quiet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AskAtAllocations() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveIdleTurn(std::uint32_t begins);
   bool MayGiveIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ArmIdleCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -145,18 +145,15 @@ void ClientImpl::ArenaLost(ArenaChunkId chunk) {
 }
 
 void ClientImpl::On(const wire::ArenaAdd& add, UniqueFd descriptor) {
-  {
-    MutexLock lock(&mutex_);
-    arena_changes_.push_back(
-        {.chunk = add.chunk, .size = add.size, .descriptor = std::move(descriptor), .add = true});
-  }
-  ApplyArenaChanges();
+  ChangeArena({.chunk = add.chunk, .size = add.size, .descriptor = std::move(descriptor), .add = true});
 }
 
-void ClientImpl::On(const wire::ArenaDrop& drop, UniqueFd descriptor) {
+void ClientImpl::On(const wire::ArenaDrop& drop, UniqueFd descriptor) { ChangeArena({.chunk = drop.chunk}); }
+
+void ClientImpl::ChangeArena(ArenaChange change) {
   {
     MutexLock lock(&mutex_);
-    arena_changes_.push_back({.chunk = drop.chunk});
+    arena_changes_.push_back(std::move(change));
   }
   ApplyArenaChanges();
 }

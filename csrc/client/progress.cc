@@ -1,5 +1,6 @@
 #include "csrc/client/progress.h"
 
+#include <fcntl.h>
 #include <time.h>
 
 namespace hocket {
@@ -15,6 +16,8 @@ std::uint64_t Progress::NowNs() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
+
+UniqueFd Progress::Descriptor() const { return UniqueFd(fcntl(page_.fd(), F_DUPFD_CLOEXEC, 0)); }
 
 void Progress::StepEnded(std::uint64_t begun, std::uint64_t ended, bool count) {
   Store(words().in_step, 0);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "allocator/caching_allocator.h"
+#include "csrc/base/unique_fd.h"
 #include "csrc/wire/shared_page.h"
 
 namespace hocket {
@@ -26,7 +27,8 @@ class Progress {
 
   std::uint64_t steps() const { return Load(words().steps); }
   std::uint64_t turns() const { return Load(words().turns); }
-  int fd() const { return page_.fd(); }
+  // Of the page, for the coordinator.
+  UniqueFd Descriptor() const;
 
  private:
   wire::PageWords& words() { return page_.words(); }

@@ -22,7 +22,7 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   facts_.arena = held.arena;
   facts_.steps = progress_.steps();
   connection_.Attach(std::move(channel));
-  Tell(facts_, UniqueFd(progress_.fd()).Duplicate());
+  Tell(facts_, progress_.Descriptor());
   if (phase_ == Phase::kAsked) Tell(WaitMessage(held));
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
   told_movable_ = false;

@@ -79,7 +79,7 @@ TEST(HandOverTest, DeviceWorkKeepsTheTurnUntilItIsDone) {
   scene.allocator().idle = false;
   scene.Says(wire::Yield{.turn = 1, .now = false});
   scene.AgentHasObeyed();
-  EXPECT_TRUE(scene.job().HoldsTurn());
+  EXPECT_TRUE(scene.job().Info().holds_turn);
   scene.allocator().idle = true;
   scene.Expects<wire::TurnOver>();
 }
@@ -92,7 +92,7 @@ TEST(HandOverTest, ACaptureKeepsTheTurn) {
   scene.Says(wire::Yield{.turn = 1, .now = true});
   scene.AgentHasObeyed();
   scene.job().EndStep(true);
-  EXPECT_TRUE(scene.job().HoldsTurn());
+  EXPECT_TRUE(scene.job().Info().holds_turn);
   scene.Step();  // lets itself in, although others wait
   scene.allocator().capturing = false;
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 3u);
