@@ -233,6 +233,14 @@ int CudaAllocator::getPoolUseCount(c10::DeviceIndex device, pytorch::MempoolId_t
   return uses == pool_uses_.end() ? 0 : uses->second;
 }
 
+void CudaAllocator::setUseOnOOM(c10::DeviceIndex, pytorch::MempoolId_t, bool use) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !use,
+      "hocket keeps a pool's memory for the pool, also when the device is full. Make it "
+      "with use_on_oom=False, ",
+      kWithoutHocket);
+}
+
 std::shared_ptr<pytorch::caching::AllocatorState> CudaAllocator::getCheckpointState(c10::DeviceIndex,
                                                                                     pytorch::MempoolId_t) {
   TORCH_CHECK_NOT_IMPLEMENTED(

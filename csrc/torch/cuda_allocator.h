@@ -76,6 +76,7 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   void createOrIncrefPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
                           std::shared_ptr<CUDAAllocator> allocator) override;
   int getPoolUseCount(c10::DeviceIndex device, pytorch::MempoolId_t pool) override;
+  void setUseOnOOM(c10::DeviceIndex device, pytorch::MempoolId_t pool, bool use) override;
   std::shared_ptr<pytorch::caching::AllocatorState> getCheckpointState(c10::DeviceIndex device,
                                                                        pytorch::MempoolId_t pool) override;
   pytorch::caching::CheckpointDelta setCheckpointPoolState(

@@ -13,6 +13,6 @@ FOLDER = pathlib.Path(__file__).with_name("on_device")
 
 @pytest.mark.parametrize("file", sorted(path.name for path in FOLDER.glob("test_*.py")))
 def test_on_device(world: World, file: str) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--confcutdir", str(FOLDER)]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--confcutdir", str(FOLDER)]
     world.memory = "256MiB"
     world.start(*command, "--rootdir", str(FOLDER), str(FOLDER / file)).finishes()

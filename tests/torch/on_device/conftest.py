@@ -10,6 +10,7 @@ import torch
 @pytest.fixture(autouse=True)
 def nothing_left():
     """Each test begins and ends with no block of its own."""
+    torch.cuda.init()
     before = torch.cuda.memory_allocated()
     yield
     gc.collect()
