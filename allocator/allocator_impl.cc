@@ -151,7 +151,7 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
 }
 
 absl::StatusOr<DevicePtr> AllocatorImpl::Attempt(Request& request, bool* turn_lost) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   *turn_lost = !HoldsTurn();
   if (*turn_lost) return DevicePtr{0};
   if (request.space == nullptr) Decide(request);
@@ -281,7 +281,7 @@ void AllocatorImpl::UnplaceEmptyArena() {
 
 void AllocatorImpl::EmptyCache() {
   if (in_forked_child) return;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (open_pools_.empty()) FreeCache();
 }
 
@@ -293,7 +293,7 @@ Block* AllocatorImpl::FindBlock(DevicePtr address) const { return SpaceOf(addres
 
 void AllocatorImpl::Free(DevicePtr address) {
   if (address == 0 || in_forked_child) return;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   Block* block = FindBlock(address);
   HOCKET_CHECK(block != nullptr && block->address == address && block->state == Block::State::kAllocated)
       << "free of 0x" << std::hex << address
@@ -317,7 +317,7 @@ void AllocatorImpl::FreeNow(DevicePtr address) {
 
 void AllocatorImpl::RecordStream(DevicePtr address, Stream stream) {
   if (address == 0 || in_forked_child) return;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   Block* block = FindBlock(address);
   HOCKET_CHECK(block != nullptr && block->state == Block::State::kAllocated)
       << "record_stream of 0x" << std::hex << address << ", which is not a block in use";
@@ -327,7 +327,7 @@ void AllocatorImpl::RecordStream(DevicePtr address, Stream stream) {
 }
 
 absl::StatusOr<std::pair<DevicePtr, Bytes>> AllocatorImpl::BlockOf(DevicePtr address) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const Block* block = FindBlock(address);
   if (block == nullptr) {
     return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
@@ -346,14 +346,14 @@ PoolIndex AllocatorImpl::IndexOf(PoolId id) {
 bool AllocatorImpl::PoolIsReleased(PoolIndex pool) const { return pool == 0 || pools_[pool - 1].released; }
 
 void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const PoolIndex index = IndexOf(id);
   pools_[index - 1].released = false;
   open_pools_.push_back({index, std::move(filter)});
 }
 
 void AllocatorImpl::EndAllocateToPool(PoolId id) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const PoolIndex index = IndexOf(id);
   const auto open = std::find_if(open_pools_.begin(), open_pools_.end(),
                                  [index](const OpenPool& pool) { return pool.index == index; });
@@ -361,7 +361,7 @@ void AllocatorImpl::EndAllocateToPool(PoolId id) {
 }
 
 void AllocatorImpl::ReleasePool(PoolId id) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const PoolIndex index = IndexOf(id);
   pools_[index - 1].released = true;
   // A graph that is gone needs no memory: what it left on the host is dropped.
@@ -373,12 +373,12 @@ void AllocatorImpl::ReleasePool(PoolId id) {
 }
 
 void AllocatorImpl::SetMemoryLimit(Bytes limit) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   limit_ = std::min(limit, capacity_);
 }
 
 Bytes AllocatorImpl::MemoryLimit() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return limit_;
 }
 

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "allocator/arena.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/host_memory.h"
@@ -25,6 +24,7 @@
 #include "allocator/space.h"
 #include "allocator/spill.h"
 #include "allocator/survivors.h"
+#include "csrc/base/mutex.h"
 
 namespace hocket {
 
@@ -161,7 +161,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::unique_ptr<Space> transient_;
   std::unique_ptr<Spiller> spiller_;
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   Arena arena_ ABSL_GUARDED_BY(mutex_);
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);

@@ -98,7 +98,7 @@ void AllocatorImpl::CountReserved() {
 }
 
 DeviceStats AllocatorImpl::Stats() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   DeviceStats stats = stats_;
   Splits splits;
   splits.Add(*persistent_);
@@ -109,14 +109,14 @@ DeviceStats AllocatorImpl::Stats() const {
 }
 
 void AllocatorImpl::ResetPeakStats() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   stats_.ForEachArray([](StatArray& array) {
     for (Stat& stat : array) stat.ResetPeak();
   });
 }
 
 void AllocatorImpl::ResetAccumulatedStats() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   stats_.ForEachArray([](StatArray& array) {
     for (Stat& stat : array) stat.ResetAccumulated();
   });
@@ -125,7 +125,7 @@ void AllocatorImpl::ResetAccumulatedStats() {
 }
 
 std::vector<SegmentSnapshot> AllocatorImpl::Snapshot() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   std::vector<SegmentSnapshot> segments;
   for (const Space* space : {persistent_.get(), transient_.get()}) {
     const Region& region = space->region();
@@ -157,7 +157,7 @@ std::vector<SegmentSnapshot> AllocatorImpl::Snapshot() const {
 }
 
 Bytes AllocatorImpl::LargestFree() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   const Bytes device = driver_.MemoryInfo().value_or(DeviceMemory()).free;
   const Bytes growth = RoundDown(device, chunk_size_) + arena_.free_chunks() * chunk_size_;
@@ -167,7 +167,7 @@ Bytes AllocatorImpl::LargestFree() const {
 }
 
 Holdings AllocatorImpl::Held() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   Holdings held = totals_;
   held.persistent = persistent_->resident() + transient_->resident();
   held.arena = arena_.size() * chunk_size_;
@@ -178,7 +178,7 @@ Holdings AllocatorImpl::Held() const {
 absl::Status AllocatorImpl::OutOfMemory(const Request& request, const absl::Status& cause,
                                         const absl::Status& others) {
   const Holdings held = Held();
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   ++stats_.num_ooms;
   const InContext in_context(driver_, context_);
   const DeviceMemory device = driver_.MemoryInfo().value_or(DeviceMemory());
@@ -204,7 +204,7 @@ absl::Status AllocatorImpl::OutOfMemory(const Request& request, const absl::Stat
 }
 
 void AllocatorImpl::CheckInvariants() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   persistent_->CheckInvariants();
   transient_->CheckInvariants();
   host_->CheckInvariants();

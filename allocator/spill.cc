@@ -31,6 +31,12 @@ Spiller::~Spiller() {
   (void)driver_.DestroyStream(in_);
 }
 
+absl::Status Spiller::Settle(Stream stream) {
+  const absl::Status waited = driver_.SynchronizeStream(stream);
+  if (!waited.ok()) (void)driver_.Synchronize();
+  return waited;
+}
+
 absl::StatusOr<HostCopy> Spiller::QueueSpill(const Item& item) {
   HostCopy copy{.memory = {}, .extents = item.live};
   HOCKET_ASSIGN_OR_RETURN(copy.memory, host_.Allocate(Sum(item.live)));
@@ -40,7 +46,7 @@ absl::StatusOr<HostCopy> Spiller::QueueSpill(const Item& item) {
     const absl::Status queued = driver_.CopyToHost(to, base + extent.offset, extent.size, out_);
     if (!queued.ok()) {
       // What was queued before must not arrive in memory that somebody else gets.
-      (void)driver_.SynchronizeStream(out_);
+      (void)Settle(out_);
       return queued;
     }
     to += extent.size;
@@ -57,7 +63,7 @@ Spiller::Outcome Spiller::Spill(absl::Span<Item> items) {
     if (!copy.ok()) break;
     copies.push_back(*std::move(copy));
   }
-  const absl::Status arrived = driver_.SynchronizeStream(out_);
+  const absl::Status arrived = Settle(out_);
   if (!arrived.ok()) {
     outcome.status = arrived;
     return outcome;
@@ -85,7 +91,7 @@ absl::Status Spiller::QueueRestore(const Item& item, absl::FunctionRef<absl::Sta
   for (const Extent& extent : copy.extents) {
     const absl::Status queued = driver_.CopyToDevice(base + extent.offset, from, extent.size, in_);
     if (!queued.ok()) {
-      (void)driver_.SynchronizeStream(in_);
+      (void)Settle(in_);
       (void)item.region->AbandonRestore(item.position);
       return queued;
     }
@@ -102,7 +108,7 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
     outcome.status = QueueRestore(items[queued], new_chunk);
     if (!outcome.status.ok()) break;
   }
-  const absl::Status arrived = driver_.SynchronizeStream(in_);
+  const absl::Status arrived = Settle(in_);
   for (std::size_t i = 0; i < queued; ++i) {
     const Item& item = items[i];
     if (!arrived.ok()) {

@@ -51,6 +51,9 @@ class Spiller {
   Spiller(const Driver& driver, HostMemory& host, Stream out, Stream in)
       : driver_(driver), host_(host), out_(out), in_(in) {}
 
+  // Waits for `stream`; where that fails, for the whole device: nothing is under way afterwards, and the
+  // error says that what was queued cannot be trusted.
+  absl::Status Settle(Stream stream);
   absl::StatusOr<HostCopy> QueueSpill(const Item& item);
   absl::Status QueueRestore(const Item& item, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk);
 

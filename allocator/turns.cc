@@ -42,12 +42,12 @@ class ScopedEvent {
 }  // namespace
 
 void AllocatorImpl::BeginStep() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   survivors_.BeginStep();
 }
 
 void AllocatorImpl::EndStep() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   survivors_.EndStep();
 }
 
@@ -70,14 +70,14 @@ bool AllocatorImpl::IsIdle() {
 }
 
 bool AllocatorImpl::Capturing() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return !open_pools_.empty();
 }
 
 // --- turns ----------------------------------------------------------------------------------------------
 
 absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   const absl::Status restored = RestoreAll();
   *missing = persistent_->spilled() + transient_->spilled();
@@ -188,7 +188,7 @@ void AllocatorImpl::TrimArena() {
 // --- spill ----------------------------------------------------------------------------------------------
 
 absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (!open_pools_.empty()) {
     return absl::FailedPreconditionError(
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
@@ -223,7 +223,7 @@ absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
 // --- the lane's arena -----------------------------------------------------------------------------------
 
 absl::Status AllocatorImpl::AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (size != chunk_size_) {
     return absl::InvalidArgumentError(
         absl::StrCat("an arena chunk of ", FormatBytes(size), " was offered; this job's are ",
@@ -239,14 +239,14 @@ absl::Status AllocatorImpl::AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd 
 }
 
 void AllocatorImpl::DropArenaChunk(ArenaChunkId id) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   Drop(id);
   CountReserved();
 }
 
 void AllocatorImpl::DropWholeArena() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   std::vector<ArenaChunkId> ids;
   for (const Arena::Member& member : arena_.members()) ids.push_back(member.id);
@@ -268,7 +268,7 @@ void AllocatorImpl::Drop(ArenaChunkId id) {
 }
 
 std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> AllocatorImpl::ExportArena() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> exported;
   for (const Arena::Member& member : arena_.members()) {

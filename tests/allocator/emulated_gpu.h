@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/driver.h"
 

@@ -2,11 +2,13 @@
 // its own expectations.
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <random>
+#include <shared_mutex>
 #include <thread>
 
-#include "absl/synchronization/mutex.h"
 #include "tests/allocator/job.h"
 
 namespace hocket {
@@ -20,9 +22,8 @@ class ThreadsTest : public ::testing::Test {
  protected:
   ThreadsTest() {
     job.gate.await_turn = [this] {
-      absl::MutexLock lock(&turn);
-      turn.Await(absl::Condition(
-          +[](Job* j) { return j->gate.holds_turn.load(); }, &job));
+      std::unique_lock<std::mutex> lock(turn);
+      turn_came.wait(lock, [this] { return job.gate.holds_turn.load(); });
       return absl::OkStatus();
     };
   }
@@ -38,8 +39,9 @@ class ThreadsTest : public ::testing::Test {
     Bytes missing = 0;
     ASSERT_TRUE(job.allocator->TakeTurn(&missing).ok());
     job.allocator->CheckInvariants();
-    absl::MutexLock lock(&turn);
+    const std::lock_guard<std::mutex> lock(turn);
     job.gate.holds_turn = true;
+    turn_came.notify_all();
   }
 
   // Steps: between doors this thread may touch its memory.
@@ -48,7 +50,7 @@ class ThreadsTest : public ::testing::Test {
     std::vector<std::pair<DevicePtr, Bytes>> kept;
     const auto value = static_cast<unsigned char>(seed);
     for (int step = 0; step < kSteps; ++step) {
-      absl::ReaderMutexLock lock(&door);
+      const std::shared_lock<std::shared_mutex> lock(door);
       for (int i = 0; i < 10; ++i) {
         const Bytes size = 1 + random() % 200'000;
         const DevicePtr block = *job.allocator->Malloc(size, nullptr);
@@ -80,8 +82,9 @@ class ThreadsTest : public ::testing::Test {
   static constexpr int kSteps = 60;
   EmulatedGpu& gpu = EmulatedGpu::Get();
   Job job;
-  absl::Mutex turn;
-  absl::Mutex door;  // held shared in steps
+  std::mutex turn;
+  std::condition_variable turn_came;
+  std::shared_mutex door;  // held shared in steps
 };
 
 TEST_F(ThreadsTest, ThreadsAllocateAndFreeWhileTheTurnComesAndGoes) {
@@ -89,7 +92,7 @@ TEST_F(ThreadsTest, ThreadsAllocateAndFreeWhileTheTurnComesAndGoes) {
   for (unsigned seed : {1, 2}) threads.emplace_back([this, seed] { Train(seed); });
   for (unsigned seed : {3, 4}) threads.emplace_back([this, seed] { Interfere(seed); });
   for (int i = 0; i < 40; ++i) {
-    absl::MutexLock lock(&door);
+    const std::lock_guard<std::shared_mutex> lock(door);
     HandOver();
   }
   for (std::thread& thread : threads) thread.join();
