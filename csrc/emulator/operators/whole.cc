@@ -28,7 +28,8 @@ constexpr const char* kWhole[] = {
 // The node that stands in torch's CUDA graph for a whole CPU graph.
 class CpuGraph : public torch::autograd::Node {
  public:
-  variable_list device_inputs;  // kept alive: the CPU graph works on their bytes
+  variable_list kept;           // every CUDA argument: the CPU graph works on their bytes
+  variable_list device_inputs;  // those that want a gradient
   variable_list inputs;         // their aliases, leaves of the CPU graph
   variable_list outputs;
   c10::Device device{c10::kCUDA, 0};
@@ -36,6 +37,7 @@ class CpuGraph : public torch::autograd::Node {
   std::string name() const override { return "HocketCpuGraph"; }
 
   void release_variables() override {
+    kept.clear();
     device_inputs.clear();
     outputs.clear();
   }
@@ -126,6 +128,7 @@ void RecordAndRun(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (size_t i = stack->size() - arguments; i < stack->size(); ++i) {
     ForEachTensor((*stack)[i], [&](const at::Tensor& tensor) {
       const at::Tensor alias = aliases.Of(tensor, false);
+      node->kept.push_back(tensor);
       if (!WantsGradient(tensor)) return alias;
       node->device_inputs.push_back(tensor);
       node->inputs.push_back(alias.requires_grad_());
