@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "csrc/emulator/driver/timed_queue.h"
+
 namespace hocket::emulator {
 namespace {
 
@@ -83,7 +85,9 @@ cuda::Result Copy(std::uint64_t to, std::uint64_t from, Bytes size, Stream handl
   char* target = Touchable(gpu, to);
   char* source = Touchable(gpu, from);
   const bool captured = gpu.captures().IsCapturing(*stream);
-  if (from_side == Side::kPageable && !captured) {
+  if (gpu.settings().timing && size > kMovedBytes) {
+    // only takes time
+  } else if (from_side == Side::kPageable && !captured) {
     operation.action = [target, staged = Staged(source, size), size](std::int64_t) {
       std::memcpy(target, staged.get(), size);
     };

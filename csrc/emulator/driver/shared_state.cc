@@ -150,9 +150,12 @@ void SharedState::Adopt(const Settings& settings) {
   const Guard guard(*this);
   Reap();
   const bool same = page_->memory == settings.memory && page_->devices == settings.devices;
-  if (!same && !SomebodyLives()) {
+  if (!SomebodyLives()) {
     page_->memory = settings.memory;
     page_->devices = settings.devices;
+    for (timing::TimelineState& timeline : page_->timelines) {
+      timing::SetSlice(timeline, std::chrono::nanoseconds(settings.slice).count());
+    }
   } else if (!same) {
     std::fprintf(
         stderr,

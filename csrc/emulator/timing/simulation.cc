@@ -1,6 +1,7 @@
 #include "csrc/emulator/timing/simulation.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "csrc/base/check.h"
 
@@ -9,6 +10,11 @@ namespace {
 
 // So many items may have ended unnoticed before a submission looks.
 constexpr std::size_t kMostUnnoticed = 1024;
+
+template <typename Function>
+void ForEachBit(std::uint64_t bits, Function function) {
+  for (; bits != 0; bits &= bits - 1) function(std::countr_zero(bits));
+}
 
 const std::vector<Point>& None() {
   static const std::vector<Point>& none = *new std::vector<Point>;
@@ -21,31 +27,27 @@ bool AllEnded(const std::vector<Point>& points) {
 
 }  // namespace
 
-Devices::Devices(const Timelines& timelines) {
-  for (int device = 0; device < kMaxDevices; ++device) {
-    if (timelines[device] != nullptr) transactions_[device].emplace(*timelines[device]);
-  }
+Devices::Devices(const Timelines& timelines, Set used) : used_(used) {
+  ForEachBit(used_, [&](int device) { transactions_[device].emplace(*timelines[device]); });
 }
 
 Devices::~Devices() {
-  for (int device = 0; device < kMaxDevices; ++device) {
-    if ((changed_ >> device & 1) != 0) transactions_[device]->Commit();
-  }
+  ForEachBit(changed_, [this](int device) { transactions_[device]->Commit(); });
 }
 
 Transaction& Devices::Change(int device) {
-  changed_ |= 1u << device;
+  changed_ |= Set{1} << device;
   return *transactions_[device];
 }
 
 bool Devices::Contended() const {
-  for (const std::optional<Transaction>& transaction : transactions_) {
-    if (!transaction.has_value()) continue;
+  bool contended = false;
+  ForEachBit(used_, [&](int device) {
     for (int engine = 0; engine < kEngines; ++engine) {
-      if (transaction->Contended(static_cast<Engine>(engine))) return true;
+      contended |= transactions_[device]->Contended(static_cast<Engine>(engine));
     }
-  }
-  return false;
+  });
+  return contended;
 }
 
 bool Simulation::Simple(const Stream& stream, const Work& work) const {
@@ -179,6 +181,7 @@ void Simulation::MakeReady(Stream& stream, Nanos at) {
     --place;
   }
   ready.insert(place, {at, item.order, &stream});
+  MarkServing(stream.device(), item.engine);
 }
 
 void Simulation::EndFirst(Stream& stream, Nanos at) {
@@ -204,19 +207,22 @@ void Simulation::EndFirst(Stream& stream, Nanos at) {
   if (stream.empty()) Deactivate(stream);
 }
 
+void Simulation::MarkServing(int device, Engine engine) {
+  const std::uint64_t bit = std::uint64_t{1} << (device * kEngines + static_cast<int>(engine));
+  serving_ = LaneOf(device, engine).ready.empty() ? serving_ & ~bit : serving_ | bit;
+}
+
 Simulation::NextEnd Simulation::FindNextEnd(const Devices& devices) const {
   NextEnd next;
-  for (int device = 0; device < kMaxDevices; ++device) {
-    for (int engine = 0; engine < kEngines; ++engine) {
-      const Lane& lane = lanes_[device][engine];
-      if (lane.ready.empty()) continue;
-      const Ready& first = lane.ready.front();
-      const Nanos received = lane.finished + first.stream->items_.front().duration;
-      const Engine which = static_cast<Engine>(engine);
-      const Nanos at = std::max(first.since, devices[device].ReceivedAt(which, received));
-      if (at < next.at) next = {device, which, at};
-    }
-  }
+  ForEachBit(serving_, [&](int bit) {
+    const int device = bit / kEngines;
+    const auto engine = static_cast<Engine>(bit % kEngines);
+    const Lane& lane = LaneOf(device, engine);
+    const Ready& first = lane.ready.front();
+    const Nanos received = lane.finished + first.stream->items_.front().duration;
+    const Nanos at = std::max(first.since, devices[device].ReceivedAt(engine, received));
+    if (at < next.at) next = {device, engine, at};
+  });
   return next;
 }
 
@@ -225,6 +231,7 @@ void Simulation::Advance(Devices& devices, Nanos now) {
     Lane& lane = LaneOf(next.device, next.engine);
     Stream& stream = *lane.ready.front().stream;
     lane.ready.pop_front();
+    MarkServing(next.device, next.engine);
     lane.finished += stream.items_.front().duration;
     devices.Change(next.device).Advance(next.engine, next.at, lane.finished);
     EndFirst(stream, next.at);
@@ -303,6 +310,7 @@ void Simulation::Clear() {
   for (auto& device : lanes_) {
     for (Lane& lane : device) lane.ready.clear();
   }
+  serving_ = 0;
   ungranted_ = 0;
   duties_ = 0;
 }

@@ -61,11 +61,14 @@ struct Work {
   std::vector<Point> after;
 };
 
-// The timelines of the devices that this process has joined, locked, as one transaction.
+// The timelines of the devices that this process uses, locked, as one transaction.
 class Devices {
  public:
   using Timelines = std::array<std::unique_ptr<DeviceTimeline>, kMaxDevices>;
-  explicit Devices(const Timelines& timelines);
+  // A bit per device.
+  using Set = std::uint32_t;
+
+  Devices(const Timelines& timelines, Set used);
   // Commits what was changed.
   ~Devices();
 
@@ -75,8 +78,9 @@ class Devices {
   bool Contended() const;
 
  private:
+  const Set used_;
+  Set changed_ = 0;
   std::array<std::optional<Transaction>, kMaxDevices> transactions_;
-  std::uint32_t changed_ = 0;  // a bit per device
 };
 
 class Stream {
@@ -196,7 +200,11 @@ class Simulation {
   Nanos EarliestStart(const Devices& devices, const Stream& stream, Nanos now) const;
   Nanos GrantedEnd(const Devices& devices, const Stream& stream, std::uint64_t number) const;
 
+  // Keeps serving_ true to the lane.
+  void MarkServing(int device, Engine engine);
+
   std::array<std::array<Lane, kEngines>, kMaxDevices> lanes_;
+  std::uint64_t serving_ = 0;                    // a bit for each lane where something is ready
   std::vector<std::shared_ptr<Stream>> active_;  // those with items
   std::deque<Stream*> hosts_;                    // whose first item is a host function that is due
   std::vector<Stream*> unsettled_;

@@ -53,8 +53,9 @@ std::uint64_t StreamEngine::Submit(const std::shared_ptr<Stream>& stream, Work w
   const Lock lock(mutex_);
   if (stopped_) return stream->last();
   HOCKET_CHECK(timelines_[stream->device()] != nullptr) << "device " << stream->device() << " is not open";
+  used_ |= Devices::Set{1} << stream->device();
   const Nanos now = clock_.Now();
-  Devices devices(timelines_);
+  Devices devices(timelines_, used_);
   if (simulation_.Simple(*stream, work)) return simulation_.Submit(devices, stream, std::move(work), now);
   simulation_.Advance(devices, now);
   const std::uint64_t number = simulation_.Submit(devices, stream, std::move(work), now);
@@ -69,7 +70,7 @@ std::uint64_t StreamEngine::Submit(const std::shared_ptr<Stream>& stream, Work w
 bool StreamEngine::AdvancedPast(const Stream& stream, std::uint64_t number) {
   const Nanos now = clock_.Now();
   LookForDead(now);
-  Devices devices(timelines_);
+  Devices devices(timelines_, used_);
   simulation_.Advance(devices, now);
   if (simulation_.HostDue()) Alert(now);
   return stream.completed() >= number;
@@ -91,7 +92,7 @@ void StreamEngine::Wait(const Stream& stream, std::uint64_t number) {
 
 Nanos StreamEngine::WakeFor(const Stream& stream, std::uint64_t number) {
   const Nanos now = clock_.Now();
-  const Devices devices(timelines_);
+  const Devices devices(timelines_, used_);
   const Nanos end = simulation_.EarliestEnd(devices, stream, number, now);
   return devices.Contended() ? std::min(end, now + kDeathInterval) : end;
 }
@@ -99,7 +100,7 @@ Nanos StreamEngine::WakeFor(const Stream& stream, std::uint64_t number) {
 bool StreamEngine::Idle() {
   const Lock lock(mutex_);
   if (stopped_) return true;
-  Devices devices(timelines_);
+  Devices devices(timelines_, used_);
   simulation_.Advance(devices, clock_.Now());
   return simulation_.idle();
 }
@@ -108,6 +109,7 @@ void StreamEngine::Stop() {
   Lock lock(mutex_);
   stopped_ = true;
   simulation_.Clear();
+  used_ = 0;
   timelines_ = {};
   if (machinery_ == nullptr) return;
   machinery_->due.notify_all();
@@ -139,7 +141,7 @@ Nanos StreamEngine::StepLocked(Lock& lock) {
   if (stopped_) return kNever;
   const Nanos now = clock_.Now();
   LookForDead(now);
-  Devices devices(timelines_);
+  Devices devices(timelines_, used_);
   simulation_.Advance(devices, now);
   return simulation_.HostDue() ? now : NextStep(devices, now);
 }
@@ -154,7 +156,7 @@ void StreamEngine::CallHosts(Lock& lock) {
     host_running_ = false;
     if (!stopped_) {
       const Nanos now = clock_.Now();
-      Devices devices(timelines_);
+      Devices devices(timelines_, used_);
       simulation_.Advance(devices, now);
       simulation_.EndHost(devices, *call->stream, now);
     }
@@ -204,7 +206,7 @@ void StreamEngine::Run() {
 
 void StreamEngine::CheckInvariants() {
   const Lock lock(mutex_);
-  Devices devices(timelines_);
+  Devices devices(timelines_, used_);
   simulation_.Advance(devices, clock_.Now());
   simulation_.CheckInvariants(devices);
 }

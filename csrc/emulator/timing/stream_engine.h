@@ -95,6 +95,7 @@ class StreamEngine {
   std::mutex mutex_;
   // Guarded by mutex_:
   Devices::Timelines timelines_;
+  Devices::Set used_ = 0;  // devices that work was ever queued for
   Simulation simulation_;
   std::unique_ptr<Machinery> machinery_;
   Nanos asleep_until_ = 0;  // the thread; 0: it is awake

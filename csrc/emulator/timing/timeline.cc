@@ -93,6 +93,15 @@ void Initialize(TimelineState& state, Nanos slice) {
   state.slice = slice;
 }
 
+void SetSlice(TimelineState& state, Nanos slice) {
+  HOCKET_CHECK(slice > 0) << "slice " << slice;
+  const Guard guard(state);
+  RoundRobin* working = Begin(state);
+  for (int engine = 0; engine < kEngines; ++engine) working[engine].slice_left = 0;
+  CommitOther(state);
+  state.slice = slice;
+}
+
 absl::StatusOr<std::unique_ptr<DeviceTimeline>> DeviceTimeline::Join(TimelineState& state,
                                                                      const Identity& who) {
   const Guard guard(state);

@@ -55,6 +55,8 @@ struct TimelineState {
 
 // Once, before anybody else sees `state`. REQUIRES: it is zeroed; slice > 0.
 void Initialize(TimelineState& state, Nanos slice = kDefaultSlice);
+// Another length for those who join from now on. REQUIRES: no living process has joined; slice > 0.
+void SetSlice(TimelineState& state, Nanos slice);
 
 // A process, and how to find out whether it lives.
 struct Identity {

@@ -64,6 +64,21 @@ TEST_F(TimelineTest, SaysWhenWorkWillBeDoneBesideOthers) {
   EXPECT_EQ(transaction.now(Engine::kCompute), 0) << "asking changes nothing";
 }
 
+TEST_F(TimelineTest, TheSliceCanBeSetAnewWhileNobodyIsThere) {
+  SetSlice(*state_, 5 * kMs);
+  const auto a = Join(*state_, 1), b = Join(*state_, 2);
+  for (const auto& job : {&a, &b}) {
+    Transaction transaction(**job);
+    transaction.Submit(Engine::kCompute, 0, 100 * kMs);
+    transaction.Commit();
+  }
+  Transaction transaction(*a);
+  transaction.Advance(Engine::kCompute, 5 * kMs);
+  EXPECT_EQ(transaction.received(Engine::kCompute) % (5 * kMs), 0);
+  transaction.Advance(Engine::kCompute, 10 * kMs);
+  EXPECT_EQ(transaction.received(Engine::kCompute), 5 * kMs);
+}
+
 TEST_F(TimelineTest, EnginesDoNotSlowEachOther) {
   const auto job = Join(*state_, 1);
   Transaction transaction(*job);
