@@ -8,6 +8,7 @@ Triton, which need a real GPU. Each says once on stderr what serves instead. A p
 from __future__ import annotations
 
 import ctypes
+import os
 
 
 def activate() -> None:
@@ -15,6 +16,8 @@ def activate() -> None:
     load = getattr(ctypes.CDLL(None), "hocket_emulator_load_operators", None)
     if load is None:
         return
+    # Newer versions of torch put Triton kernels in place of some operators at the end of their import.
+    os.environ["TORCH_DISABLE_NATIVE_JIT"] = "1"
     load()
     from hocket.emulator import compilation, process_groups
 
