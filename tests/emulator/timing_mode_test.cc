@@ -35,7 +35,7 @@ class TimingModeTest : public testing::Test {
 // A first kernel keeps the device busy while the rest is queued, so the host's speed does not show.
 TEST_F(TimingModeTest, KernelsTakeTheTimeTheySay) {
   Puppet a = Start();
-  Does(a, "launch default 200000");
+  Does(a, "launch default 500000");
   Does(a, "record start default");
   Does(a, "launch default 1000 20");
   Does(a, "record end default");
@@ -45,7 +45,7 @@ TEST_F(TimingModeTest, KernelsTakeTheTimeTheySay) {
 
 TEST_F(TimingModeTest, ACopyTakesItsBytesOverTheLinksRate) {
   Puppet a = Start();
-  Does(a, "launch one 200000");
+  Does(a, "launch one 500000");
   Does(a, "record start one");
   Does(a, "to-device x 0 h 32768 one");
   Does(a, "record end one");
@@ -56,7 +56,7 @@ TEST_F(TimingModeTest, ACopyTakesItsBytesOverTheLinksRate) {
 TEST_F(TimingModeTest, ACopyRunsBesideKernelsOfAnotherStream) {
   Puppet a = Start();
   Does(a, "event copied timed");
-  Does(a, "launch one 200000");
+  Does(a, "launch one 500000");
   Does(a, "record start one");
   Does(a, "wait two start");
   Does(a, "launch one 5000");
@@ -86,7 +86,7 @@ TEST_F(TimingModeTest, HostFunctionsAreCalledInTheirStreamsOrder) {
 TEST_F(TimingModeTest, TwoBusyProcessesGetHalfEach) {
   Puppet a = Start(), b = Start();
   for (Puppet* p : {&a, &b}) {
-    Does(*p, "launch default 400000");
+    Does(*p, "launch default 1000000");
     Does(*p, "record start default");
     Does(*p, "launch default 1000 200");
     Does(*p, "record end default");
@@ -126,7 +126,7 @@ TEST_F(TimingModeTest, ACapturedKernelRunsEachTimeItsGraphDoes) {
   Does(a, "begin-capture one");
   Does(a, "launch one 1000 10");
   Does(a, "end-capture one g");
-  Does(a, "launch one 200000");
+  Does(a, "launch one 500000");
   Does(a, "record start one");
   Does(a, "launch-graph g one");
   Does(a, "launch-graph g one");
