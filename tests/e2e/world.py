@@ -29,6 +29,11 @@ def hocket_command() -> list[str]:
     return [found]
 
 
+def _hear_ctrl_c() -> None:
+    """A test run in the background ignores Ctrl-C, and its children would too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Program:
     """A process that a test started. Its output is read as it comes; ``expect`` waits for a line."""
 
@@ -43,6 +48,7 @@ class Program:
             text=True,
             bufsize=1,
             start_new_session=True,
+            preexec_fn=_hear_ctrl_c,
         )
         self.lines: list[str] = []
         self.errors: list[str] = []
