@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -133,7 +134,7 @@ def test_a_checkpoint_written_in_the_background_is_whole(world: World, alone: Ca
 
 def test_ranks_of_one_program_have_their_turns_together(world: World, alone: Callable[..., list[str]]) -> None:
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
-    torchrun = ("torchrun", "--nproc-per-node", "2", "--standalone")
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
     script = str(PROGRAMS / "ddp.py")
     ranks = world.start(*hocket_command(), "run", "--", *torchrun, script, str(world.losses("ranks")))
     ranks.finishes()
