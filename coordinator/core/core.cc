@@ -27,6 +27,7 @@ std::vector<Action> Core::Handle(const Event& event) {
 }
 
 void Core::Settle() {
+  ForgetUnusedDevices();
   GiveUpOnSilentVictims();
   for (auto& [number, turn] : state_.turns) {
     if (now_ >= RealignTime(turn)) Realign(turn);

@@ -169,6 +169,7 @@ class Core {
   void KeepTurn(Job& job, TurnNumber number);
   void Depart(Job& job, bool crashed);
   void Erase(Job& job);
+  void ForgetUnusedDevices();
   bool WindowOpen() const { return now_ < state_.window_ends && !state_.expected.empty(); }
 
   // explain.cc

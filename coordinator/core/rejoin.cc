@@ -105,11 +105,19 @@ void Core::Depart(Job& job, bool crashed) {
 void Core::Erase(Job& job) {
   Device& device = DeviceOf(job);
   if (job.persistent > 0) Expect(device, job.persistent, kDeadMemoryLimit);
-  const DeviceKey key = device.key;
-  state_.jobs.erase(job.id);
-  const bool used = std::any_of(state_.jobs.begin(), state_.jobs.end(),
-                                [&](const auto& entry) { return entry.second.info.device == key; });
-  if (!used) state_.devices.erase(key);
+  const JobId id = job.id;
+  state_.jobs.erase(id);
+}
+
+// A device is remembered while memory of its dead is on the way back, though no job is left.
+void Core::ForgetUnusedDevices() {
+  std::erase_if(state_.devices, [&](const auto& entry) {
+    const auto& returning = entry.second.returning;
+    return std::none_of(state_.jobs.begin(), state_.jobs.end(),
+                        [&](const auto& job) { return job.second.info.device == entry.first; }) &&
+           std::none_of(returning.begin(), returning.end(),
+                        [&](const Returning& r) { return r.until > now_; });
+  });
 }
 
 // --- helpers --------------------------------------------------------------------------------------

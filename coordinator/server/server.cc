@@ -111,7 +111,7 @@ absl::Status Server::Watch(int fd, uint32_t events) {
 bool Server::Idle() const {
   const auto& jobs = core_.state().jobs;
   return std::all_of(jobs.begin(), jobs.end(), [](const auto& entry) { return entry.second.gone; }) &&
-         core_.state().expected.empty();
+         (core_.state().expected.empty() || Now() >= core_.state().window_ends);
 }
 
 int Server::IdleTimeoutMs() const {

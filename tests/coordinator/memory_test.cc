@@ -193,6 +193,29 @@ TEST(RoomTest, MemoryOfTheDeadIsWaitedFor) {
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << "try again: " << s.Story();
 }
 
+TEST(RoomTest, MemoryOfTheDeadIsWaitedForByTheNextJobThoughNobodyElseIsLeft) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 90});
+  s.Dies("a");
+  s.Passes(Milliseconds(1));
+  s.Joins("b");
+  s.Asks("b");
+  s.NeedsRoom("b", 50);
+  EXPECT_EQ(s.TimesTold<wire::Room>("b"), 0) << s.Story();
+  s.Passes(Milliseconds(25));
+  EXPECT_TRUE(s.Told<wire::Room>("b")->ok) << s.Story();
+}
+
+TEST(DeviceTest, IsForgottenWithItsLastJobOnceNothingIsOnItsWayBack) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 90});
+  s.Dies("a");
+  EXPECT_EQ(s.core().state().devices.count("gpu0"), 1u);
+  s.Passes(Seconds(11));
+  s.Joins("b", {.device = "gpu1"});
+  EXPECT_EQ(s.core().state().devices.count("gpu0"), 0u);
+}
+
 TEST(RoomTest, MemoryOfTheDeadIsNotWaitedForForEver) {
   Script s("fifo", 100);
   s.Joins("a", {.persistent = 30});
