@@ -80,15 +80,14 @@ def test_signals_pass_through_run_and_emulate(world: World) -> None:
 
 
 def test_the_coordinator_is_killed_and_nobody_loses_a_step(world: World, alone: Callable[..., list[str]]) -> None:
-    jobs = [world.job("train", "--name", n, "--hold", "4", "--losses", world.losses(n), *SMALL) for n in ("a", "b")]
-    jobs[0].expect("step 4")  # it has the turn
+    holding = world.job("train", "--name", "a", "--hold", "4", "--losses", world.losses("a"), *SMALL)
+    holding.expect("step 4")  # it has the turn
+    other = world.job("train", "--name", "b", "--losses", world.losses("b"), *SMALL)
     before = world.status()["daemon"]["pid"]
     world.start("kill", "-9", str(before), emulated=False).wait()
-    jobs[0].go_on()
-    jobs[1].expect("step 4")
-    jobs[1].go_on()
-    for job in jobs:
-        job.finishes()
+    holding.go_on()
+    holding.finishes()
+    other.finishes()
     for name in ("a", "b"):
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
 
