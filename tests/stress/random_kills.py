@@ -56,9 +56,16 @@ class Slot:
             return None
         return message[0]
 
-    def kill(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
+    def kill(self) -> bool:
+        """False if it had come to its end already, unheard."""
+        try:
+            os.kill(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.process.join()
+        if self.process.exitcode not in (0, -signal.SIGKILL, 255):  # 255: the fork server lost its status
+            raise SystemExit(f"lost: {self.kind} ended with status {self.process.exitcode} by itself")
+        return self.process.exitcode == -signal.SIGKILL
 
 
 def _control(command: str, **arguments: object) -> dict:
@@ -116,8 +123,7 @@ def together(context: multiprocessing.context.BaseContext, steps: int, kills: in
                 continue
             victim = draw.choice(slots)
             if victim.losses is None:
-                victim.kill()
-                killed_jobs += 1
+                killed_jobs += victim.kill()
             victim.start()  # one that had come to its end runs once more, to keep the others company
             break  # `running` is out of date
     for slot in slots:
