@@ -191,6 +191,7 @@ class ClientImpl final : public Client {
   void SendJoin(wire::Channel channel, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitJoined();
   void LostCoordinator(const absl::Status& why);
+  void RefuseJoin(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reconnect();
   void GoOnAlone(const absl::Status& why);
   void TakeTurnAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

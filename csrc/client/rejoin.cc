@@ -61,23 +61,25 @@ void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
 void ClientImpl::On(const wire::Refused& refused, UniqueFd descriptor) {
   MutexLock lock(&mutex_);
   if (!info_.joined) {
-    refused_ = absl::FailedPreconditionError(refused.reason);
-    changed_.NotifyAll();
+    RefuseJoin(absl::FailedPreconditionError(refused.reason));
   } else {
     std::fprintf(stderr, "hocket: the coordinator refuses job %s: %s\n", info_.name.c_str(),
                  refused.reason.c_str());
   }
 }
 
+// Also before it has answered the first Join: then another one is asked, until the join's limit.
 void ClientImpl::LostCoordinator(const absl::Status& why) {
   MutexLock lock(&mutex_);
   connection_.Detach();
-  if (!info_.joined && refused_.ok()) {
-    refused_ = absl::UnavailableError(
-        absl::StrCat("the coordinator ended the connection: ", std::string(why.message())));
-    changed_.NotifyAll();
-  }
-  if (!outside_ && info_.joined) reconnect_at_ = Clock::now();
+  if (outside_ || !refused_.ok()) return;
+  if (!info_.joined && !absl::IsUnavailable(why)) return RefuseJoin(why);  // it does not speak as we do
+  reconnect_at_ = Clock::now() + (info_.joined ? Clock::duration::zero() : tuning_.retry_pause);
+}
+
+void ClientImpl::RefuseJoin(const absl::Status& why) {
+  refused_ = why;
+  changed_.NotifyAll();
 }
 
 void ClientImpl::Reconnect() {
@@ -93,6 +95,7 @@ void ClientImpl::Reconnect() {
 // it gets that; it keeps the turn until there is a coordinator again or it ends.
 void ClientImpl::GoOnAlone(const absl::Status& why) {
   MutexLock lock(&mutex_);
+  if (!info_.joined) return RefuseJoin(why);
   if (std::exchange(info_.coordinated, false)) {
     std::fprintf(stderr, "hocket: job %s goes on without a coordinator: %s\n", info_.name.c_str(),
                  std::string(why.message()).c_str());

@@ -105,6 +105,23 @@ TEST(RejoinTest, AGangIsNamedAgain) {
   EXPECT_EQ(join.gang_size, 2u);
 }
 
+// Its coordinator was killed between the connection and the answer.
+TEST(RejoinTest, AJoinThatNobodyAnsweredIsSentToTheNextCoordinator) {
+  int first[2], second[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, first), 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, second), 0);
+  close(first[1]);
+  wire::Channel coordinator{UniqueFd(second[1])};
+  ASSERT_TRUE(coordinator.Send(wire::Joined{.job = 3, .name = "job", .lane_lock = "/nowhere"}).ok());
+  ClientTuning tuning;
+  int asked = 0;
+  tuning.connect = [&] { return wire::Channel(UniqueFd(asked++ == 0 ? first[0] : second[0])); };
+  tuning.retry_pause = std::chrono::milliseconds(0);
+  const auto joined = ClientImpl::Join(wire::Join{.name = "job"}, tuning);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_EQ((*joined)->Info().id, 3u);
+}
+
 TEST(RejoinTest, ARefusalEndsTheJoinWithItsReason) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
