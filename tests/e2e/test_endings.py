@@ -95,8 +95,10 @@ def test_the_coordinator_is_killed_and_nobody_loses_a_step(world: World, alone: 
 def test_a_stopped_waiter_does_not_stop_the_others(world: World, alone: Callable[..., list[str]]) -> None:
     stopped = world.job("train", "--name", "stopped", "--hold", "built", *SMALL)
     stopped.expect("built")
+    other = world.job("train", "--name", "other", "--hold", "4", "--losses", world.losses("other"), *SMALL)
+    other.expect("step 4")  # it has the turn, so the first job has none
     stopped.signal(signal.SIGSTOP)
-    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    other.go_on()
     other.finishes()
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
     stopped.signal(signal.SIGCONT)
