@@ -1,0 +1,421 @@
+#include "tests/client/state_word_model.h"
+
+#include <cstring>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+
+namespace hocket::model {
+
+struct Search::Seen {
+  std::unordered_set<std::string> states;
+};
+
+namespace {
+
+namespace t = transition;
+
+bool MustGive(Word word, bool step) {
+  if (!step) return !t::HoldsTurn(word);
+  return (word & kAskStop) != 0 || ((word & kImplicit) != 0 && (word & kAsks) != 0);
+}
+
+void NotifyAll(State& s) {
+  for (ThreadState& thread : s.threads) {
+    if (thread.pc == kSleep) thread.pc = kWoken;
+  }
+}
+
+void EndTurn(State& s) {
+  s.word &= ~kAsks;
+  s.phase = kNone;
+  s.turn_out = 0;  // TurnOver
+  s.yields_of_turn = 0;
+  NotifyAll(s);
+}
+
+bool Put(State& s, MessageModel message) {
+  for (MessageModel& slot : s.inbox) {
+    if (slot == kNothing) {
+      slot = message;
+      return true;
+    }
+  }
+  return false;
+}
+
+MessageModel Take(State& s) {
+  const MessageModel first = s.inbox[0];
+  s.inbox[0] = s.inbox[1];
+  s.inbox[1] = s.inbox[2];
+  s.inbox[2] = kNothing;
+  return first;
+}
+
+}  // namespace
+
+Result Search::Run() {
+  const auto seen = std::make_unique<Seen>();
+  seen_ = seen.get();
+  State start;
+  for (int i = 0; i < 2; ++i) start.threads[i].left = config_.steps[i];
+  start.yields_left = config_.yields;
+  Go(start);
+  while (!todo_.empty() && result_.violation.empty()) {
+    const State state = todo_.back();
+    todo_.pop_back();
+    Expand(state);
+  }
+  result_.states = seen->states.size();
+  return result_;
+}
+
+void Search::Go(const State& next) {
+  moved_ = true;
+  std::string bytes(reinterpret_cast<const char*>(&next), sizeof(next));
+  if (seen_->states.insert(std::move(bytes)).second) todo_.push_back(next);
+}
+
+void Search::Fail(const std::string& promise) {
+  if (result_.violation.empty()) result_.violation = promise;
+}
+
+void Search::Expand(const State& state) {
+  moved_ = false;
+  for (int i = 0; i < 2; ++i) ExpandThread(state, i);
+  ExpandAgent(state);
+  const bool by_job = moved_;
+  ExpandCoordinator(state);
+  // The coordinator may ask for a turn or never do it: with nothing else to happen the state is an end.
+  if (!by_job && !(state.wait_sent && !state.turn_out)) CheckEnd(state);
+}
+
+void Search::CheckEnd(const State& state) {
+  ++result_.ends;
+  for (const ThreadState& thread : state.threads) {
+    if (thread.pc != kFinished) return Fail("a thread waits for ever");
+  }
+  if (state.mutex != 0 || state.allocator != 0) return Fail("a lock is held for ever");
+  if ((state.word & kHasTurn) && (state.word & kAsks)) Fail("a turn that was asked for is held for ever");
+  if (Count(state.word) != 0) Fail("the count is not 0 with nobody in a step");
+}
+
+// At the instant in which the turn is passed.
+void Search::CheckPassed(const State& before) {
+  ++result_.handed_over;
+  for (const ThreadState& thread : before.threads) {
+    if (thread.pc == kInStep || thread.pc == kEndStore)
+      Fail("the turn was passed while a thread was in a step");
+    if (thread.pc == kTouch) Fail("the turn was passed in the middle of an allocation");
+  }
+  if ((before.word & kHasTurn) == 0) Fail("a turn was passed that nobody had");
+}
+
+// --- a thread -------------------------------------------------------------------------------------
+
+void Search::ExpandThread(const State& state, int index) {
+  State s = state;
+  ThreadState& me = s.threads[index];
+  const auto self = static_cast<std::uint8_t>(index + 1);
+  switch (me.pc) {
+    case kStart:
+      if (me.left == 0) {
+        me.pc = kFinished;
+      } else if (config_.allocates[index]) {
+        if (s.allocator != 0) return;
+        s.allocator = self;
+        me.pc = kAllocate;
+      } else if (config_.plain_accesses) {
+        me.seen = s.word;
+        me.pc = kBeginStore;
+      } else {
+        me.pc = t::Begun(s.word) ? kInStep : kUndo;
+        s.word = t::Begin(s.word);
+      }
+      return Go(s);
+    case kBeginStore:
+      me.pc = t::Begun(me.seen) ? kInStep : kUndo;
+      s.word = t::Begin(std::exchange(me.seen, 0));
+      return Go(s);
+    case kUndo:
+      // What it is told to do here it does at the door: it looks at everything anew.
+      if (t::DutyAfter(s.word) != Duty::kNone) s.armed = 1;
+      s.word = t::End(s.word);
+      me.pc = kLockDoor;
+      return Go(s);
+    case kAllocate:
+      me.pc = t::HoldsTurn(s.word) ? kTouch : kLockDoor;
+      if (me.pc == kLockDoor) s.allocator = 0;
+      return Go(s);
+    case kTouch:
+      s.allocator = 0;
+      --me.left;
+      me.pc = kStart;
+      return Go(s);
+    case kFinished:
+      return;
+    case kInStep:
+    case kEndStore:
+    case kLockEndSlow:
+    case kEndTryGive:
+    case kLockTell:
+      return AtEnd(state, index);
+    case kGive:
+    case kGiveEnd:
+    case kPassed:
+    case kPassedEnd:
+      return Passing(state, index);
+    default:
+      return AtDoor(state, index);
+  }
+}
+
+void Search::AtDoor(const State& state, int index) {
+  State s = state;
+  ThreadState& me = s.threads[index];
+  const bool step = !config_.allocates[index];
+  const auto self = static_cast<std::uint8_t>(index + 1);
+  const auto go_in = [&] {
+    s.mutex = 0;
+    me.waits = me.admitted = 0;
+    me.pc = step ? kInStep : kStart;
+  };
+  switch (me.pc) {
+    case kLockDoor:
+    case kWoken:
+      if (s.mutex != 0) return;
+      s.mutex = self;
+      if (!me.admitted) me.waits = 1;
+      me.pc = kLoop;
+      return Go(s);
+    case kLoop:
+      if (me.admitted) {
+        go_in();
+      } else if (s.phase == kHeld) {
+        me.pc = kEnterOrGive;
+      } else if (s.phase == kNone) {
+        s.phase = kAsked;
+        s.wait_sent = 1;
+      } else if (s.phase == kGranted) {
+        s.phase = kTakingPhase;
+        s.mutex = 0;
+        me.pc = kTaking;
+      } else {
+        s.mutex = 0;
+        me.pc = kSleep;
+      }
+      return Go(s);
+    case kTaking: {
+      if (s.mutex != 0) return;
+      Word steps = 0;
+      for (int i = 0; i < 2; ++i) {
+        if (!s.threads[i].waits) continue;
+        steps += config_.allocates[i] ? 0 : 1;
+        s.threads[i].waits = 0;
+        s.threads[i].admitted = 1;
+      }
+      s.phase = kHeld;
+      s.word = t::Granted(s.word, steps);
+      if (steps == 0) s.armed = 1;
+      NotifyAll(s);
+      go_in();
+      return Go(s);
+    }
+    case kEnterOrGive:
+      me.pc = MustGive(s.word, step) ? kTryGive : kEnter;
+      return Go(s);
+    case kEnter:
+      if (step) s.word = t::Enter(s.word);
+      go_in();
+      return Go(s);
+    case kTryGive:
+      s.mutex = 0;
+      if (const auto given = t::TryGive(s.word)) {
+        s.word = *given;
+        s.phase = kGivingPhase;
+        me.pc = kGive;
+      } else {
+        me.pc = kSleep;
+      }
+      return Go(s);
+    default:
+      return;  // asleep
+  }
+}
+
+void Search::AtEnd(const State& state, int index) {
+  State s = state;
+  ThreadState& me = s.threads[index];
+  const auto end = [&](Word before) {
+    const Duty duty = t::DutyAfter(before);
+    s.word = t::End(before);
+    --me.left;
+    me.pc = duty == Duty::kNone ? kStart : duty == Duty::kMayGive ? kLockEndSlow : kLockTell;
+  };
+  switch (me.pc) {
+    case kInStep:
+      if (config_.plain_accesses) {
+        me.seen = s.word;
+        me.pc = kEndStore;
+      } else {
+        end(s.word);
+      }
+      return Go(s);
+    case kEndStore:
+      end(std::exchange(me.seen, 0));
+      return Go(s);
+    case kLockTell:
+      if (s.mutex != 0) return;
+      s.armed = 1;
+      me.pc = kStart;
+      return Go(s);
+    case kLockEndSlow:
+      if (s.mutex != 0) return;
+      if (s.phase != kHeld) {
+        me.pc = kStart;
+      } else if (s.word & kAskStop) {
+        s.mutex = static_cast<std::uint8_t>(index + 1);
+        me.pc = kEndTryGive;
+      } else {
+        s.armed = 1;
+        me.pc = kStart;
+      }
+      return Go(s);
+    default:  // kEndTryGive
+      s.mutex = 0;
+      if (const auto given = t::TryGive(s.word)) {
+        s.word = *given;
+        s.phase = kGivingPhase;
+        me.pc = kGiveEnd;
+      } else {
+        s.armed = 1;
+        me.pc = kStart;
+      }
+      return Go(s);
+  }
+}
+
+// Drained: first the word, with the allocator locked; then, with the mutex, the end of the turn.
+void Search::Passing(const State& state, int index) {
+  State s = state;
+  ThreadState& me = s.threads[index];
+  if (me.pc == kGive || me.pc == kGiveEnd) {
+    if (s.allocator != 0) return;
+    CheckPassed(s);
+    s.word = t::Passed(s.word);
+    me.pc = me.pc == kGive ? kPassed : kPassedEnd;
+    return Go(s);
+  }
+  if (s.mutex != 0) return;
+  EndTurn(s);
+  if (me.pc == kPassed) {
+    s.mutex = static_cast<std::uint8_t>(index + 1);
+    me.pc = kLoop;
+  } else {
+    me.pc = kStart;
+  }
+  Go(s);
+}
+
+// --- the agent ------------------------------------------------------------------------------------
+
+void Search::ExpandAgent(const State& state) {
+  State s = state;
+  switch (state.agent) {
+    case kReceive:
+      if (state.inbox[0] != kNothing) Obey(state);
+      if (state.armed && state.mutex == 0) CheckIdle(state);
+      return;
+    case kAskStore:  // broken: the second half of Ask, mutex held
+      s.word = std::exchange(s.agent_seen, 0);
+      s.mutex = 0;
+      s.agent = kReceive;
+      return Go(s);
+    case kIdleTake: {
+      if (s.mutex != 0) return;
+      s.agent = kReceive;
+      const auto given = t::TryGive(s.word);
+      if (s.phase == kHeld && given && Begins(s.word) == Begins(s.agent_seen)) {
+        s.word = *given;
+        s.phase = kGivingPhase;
+        s.agent = kIdleGive;
+      }
+      s.agent_seen = 0;
+      return Go(s);
+    }
+    case kIdleGive:
+      if (s.allocator != 0) return;
+      CheckPassed(s);
+      s.word = t::Passed(s.word);
+      s.agent = kIdlePassed;
+      return Go(s);
+    case kIdlePassed:
+      if (s.mutex != 0) return;
+      EndTurn(s);
+      s.agent = kReceive;
+      return Go(s);
+    default:
+      return;
+  }
+}
+
+void Search::Obey(const State& state) {
+  if (state.mutex != 0) return;
+  State s = state;
+  const MessageModel message = Take(s);
+  if (message == kGrantMessage) {
+    s.word &= ~kAsks;
+    s.phase = kGranted;
+    NotifyAll(s);
+    return Go(s);
+  }
+  if (s.phase < kGranted) return Go(s);
+  const Word asks = message == kYieldStop ? kAskIdle | kAskStop : kAskIdle;
+  if (s.phase == kHeld) s.armed = 1;
+  if (config_.plain_accesses) {
+    s.mutex = 3;
+    s.agent_seen = s.word | asks;
+    s.agent = kAskStore;
+  } else {
+    s.word |= asks;
+  }
+  Go(s);
+}
+
+// Quiet for long enough, or not: both are tried. While a step lasts the check rests.
+void Search::CheckIdle(const State& state) {
+  State s = state;
+  const bool may_give = s.phase == kHeld && (s.word & kAsks) != 0;
+  if (!may_give || Count(s.word) > 0) {
+    s.armed = 0;
+    return Go(s);
+  }
+  if ((s.word & kAskStop) && !(s.word & kAskMalloc)) {
+    State busy = s;
+    busy.word |= kAskMalloc;
+    Go(busy);
+  }
+  s.agent_seen = s.word;
+  s.agent = kIdleTake;
+  Go(s);
+}
+
+// --- the coordinator ------------------------------------------------------------------------------
+
+void Search::ExpandCoordinator(const State& state) {
+  if (state.wait_sent && !state.turn_out) {
+    State s = state;
+    s.wait_sent = 0;
+    s.turn_out = 1;
+    if (Put(s, kGrantMessage)) Go(s);
+  }
+  if (state.turn_out && state.yields_left > 0) {
+    for (const MessageModel yield : {kYieldIdle, kYieldStop}) {
+      State s = state;
+      --s.yields_left;
+      if (Put(s, yield)) Go(s);
+    }
+  }
+}
+
+}  // namespace hocket::model

@@ -1,0 +1,124 @@
+// The protocol around the state word as a graph of states, for exhaustive search.
+//
+// Two threads of a job, its agent and a coordinator. A thread begins and ends steps, or allocates outside
+// them. Every atomic operation on the word, every lock and every message is one transition; the word's own
+// transitions are the product's (csrc/client/state_word.h), the paths around them follow doors.cc,
+// hand_over.cc and agent.cc line by line. Waiting for device work and for time is a choice of the search.
+//
+// A Search visits every reachable state once and reports the first one that breaks a promise:
+//   nobody is in a step, or has an allocation under way, after the turn was passed
+//   one gives the turn, not two
+//   where nothing can happen any more, everybody has finished and no asked-for turn is still held
+#ifndef HOCKET_TESTS_CLIENT_STATE_WORD_MODEL_H_
+#define HOCKET_TESTS_CLIENT_STATE_WORD_MODEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "csrc/client/state_word.h"
+
+namespace hocket::model {
+
+enum Pc : std::uint8_t {
+  kStart,        // of a step or of an allocation
+  kBeginStore,   // broken: the second half of Begin
+  kUndo,         // Begin has said no
+  kLockDoor,     // about to become a waiter
+  kLoop,         // in WaitAsWaiter(), mutex held
+  kSleep,        // waits for a notification
+  kWoken,        // notified: about to lock the mutex
+  kEnterOrGive,  // mutex held, phase held
+  kTryGive,      // mutex held: must give
+  kEnter,        // mutex held: goes in
+  kGive,         // giving, from a door, without the mutex
+  kGiveEnd,      // the same, at the end of a step
+  kPassed,       // mutex wanted, to end the turn; from a door
+  kPassedEnd,    // the same, at the end of a step
+  kTaking,       // takes the turn, without the mutex
+  kAllocate,     // looks at the word with the allocator locked
+  kTouch,        // uses the arena, allocator locked
+  kInStep,
+  kEndStore,     // broken: the second half of End
+  kLockEndSlow,  // EndSlow()
+  kEndTryGive,   // mutex held
+  kLockTell,     // arms the agent's check
+  kFinished,
+};
+
+enum AgentPc : std::uint8_t { kReceive, kAskStore, kIdleCheck, kIdleTake, kIdleGive, kIdlePassed };
+enum PhaseModel : std::uint8_t { kNone, kAsked, kGranted, kTakingPhase, kHeld, kGivingPhase };
+enum MessageModel : std::uint8_t { kNothing, kGrantMessage, kYieldIdle, kYieldStop };
+
+struct ThreadState {
+  Word seen = 0;  // broken: what the first half has read
+  Pc pc = kStart;
+  std::uint8_t left = 0;  // steps or allocations
+  std::uint8_t waits = 0;
+  std::uint8_t admitted = 0;
+  std::uint8_t padding[4] = {};
+};
+
+struct State {
+  Word word = 0;
+  Word agent_seen = 0;
+  ThreadState threads[2];
+  AgentPc agent = kReceive;
+  PhaseModel phase = kNone;
+  std::uint8_t mutex = 0;      // 0: free; thread i holds it as i + 1
+  std::uint8_t allocator = 0;  // likewise
+  std::uint8_t armed = 0;      // the agent will look for idleness
+  MessageModel inbox[3] = {};  // of the agent, in order
+  std::uint8_t wait_sent = 0;
+  std::uint8_t turn_out = 0;  // the coordinator has granted and not got it back
+  std::uint8_t yields_left = 0;
+  std::uint8_t yields_of_turn = 0;
+  std::uint8_t padding[4] = {};
+};
+
+struct Config {
+  std::uint8_t steps[2] = {2, 2};
+  bool allocates[2] = {false, false};  // instead of stepping
+  std::uint8_t yields = 2;
+  bool plain_accesses = false;  // the seeded bug: Begin, End and Ask load and store
+};
+
+struct Result {
+  std::string violation;  // empty: every promise holds
+  std::size_t states = 0;
+  std::size_t ends = 0;         // states in which nothing can happen any more
+  std::size_t handed_over = 0;  // transitions that passed the turn
+};
+
+class Search {
+ public:
+  explicit Search(const Config& config) : config_(config) {}
+  Result Run();
+
+ private:
+  void Expand(const State& state);
+  void ExpandThread(const State& state, int index);
+  void AtDoor(const State& state, int index);
+  void AtEnd(const State& state, int index);
+  void Passing(const State& state, int index);
+  void ExpandAgent(const State& state);
+  void Obey(const State& state);
+  void CheckIdle(const State& state);
+  void ExpandCoordinator(const State& state);
+  void Go(const State& next);
+  void CheckPassed(const State& before);
+  void CheckEnd(const State& state);
+  void Fail(const std::string& promise);
+
+  const Config config_;
+  Result result_;
+  std::vector<State> todo_;
+  bool moved_ = false;
+  struct Seen;
+  Seen* seen_ = nullptr;
+};
+
+}  // namespace hocket::model
+
+#endif  // HOCKET_TESTS_CLIENT_STATE_WORD_MODEL_H_

@@ -1,0 +1,81 @@
+// All interleavings of the state word's protocol, and a variant with a bug to show that the search bites.
+#include "tests/client/state_word_model.h"
+
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace hocket::model {
+namespace {
+
+TEST(StateWordModelTest, TwoTrainingThreadsKeepEveryPromiseInAllInterleavings) {
+  const Result result = Search({.steps = {2, 2}, .yields = 2}).Run();
+  EXPECT_EQ(result.violation, "");
+  EXPECT_GT(result.states, 1000u);
+  EXPECT_GT(result.ends, 0u);
+  EXPECT_GT(result.handed_over, 0u);
+}
+
+TEST(StateWordModelTest, ATrainingThreadBesideAnEvaluationKeepsEveryPromise) {
+  Config config;
+  config.allocates[1] = true;
+  const Result result = Search(config).Run();
+  EXPECT_EQ(result.violation, "");
+  EXPECT_GT(result.handed_over, 0u);
+}
+
+TEST(StateWordModelTest, TwoEvaluationsKeepEveryPromise) {
+  Config config;
+  config.allocates[0] = config.allocates[1] = true;
+  EXPECT_EQ(Search(config).Run().violation, "");
+}
+
+TEST(StateWordModelTest, MoreTurnsForFewerStepsKeepEveryPromise) {
+  EXPECT_EQ(Search({.steps = {3, 1}, .yields = 3}).Run().violation, "");
+}
+
+TEST(StateWordModelTest, PlainLoadsAndStoresAreCaught) {
+  EXPECT_NE(Search({.steps = {2, 2}, .yields = 2, .plain_accesses = true}).Run().violation, "");
+}
+
+TEST(StateWordModelTest, PlainLoadsAndStoresOfOneThreadBesideTheAgentAreCaught) {
+  EXPECT_NE(Search({.steps = {2, 0}, .yields = 1, .plain_accesses = true}).Run().violation, "");
+}
+
+// The real word under real threads (for the thread sanitizer): a step is never given away.
+TEST(StateWordStressTest, NoStepLosesTheTurn) {
+  constexpr int kRounds = 20000;
+  StateWord word;
+  std::atomic<int> finished{0};
+  std::atomic<bool> turn_is_ours{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds;) {
+        if (word.Begin()) {
+          EXPECT_TRUE(turn_is_ours.load(std::memory_order_relaxed));
+          ++round;
+          (void)word.End();
+        } else {
+          (void)word.UndoBegin();
+          std::this_thread::yield();
+        }
+      }
+      ++finished;
+    });
+  }
+  while (finished < 2) {
+    turn_is_ours.store(true, std::memory_order_relaxed);
+    word.Granted(1);
+    (void)word.End();
+    word.Ask(kAskStop);
+    while (!word.TryGive()) std::this_thread::yield();
+    turn_is_ours.store(false, std::memory_order_relaxed);
+    word.Passed();
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace hocket::model
