@@ -6,8 +6,8 @@
 
 namespace hocket::coordinator {
 
-// A job that does not answer a Spill for so long, and as long again for each GiB asked for, is left aside until it
-// does.
+// A job that does not answer a Spill for so long, and as long again for each GiB asked for, is left aside
+// until it does.
 inline constexpr absl::Duration kSpillAnswerLimit = absl::Seconds(1);
 // After a restart nothing is granted for so long, or until every job expected has reported.
 inline constexpr absl::Duration kRejoinWindow = absl::Seconds(1);
@@ -17,8 +17,8 @@ inline constexpr absl::Duration kDeadMemoryLimit = absl::Seconds(10);
 inline constexpr absl::Duration kArenaDropLimit = absl::Seconds(1);
 // Who waits for memory that is on its way back tries again after so long.
 inline constexpr absl::Duration kReturningRetry = absl::Milliseconds(20);
-// A job that stands at its doors and still cannot spill (its device is busy, its host memory is used up) is asked again
-// for so long before somebody else is told that there is no room.
+// A job that stands at its doors and still cannot spill (its device is busy, its host memory is used up) is
+// asked again for so long before somebody else is told that there is no room.
 inline constexpr absl::Duration kCannotSpillLimit = absl::Seconds(1);
 // Who waits for others to become movable tries again after so long: the ledger does not see everything.
 inline constexpr absl::Duration kRoomRetry = absl::Milliseconds(100);

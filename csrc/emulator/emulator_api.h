@@ -40,8 +40,8 @@ int hocket_emulator_is_device_address(uint64_t address);
 // Values mode. A kernel is about to run on the calling thread in place of `stream`: waits until
 // everything queued on the stream before it is done, then (check mode) verifies and records the uses.
 // A range on unmapped memory ends the process with the kernel and the address named.
-void hocket_emulator_begin_kernel(HocketEmulatorStream stream, const char* name, const HocketEmulatorRange* ranges,
-                                  size_t count);
+void hocket_emulator_begin_kernel(HocketEmulatorStream stream, const char* name,
+                                  const HocketEmulatorRange* ranges, size_t count);
 // The kernel begun last on this thread has finished. `late` uses (fresh outputs) may be recorded here.
 void hocket_emulator_end_kernel(HocketEmulatorStream stream, const HocketEmulatorRange* ranges, size_t count);
 

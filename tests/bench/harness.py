@@ -78,11 +78,12 @@ class Worker:
 
     def __init__(self, command: Sequence[str], environment: dict[str, str], log: pathlib.Path) -> None:
         self._log = log
+        self._errors = open(log, "w")  # noqa: SIM115  (the process writes to it)
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=open(log, "w"),
+            stderr=self._errors,
             env={**os.environ, **environment},
             text=True,
             cwd=ROOT,
@@ -106,6 +107,7 @@ class Worker:
         assert self._process.stdin
         self._process.stdin.close()
         self._process.wait()
+        self._errors.close()
 
     def __enter__(self) -> Worker:
         return self
@@ -151,7 +153,7 @@ def record(name: str, figures: Sequence[Figure], device: str, extra: dict[str, A
     data = {
         "benchmark": name,
         "commit": _commit(),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": "scripts/bench " + name,
         "device": device,
         "machine": f"{_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",

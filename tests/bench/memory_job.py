@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-import hocket  # noqa: I001  (before CUDA starts)
+import hocket
 import torch
 from torch import nn
 
@@ -17,7 +17,8 @@ from torch import nn
 def build(kind: str) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
     if kind.startswith("mlp"):
         width = 1024 if kind == "mlp-wide" else 512
-        model = nn.Sequential(nn.Linear(256, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
+        hidden = [nn.Linear(256, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
+        model = nn.Sequential(*hidden, nn.Linear(width, 10))
         return model.cuda(), torch.randn(2048, 256, device="cuda"), torch.randint(0, 10, (2048,), device="cuda")
     channels = 24 if kind == "cnn-wide" else 16
     model = nn.Sequential(

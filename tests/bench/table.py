@@ -48,7 +48,7 @@ def write() -> str:
             continue
         for figure in data["figures"]:
             page += _row(figure, data)
-        machines[data["machine"]] = machines.get(data["machine"], []) + [data["benchmark"]]
+        machines[data["machine"]] = [*machines.get(data["machine"], []), data["benchmark"]]
     page += "\n" + "".join(f"{', '.join(names)}: on {machine}.\n" for machine, names in machines.items())
     (RESULTS / "README.md").write_text(page)
     return page

@@ -1,4 +1,5 @@
-// libFuzzer: whatever comes is a message, none, or an error; a message can be sent again and comes back the same.
+// libFuzzer: whatever comes is a message, none, or an error; a message can be sent again and comes back the
+// same.
 //
 //   cmake -S . -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DHOCKET_SANITIZE=address,undefined
 //   ninja -C build/fuzz codec_fuzz && build/fuzz/tests/fuzz/codec_fuzz tests/fuzz/corpus -max_total_time=60

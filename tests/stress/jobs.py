@@ -13,7 +13,7 @@ def train(kind: str, steps: int, progress: Callable[[int, str], None]) -> list[s
     ``progress(step, loss)`` is called after each step, outside the step. Without a turn's end in between the losses
     depend on nothing but ``kind`` and ``steps``.
     """
-    import hocket  # noqa: I001  (before CUDA starts)
+    import hocket
     import torch
     from torch import nn
 
@@ -22,7 +22,9 @@ def train(kind: str, steps: int, progress: Callable[[int, str], None]) -> list[s
     hocket.join(name=kind)
     data = torch.Generator().manual_seed(7)
     if kind == "mlp":
-        model: nn.Module = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 8))
+        model: nn.Module = nn.Sequential(
+            nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 8)
+        )
         shape = (64, 64)
     elif kind == "cnn":
         model = nn.Sequential(
@@ -47,7 +49,7 @@ def train(kind: str, steps: int, progress: Callable[[int, str], None]) -> list[s
     return losses
 
 
-def Recurrent():  # noqa: N802  (a class that is made once torch is there)
+def Recurrent():
     from torch import nn
 
     class Net(nn.Module):

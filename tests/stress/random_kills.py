@@ -13,6 +13,7 @@ status 0 and one line of JSON, or names what hung, was lost or is wrong.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -58,10 +59,8 @@ class Slot:
 
     def kill(self) -> bool:
         """False if it had come to its end already, unheard."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.join()
         if self.process.exitcode not in (0, -signal.SIGKILL, 255):  # 255: the fork server lost its status
             raise SystemExit(f"lost: {self.kind} ended with status {self.process.exitcode} by itself")

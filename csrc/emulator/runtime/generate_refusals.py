@@ -5,6 +5,7 @@ usage: generate_refusals.py OUTPUT.cc --torch LIB_FOLDER --implemented OBJECT...
 The list is made anew for each torch: what its libraries import from the vendor's, less what the objects
 define, and less those that the vendor's libraries answer rightly without a device (versions, error texts).
 """
+
 import argparse
 import glob
 import os
@@ -24,7 +25,8 @@ def symbols(path, *options):
 def imported(folder):
     found = set()
     for library in glob.glob(os.path.join(folder, "libc10_cuda.so")) + glob.glob(os.path.join(folder, "libtorch*.so")):
-        found |= {s for s in symbols(library, "-D", "--undefined-only") if IMPORTED.match(s) and not ANSWERED_BY_VENDOR.search(s)}
+        imported = symbols(library, "-D", "--undefined-only")
+        found |= {s for s in imported if IMPORTED.match(s) and not ANSWERED_BY_VENDOR.search(s)}
     return found
 
 
@@ -40,8 +42,10 @@ def main():
     missing = sorted(imported(arguments.torch) - implemented)
     with open(arguments.output, "w") as out:
         out.write('extern "C" int hocket_emulator_refuse(const char* function, const void* handle);\n')
-        out.write("#define REFUSE(f) extern \"C\" __attribute__((visibility(\"default\"))) int f(const void* handle) "
-                  "{ return hocket_emulator_refuse(#f, handle); }\n")
+        out.write(
+            '#define REFUSE(f) extern "C" __attribute__((visibility("default"))) int f(const void* handle) '
+            "{ return hocket_emulator_refuse(#f, handle); }\n"
+        )
         out.writelines(f"REFUSE({symbol})\n" for symbol in missing)
 
 

@@ -40,7 +40,8 @@ class ToCuda:
             count = storage.nbytes() // tensor.element_size()
             flat = torch.empty(0, dtype=tensor.dtype).set_(storage, 0, (count,), (1,))
             self._storages[key] = flat.to("cuda")
-        return self._storages[key].view(tensor.dtype) if self._storages[key].dtype != tensor.dtype else self._storages[key]
+        storage = self._storages[key]
+        return storage.view(tensor.dtype) if storage.dtype != tensor.dtype else storage
 
 
 def tensors_of(value: Any) -> list[Any]:
@@ -71,7 +72,7 @@ def difference(cpu: Any, cuda: Any, where: str, values: bool = True, on_cuda: bo
     left, right = tensors_of(cpu), tensors_of(cuda)
     if len(left) != len(right):
         return f"{where}: {len(left)} results on the CPU, {len(right)} on CUDA"
-    for index, (a, b) in enumerate(zip(left, right)):
+    for index, (a, b) in enumerate(zip(left, right, strict=True)):
         if not isinstance(a, torch.Tensor):
             if isinstance(a, (int, float, bool, str)) and a != b and a == a:
                 return f"{where} {index}: {a!r} on the CPU, {b!r} on CUDA"
@@ -79,7 +80,8 @@ def difference(cpu: Any, cuda: Any, where: str, values: bool = True, on_cuda: bo
         if on_cuda and not b.is_cuda:
             return f"{where} {index}: not on CUDA but on {b.device}"
         if a.dtype != b.dtype or a.shape != b.shape or a.layout != b.layout:
-            return f"{where} {index}: {tuple(a.shape)} {a.dtype} {a.layout} on the CPU, {tuple(b.shape)} {b.dtype} {b.layout} on CUDA"
+            cpu, cuda = (f"{tuple(t.shape)} {t.dtype} {t.layout}" for t in (a, b))
+            return f"{where} {index}: {cpu} on the CPU, {cuda} on CUDA"
         if not values:
             continue
         x, y = _plain(a), _plain(b)

@@ -32,21 +32,30 @@ class Emulator:
         self.libraries = libraries
 
     def environment(self, mode: str = "values", **more: str) -> dict[str, str]:
-        return os.environ | {
-            "LD_PRELOAD": str(self.libraries / "libhocket_emulator_runtime.so"),
-            "LD_LIBRARY_PATH": f"{self.libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-            "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
-            "HOCKET_EMULATOR_NAME": f"test-{uuid.uuid4().hex[:12]}",
-            "HOCKET_EMULATOR_MEMORY": "2GiB",
-            "HOCKET_EMULATOR_MODE": mode,
-            # The package's own start is called by PRELUDE, whether or not it is installed.
-            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
-            "OMP_NUM_THREADS": "1",
-        } | more
+        return (
+            os.environ
+            | {
+                "LD_PRELOAD": str(self.libraries / "libhocket_emulator_runtime.so"),
+                "LD_LIBRARY_PATH": f"{self.libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+                "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
+                "HOCKET_EMULATOR_NAME": f"test-{uuid.uuid4().hex[:12]}",
+                "HOCKET_EMULATOR_MEMORY": "2GiB",
+                "HOCKET_EMULATOR_MODE": mode,
+                # The package's own start is called by PRELUDE, whether or not it is installed.
+                "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+                "OMP_NUM_THREADS": "1",
+            }
+            | more
+        )
 
     def run(self, program: str, mode: str = "values", timeout: int = 300, **more: str) -> subprocess.CompletedProcess:
-        return subprocess.run([sys.executable, "-c", PRELUDE + program], env=self.environment(mode, **more),
-                              capture_output=True, text=True, timeout=timeout)
+        return subprocess.run(
+            [sys.executable, "-c", PRELUDE + program],
+            env=self.environment(mode, **more),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
 
     def output(self, program: str, **options: str) -> str:
         done = self.run(program, **options)

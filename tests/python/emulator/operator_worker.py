@@ -12,11 +12,11 @@ import json
 import sys
 import time
 import warnings
-from typing import Any, Callable, Iterator
-
-import torch
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import bits
+import torch
 
 warnings.filterwarnings("ignore")
 
@@ -37,14 +37,14 @@ class Outcome:
         torch.manual_seed(7)
         try:
             expected = on_cpu()
-        except Exception:  # noqa: BLE001 - a sample that the CPU refuses is no sample
+        except Exception:
             self.refused_by_cpu += 1
             return
         self.samples += 1
         torch.manual_seed(7)
         try:
             difference = self._difference(expected, on_cuda(), values)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             lines = str(error).strip().splitlines() or [""]
             difference = f"{type(error).__name__}: {lines[0][:300]}"
         if difference and self.difference is None and self._repeats(on_cpu, expected, values):
@@ -62,8 +62,10 @@ class Outcome:
         """Does the CPU give its own bits again?"""
         torch.manual_seed(7)
         again = on_cpu()
-        return all(repr(torch.utils._pytree.tree_map(_key, expected[p])) == repr(torch.utils._pytree.tree_map(_key, again[p]))
-                   for p in expected)
+        return all(
+            repr(torch.utils._pytree.tree_map(_key, expected[p])) == repr(torch.utils._pytree.tree_map(_key, again[p]))
+            for p in expected
+        )
 
 
 def _key(value: Any) -> Any:
@@ -89,8 +91,11 @@ def _wanting_gradient(value: Any) -> list[torch.Tensor]:
 def operators() -> dict[str, Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
-    both = [op for op in op_db
-            if torch.float32 in op.supported_dtypes("cpu") and torch.float32 in op.supported_dtypes("cuda")]
+    both = [
+        op
+        for op in op_db
+        if torch.float32 in op.supported_dtypes("cpu") and torch.float32 in op.supported_dtypes("cuda")
+    ]
     return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in both}
 
 
@@ -138,7 +143,9 @@ def compare_module(info: Any) -> Outcome:
     outcome = Outcome()
     for training in (True, False):
         torch.manual_seed(5)
-        samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training)
+        samples = info.module_inputs_func(
+            info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
+        )
         for sample in samples:
             _compare_module_sample(outcome, info, sample, training)
     return outcome
@@ -156,8 +163,9 @@ def _compare_module_sample(outcome: Outcome, info: Any, sample: Any, training: b
         output = own(*args, **named)
         return {"result": output, "gradient": _gradients(output, inputs), "buffer": list(own.buffers())}
 
-    outcome.compare(lambda: run(_Cloned(), copy.deepcopy(module)),
-                    lambda: run(bits.ToCuda(), copy.deepcopy(module).to("cuda")))
+    outcome.compare(
+        lambda: run(_Cloned(), copy.deepcopy(module)), lambda: run(bits.ToCuda(), copy.deepcopy(module).to("cuda"))
+    )
 
 
 # Optimizers
@@ -173,8 +181,10 @@ def compare_optimizer(info: Any) -> Outcome:
     outcome = Outcome()
     for sample in info.optim_inputs_func(device="cpu"):
         for way in _ways(info, sample.kwargs):
-            outcome.compare(lambda: _train(info, sample.kwargs | way, "cpu"),
-                            lambda: _train(info, bits.ToCuda()(sample.kwargs | way), "cuda"))
+            outcome.compare(
+                lambda: _train(info, sample.kwargs | way, "cpu"),
+                lambda: _train(info, bits.ToCuda()(sample.kwargs | way), "cuda"),
+            )
     return outcome
 
 
@@ -190,8 +200,8 @@ def _ways(info: Any, kwargs: dict) -> Iterator[dict]:
 def _train(info: Any, kwargs: dict, device: str) -> dict:
     draw = torch.Generator().manual_seed(2)
     sparse = "SparseAdam" in info.optim_cls.__name__
-    shapes = [(20, 6)] if sparse else [(6, 5), (5, 3)] if info.only_supports_2d_parameters else [(6, 5), (5,), (5, 3)] \
-        if hasattr(info, "only_supports_2d_parameters") else [(6, 5), (5,), (5, 3)]
+    matrices_only = getattr(info, "only_supports_2d_parameters", False)
+    shapes = [(20, 6)] if sparse else [(6, 5), (5, 3)] if matrices_only else [(6, 5), (5,), (5, 3)]
     weights = [torch.nn.Parameter(torch.randn(s, generator=draw).to(device)) for s in shapes]
     optimizer = info.optim_cls(weights, **kwargs)
     x = torch.randn(4, 6, generator=draw).to(device)
@@ -219,8 +229,11 @@ def _train(info: Any, kwargs: dict, device: str) -> dict:
     return {"loss": losses, "weight": weights}
 
 
-KINDS = {"operators": (operators, compare_operator), "modules": (modules, compare_module),
-         "optimizers": (optimizers, compare_optimizer)}
+KINDS = {
+    "operators": (operators, compare_operator),
+    "modules": (modules, compare_module),
+    "optimizers": (optimizers, compare_optimizer),
+}
 
 
 def main() -> None:
@@ -236,9 +249,17 @@ def main() -> None:
         begun = time.perf_counter()
         try:
             outcome = compare(entries[name])
-            line = {"samples": outcome.samples, "refused_by_cpu": outcome.refused_by_cpu, "difference": outcome.difference}
-        except Exception as error:  # noqa: BLE001
-            line = {"samples": 0, "refused_by_cpu": 0, "difference": f"measuring failed: {type(error).__name__}: {str(error)[:300]}"}
+            line = {
+                "samples": outcome.samples,
+                "refused_by_cpu": outcome.refused_by_cpu,
+                "difference": outcome.difference,
+            }
+        except Exception as error:
+            line = {
+                "samples": 0,
+                "refused_by_cpu": 0,
+                "difference": f"measuring failed: {type(error).__name__}: {str(error)[:300]}",
+            }
         print(json.dumps({"end": name, "seconds": round(time.perf_counter() - begun, 3)} | line), flush=True)
 
 

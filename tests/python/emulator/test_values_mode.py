@@ -41,7 +41,8 @@ def test_the_device_says_that_it_is_emulated(emulator):
 
 
 def test_recurrent_layers_train_with_the_cpus_bits(emulator):
-    assert emulator.output("""
+    assert (
+        emulator.output("""
 def run(kind, device):
     torch.manual_seed(0)
     layer = kind(5, 7, 2, bidirectional=True, dropout=0.5).to(device)
@@ -51,11 +52,14 @@ def run(kind, device):
     return [p.grad.cpu() for p in layer.parameters()] + [x.grad.cpu()]
 print(all(torch.equal(a, b) for kind in (nn.LSTM, nn.GRU, nn.RNN)
           for a, b in zip(run(kind, 'cpu'), run(kind, 'cuda'))))
-""") == "True"
+""")
+        == "True"
+    )
 
 
 def test_attention_works_whatever_backend_is_asked_for(emulator):
-    assert emulator.output("""
+    assert (
+        emulator.output("""
 from torch.nn.attention import sdpa_kernel, SDPBackend as B
 def run(device, backend=None):
     torch.manual_seed(0)
@@ -68,11 +72,14 @@ def run(device, backend=None):
 cpu = run('cpu')
 print(torch.equal(cpu, run('cuda')), torch.equal(cpu, run('cuda', B.FLASH_ATTENTION)),
       all(torch.allclose(cpu, run('cuda', b), atol=1e-5) for b in (B.EFFICIENT_ATTENTION, B.CUDNN_ATTENTION, B.MATH)))
-""") == "True True True"
+""")
+        == "True True True"
+    )
 
 
 def test_the_same_seed_gives_the_cpus_numbers_and_a_restored_state_gives_them_again(emulator):
-    assert emulator.output("""
+    assert (
+        emulator.output("""
 def draws(device):
     g = torch.Generator(device).manual_seed(3)
     return [torch.randn(20, generator=g, device=device).cpu(), torch.rand(5, generator=g, device=device).cpu(),
@@ -81,11 +88,14 @@ same = all(torch.equal(a, b) for a, b in zip(draws('cpu'), draws('cuda')))
 torch.rand(3, device='cuda'); state = torch.cuda.get_rng_state()
 first = torch.rand(4, device='cuda'); torch.cuda.set_rng_state(state)
 print(same, torch.equal(first, torch.rand(4, device='cuda')))
-""") == "True True"
+""")
+        == "True True"
+    )
 
 
 def test_checkpointing_recomputes_the_same_dropout(emulator):
-    assert emulator.output("""
+    assert (
+        emulator.output("""
 from torch.utils.checkpoint import checkpoint
 m = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8)).cuda()
 def gradient(f):
@@ -93,11 +103,14 @@ def gradient(f):
     return [p.grad.clone() for p in m.parameters()]
 a, b = gradient(m), gradient(lambda x: checkpoint(m, x, use_reentrant=False))
 print(all(torch.equal(x, y) for x, y in zip(a, b)))
-""") == "True"
+""")
+        == "True"
+    )
 
 
 def test_amp_with_grad_scaler_fused_adamw_and_sparse_adam_step(emulator):
-    assert emulator.output("""
+    assert (
+        emulator.output("""
 m, e = nn.Linear(8, 8).cuda(), nn.Embedding(20, 8, sparse=True).cuda()
 fused, sparse = torch.optim.AdamW(m.parameters(), fused=True), torch.optim.SparseAdam(e.parameters())
 scaler, before = torch.amp.GradScaler('cuda'), [m.weight.clone(), e.weight.clone()]
@@ -107,16 +120,22 @@ for _ in range(2):
     fused.zero_grad(); sparse.zero_grad(); scaler.scale(loss).backward()
     scaler.step(fused); e.weight.grad = e.weight.grad.coalesce() / scaler.get_scale(); sparse.step(); scaler.update()
 print(not torch.equal(before[0], m.weight), not torch.equal(before[1], e.weight))
-""") == "True True"
+""")
+        == "True True"
+    )
 
 
 def test_loader_workers_feed_pinned_memory(emulator):
-    assert emulator.output("""
+    assert (
+        emulator.output("""
 from torch.utils.data import DataLoader, TensorDataset
 x = torch.arange(40.)
 if __name__ == '__main__':
-    print(sum(b.cuda(non_blocking=True).sum().item() for (b,) in DataLoader(TensorDataset(x), 8, num_workers=2, pin_memory=True)))
-""") == "780.0"
+    loader = DataLoader(TensorDataset(x), 8, num_workers=2, pin_memory=True)
+    print(sum(b.cuda(non_blocking=True).sum().item() for (b,) in loader))
+""")
+        == "780.0"
+    )
 
 
 def test_a_kernel_without_a_cpu_twin_fails_by_name(emulator):
@@ -126,10 +145,13 @@ def test_a_kernel_without_a_cpu_twin_fails_by_name(emulator):
 
 
 def test_sleep_takes_its_time_on_the_stream_only(emulator):
-    assert emulator.output("""
+    assert (
+        emulator.output("""
 done = torch.cuda.Event(); torch.cuda._sleep(400_000_000); done.record()
 early = done.query(); torch.cuda.synchronize(); print(early, done.query())
-""") == "False True"
+""")
+        == "False True"
+    )
 
 
 def test_compile_says_once_that_it_runs_through_aten(emulator):
@@ -167,11 +189,18 @@ def test_two_ranks_train_over_gloo_in_nccls_name(emulator, tmp_path):
     import torch
 
     env = emulator.environment(FOLDER=str(tmp_path), MASTER_ADDR="127.0.0.1", GLOO_SOCKET_IFNAME="lo")
-    ranks = [subprocess.Popen([sys.executable, "-c", conftest.PRELUDE + DDP], env=env | {"RANK": str(r), "LOCAL_RANK": str(r)},
-                              stderr=subprocess.PIPE, text=True) for r in range(2)]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", conftest.PRELUDE + DDP],
+            env=env | {"RANK": str(r), "LOCAL_RANK": str(r)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for r in range(2)
+    ]
     said = [rank.communicate(timeout=300)[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
     first, second = (torch.load(tmp_path / str(r)) for r in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(first, second))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
     assert first[2].tolist() == [1.0, 1.0, 1.0]
     assert "served by gloo" in said[0]
