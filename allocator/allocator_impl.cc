@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "csrc/base/check.h"
@@ -36,25 +35,7 @@ Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
   return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 64_MiB));
 }
 
-absl::Status ReadBytes(const char* variable, Bytes* value) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return absl::OkStatus();
-  const absl::StatusOr<Bytes> parsed = ParseBytes(text);
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(variable, ": ", std::string(parsed.status().message())));
-  }
-  *value = *parsed;
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-absl::StatusOr<AllocatorOptions> AllocatorOptions::FromEnvironment() {
-  AllocatorOptions options;
-  HOCKET_RETURN_IF_ERROR(ReadBytes("HOCKET_CHUNK_SIZE", &options.chunk_size));
-  HOCKET_RETURN_IF_ERROR(ReadBytes("HOCKET_HOST_BUDGET", &options.host_budget));
-  return options;
-}
 
 absl::StatusOr<std::unique_ptr<CachingAllocator>> CachingAllocator::Create(Driver& driver,
                                                                            const AllocatorOptions& options,

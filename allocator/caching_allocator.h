@@ -38,10 +38,6 @@ struct AllocatorOptions {
   Bytes memory_limit = 0;    // of this job on this device, resident and spilled; 0: the device's capacity
   Bytes host_budget = 0;     // host memory for spilled bytes; 0: a share of what the machine has free
   bool shares_arena = true;  // false: no other job will ever map our chunks (one job alone, tests)
-
-  // The defaults, with what HOCKET_CHUNK_SIZE and HOCKET_HOST_BUDGET say ("64MiB"). kInvalidArgument names
-  // the variable, its value and the accepted forms.
-  static absl::StatusOr<AllocatorOptions> FromEnvironment();
 };
 
 // What a job holds, for the coordinator's ledger.
