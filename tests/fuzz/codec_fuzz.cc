@@ -2,7 +2,8 @@
 // same.
 //
 //   cmake -S . -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DHOCKET_SANITIZE=address,undefined
-//   ninja -C build/fuzz codec_fuzz && build/fuzz/tests/fuzz/codec_fuzz tests/fuzz/corpus -max_total_time=60
+//   ninja -C build/fuzz codec_fuzz && mkdir -p found &&
+//   build/fuzz/tests/fuzz/codec_fuzz found tests/fuzz/corpus -max_total_time=60
 #include <cstddef>
 #include <cstdint>
 
