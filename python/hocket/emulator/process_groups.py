@@ -10,6 +10,9 @@ from typing import Any
 
 from hocket.emulator import _say
 
+# What a program that asks for "nccl" gets, by version of torch: the second is the default since 2.15.
+NCCL_CLASSES = ("ProcessGroupNCCL", "ProcessGroupNCCL2", "ProcessGroupNCCLLazy")
+
 
 def install() -> None:
     """Puts gloo in NCCL's place. Does nothing where torch has no distributed part."""
@@ -23,8 +26,10 @@ def install() -> None:
     if original is None or getattr(original, "_hocket_stand_in", False):
         return
     stand_in = _stand_in_for(original, distributed_c10d)
-    distributed_c10d.ProcessGroupNCCL = stand_in
-    distributed.ProcessGroupNCCL = stand_in
+    for module in (distributed_c10d, distributed):
+        for name in NCCL_CLASSES:
+            if hasattr(module, name):
+                setattr(module, name, stand_in)
 
 
 def _stand_in_for(original: Any, distributed_c10d: Any) -> Any:
@@ -35,7 +40,7 @@ def _stand_in_for(original: Any, distributed_c10d: Any) -> Any:
         Options = original.Options
         NCCLConfig = getattr(original, "NCCLConfig", None)
 
-        def __new__(cls, store: Any, rank: int, size: int, options: Any = None) -> Any:
+        def __new__(cls, store: Any, rank: int, size: int, options: Any = None, device: Any = None) -> Any:
             _say.once("nccl", "the emulated GPU has no NCCL: this process group is served by gloo.")
             timeout = getattr(options, "_timeout", None) or distributed_c10d.default_pg_timeout
             return distributed_c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
