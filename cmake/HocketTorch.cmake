@@ -27,10 +27,15 @@ _hocket_ask(HOCKET_TORCH_DIR
   "${_torch_advice}")
 _hocket_ask(HOCKET_TORCH_VERSION
   "import runpy; print(runpy.run_path(r'${HOCKET_TORCH_DIR}/version.py')['__version__'])" "${_torch_advice}")
+if(HOCKET_TORCH_VERSION VERSION_LESS 2.11)
+  message(FATAL_ERROR "torch ${HOCKET_TORCH_VERSION} is too old for Hocket. ${_torch_advice}")
+endif()
 _hocket_ask(HOCKET_CUDA_HEADERS
   "import glob, os, sys; roots = [os.path.dirname(r'${HOCKET_TORCH_DIR}')]; found = [os.path.dirname(f) for r in roots for p in ('nvidia/cu*/include', 'nvidia/cuda_runtime/include') for f in sorted(glob.glob(os.path.join(r, p, 'cuda_runtime_api.h')))]; found += [d for d in ['/usr/local/cuda/include'] if os.path.exists(d + '/cuda_runtime_api.h')]; print(found[0]) if found else sys.exit('no CUDA headers beside torch')"
   "Install the CUDA build of PyTorch; its wheels bring nvidia/cu13/include.")
-_hocket_ask(HOCKET_PYTHON_HEADERS "import sysconfig; print(sysconfig.get_paths()['include'])" "Install Python's headers.")
+_hocket_ask(HOCKET_PYTHON_HEADERS
+  "import os, sys, sysconfig; d = sysconfig.get_paths()['include']; print(d) if os.path.exists(d + '/Python.h') else sys.exit('there is no ' + d + '/Python.h')"
+  "Install Python's headers (Debian: apt install python3-dev).")
 _hocket_ask(HOCKET_EXTENSION_SUFFIX "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))" "")
 _hocket_ask(HOCKET_PYBIND11_HEADERS "import pybind11; print(pybind11.get_include())"
   "Install pybind11 into the environment of HOCKET_PYTHON: pip install pybind11.")
