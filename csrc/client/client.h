@@ -7,8 +7,10 @@
 // copied. A thread waits for the turn only at Hocket's doors: BeginStep() and a blocked allocation.
 //
 // One Client per process and device. Thread-safe. If the coordinator dies, the holder runs on; the first
-// client to notice starts another, and all join again. A forked child has no part in its parent's job: in it
-// every call here does nothing.
+// client to notice starts another, and all join again. Where none can be had any more, a job runs as soon as
+// it gets its lane's lock, keeps the turn until there is a coordinator again or it ends, and
+// Info().coordinated is false; jobs that do not get the lock wait for it. A forked child has no part in its
+// parent's job: in it every call here does nothing.
 #ifndef HOCKET_CSRC_CLIENT_CLIENT_H_
 #define HOCKET_CSRC_CLIENT_CLIENT_H_
 

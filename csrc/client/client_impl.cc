@@ -145,15 +145,19 @@ void ClientImpl::LeaveNow(bool keeps_running, Clock::time_point patience) {
 }
 
 // Also while threads are in steps: their process takes no further part. False: what runs on the device
-// cannot be waited for, so the turn ends with the process.
+// cannot be waited for, so the turn stays.
 bool ClientImpl::GiveForGood() {
   word_.ForceGive();
   phase_ = Phase::kGiving;
-  const MutexUnlock unlock(&mutex_);
-  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  if (allocator != nullptr && (allocator->Capturing() || !allocator->Drain().ok())) return false;
-  FinishGiving(/*drain_ns=*/0);
-  return true;
+  bool drained;
+  {
+    const MutexUnlock unlock(&mutex_);
+    CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+    drained = allocator == nullptr || (!allocator->Capturing() && allocator->Drain().ok());
+    if (drained) FinishGiving(/*drain_ns=*/0);
+  }
+  if (!drained) AbortGive();
+  return drained;
 }
 
 void ClientImpl::GoOutside(bool keeps_running) {

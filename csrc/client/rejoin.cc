@@ -26,6 +26,7 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   if (phase_ == Phase::kAsked) Tell(WaitMessage(held));
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
   told_movable_ = false;
+  if (facts_.rejoin && phase_ <= Phase::kAsked && AllAtDoors()) TellMovable(held);
 }
 
 absl::Status ClientImpl::AwaitJoined() {

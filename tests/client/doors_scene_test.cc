@@ -94,9 +94,7 @@ TEST(DoorsTest, AStepThatNobodyElseWantsKeepsAnImplicitTurn) {
 }
 
 TEST(DoorsTest, AnImplicitTurnEndsAtTheNextBoundaryWhenSomebodyWaits) {
-  Scene::Options slow;
-  slow.idle_limit = std::chrono::hours(1);
-  Scene scene(slow);
+  Scene scene(Scene::NeverIdle());
   std::promise<void> allocated, go;
   std::thread thread([&] {
     ASSERT_TRUE(scene.allocator().Malloc(10, nullptr).ok());

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::Not;
 
 TEST(HandOverTest, AYieldIsObeyedAtTheEndOfTheStep) {
-  Scene scene;
+  Scene scene(Scene::NeverIdle());
   scene.TakesTurn(1);
   ASSERT_TRUE(scene.job().BeginStep().ok());
   scene.Says(wire::Yield{.turn = 1, .now = true});
@@ -119,9 +119,7 @@ TEST(HandOverTest, AnEvaluationThatNeverIdlesGivesItsTurnInAnAllocation) {
 }
 
 TEST(HandOverTest, AThreadAtTheDoorGivesTheTurnItShouldGive) {
-  Scene::Options slow;
-  slow.idle_limit = std::chrono::hours(1);
-  Scene scene(slow);
+  Scene scene(Scene::NeverIdle());
   scene.TakesTurn(1);
   scene.Says(wire::Yield{.turn = 1, .now = true});
   scene.AgentHasObeyed();
@@ -201,7 +199,7 @@ TEST(HandOverTest, TheLockOfAnotherLivingProcessBlocksTheTurnUntilItIsDropped) {
 }
 
 TEST(HandOverTest, AGangStopsAfterTheStepNamed) {
-  Scene scene;
+  Scene scene(Scene::NeverIdle());
   scene.job().JoinGang("ddp", 1, 2);
   EXPECT_EQ(scene.Expects<wire::Gang>().rank, 1u);
   scene.TakesTurn(1);
@@ -217,7 +215,7 @@ TEST(HandOverTest, AGangStopsAfterTheStepNamed) {
 }
 
 TEST(HandOverTest, ARankThatIsPastTheStepNamedSaysSoAndGoesOn) {
-  Scene scene;
+  Scene scene(Scene::NeverIdle());
   scene.job().JoinGang("ddp", 0, 2);
   scene.TakesTurn(1);
   ASSERT_TRUE(scene.job().BeginStep().ok());
@@ -262,6 +260,18 @@ TEST(HandOverTest, LeavingInAStepGivesTheTurnToo) {
   scene.Expects<wire::TurnOver>();
   scene.job().EndStep(true);
   EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST(HandOverTest, LeavingDuringACaptureKeepsTheTurnUntilLater) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.allocator().capturing = true;
+  scene.job().Leave();
+  EXPECT_TRUE(scene.job().Info().joined);
+  scene.Step();
+  scene.allocator().capturing = false;
+  scene.job().Leave();
+  EXPECT_FALSE(scene.job().Info().joined);
 }
 
 TEST(HandOverTest, AThreadThatWaitsGoesOnWhenItsJobLeaves) {

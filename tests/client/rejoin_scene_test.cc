@@ -33,6 +33,7 @@ TEST(RejoinTest, AThreadThatWaitsGoesOnWaitingAndIsAskedForAgain) {
   scene.Dies();
   EXPECT_FALSE(scene.Answers().holds_turn);
   scene.Expects<wire::Wait>();
+  EXPECT_TRUE(scene.Expects<wire::Spilled>().movable);  // the new coordinator cannot know
   scene.Grants(1);
   thread.join();
 }
@@ -55,7 +56,7 @@ TEST(RejoinTest, AGrantThatWasReadBeforeTheDeathCounts) {
 }
 
 TEST(RejoinTest, AHandOverBesideTheDeathEndsInAJoinWithoutTheTurn) {
-  Scene scene;
+  Scene scene(Scene::NeverIdle());
   scene.TakesTurn(1);
   ASSERT_TRUE(scene.job().BeginStep().ok());
   scene.Says(wire::Yield{.turn = 1, .now = true});

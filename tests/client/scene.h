@@ -41,6 +41,13 @@ class Scene {
     Clock::duration implicit_quantum = std::chrono::milliseconds(0);
   };
 
+  // For scenes in which the agent gives no turn on its own account.
+  static Options NeverIdle() {
+    Options options;
+    options.idle_limit = std::chrono::hours(1);
+    return options;
+  }
+
   Scene() : Scene(Options()) {}
   explicit Scene(const Options& options) {
     char folder[] = "/tmp/hocket-scene-XXXXXX";
