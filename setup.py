@@ -53,18 +53,16 @@ class BuildWithCMake(build_ext):
     """Configures, builds and installs the component "package" of the CMake project into the package's folder."""
 
     def run(self):
-        version = torch_version()
         check_tools()
-        folder = Path(os.environ.get("HOCKET_BUILD_DIR") or ROOT / "build" / f"pip-{version}")
         package = Path(self.get_ext_fullpath("hocket._native")).resolve().parent
-        self.configure(folder)
+        self.configure()
         jobs = os.environ.get("HOCKET_BUILD_JOBS") or str(os.cpu_count())
-        self.call("cmake", "--build", folder, "--target", "hocket_package", "--parallel", jobs)
-        self.call("cmake", "--install", folder, "--component", "package", "--prefix", package, "--strip")
+        self.call("cmake", "--build", FOLDER, "--target", "hocket_package", "--parallel", jobs)
+        self.call("cmake", "--install", FOLDER, "--component", "package", "--prefix", package, "--strip")
 
-    def configure(self, folder):
-        command = ["cmake", "-S", ROOT, "-B", folder, f"-DHOCKET_PYTHON={sys.executable}"]
-        if not (folder / "CMakeCache.txt").exists():
+    def configure(self):
+        command = ["cmake", "-S", ROOT, "-B", FOLDER, f"-DHOCKET_PYTHON={sys.executable}"]
+        if not (FOLDER / "CMakeCache.txt").exists():
             generator = ["-GNinja"] if shutil.which("ninja") else []
             command += [*generator, "-DCMAKE_BUILD_TYPE=Release", "-DHOCKET_TESTS=OFF"]
         self.call(*command)
@@ -77,8 +75,15 @@ class BuildWithCMake(build_ext):
             fail(f"the build failed; its own words are above. The command was: {' '.join(command)}")
 
 
-# What an earlier run gathered may hold modules that are no longer in the sources.
-for gathered in (ROOT / "build").glob("lib.*"):
+VERSION = torch_version()
+FOLDER = Path(os.environ.get("HOCKET_BUILD_DIR") or ROOT / "build" / f"pip-{VERSION}").resolve()
+GATHERED = FOLDER / "python"  # not setuptools' own build/: two environments may be installed into at once
+# An earlier run may have gathered modules that are no longer in the sources.
+for gathered in GATHERED.glob("lib.*"):
     shutil.rmtree(gathered, ignore_errors=True)
 
-setup(ext_modules=[Extension("hocket._native", sources=[])], cmdclass={"build_ext": BuildWithCMake})
+setup(
+    ext_modules=[Extension("hocket._native", sources=[])],
+    cmdclass={"build_ext": BuildWithCMake},
+    options={"build": {"build_base": str(GATHERED)}},
+)
