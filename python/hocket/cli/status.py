@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import Any
 
@@ -58,7 +59,7 @@ def _status() -> dict[str, Any] | None:
 def _console():
     from rich.console import Console
 
-    return Console(soft_wrap=False)
+    return Console(soft_wrap=False, width=None if sys.stdout.isatty() else 160)  # a pipe has no width
 
 
 def _shown(status: dict[str, Any] | None):
