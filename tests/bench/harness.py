@@ -154,7 +154,7 @@ def record(name: str, figures: Sequence[Figure], device: str, extra: dict[str, A
         "benchmark": name,
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": "scripts/bench " + name,
+        "command": " ".join(["scripts/bench", *sys.argv[1:]]),
         "device": device,
         "machine": f"{_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         "torch": torch.__version__,
