@@ -47,6 +47,7 @@ void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t s
   absl::StatusOr<DevicePtr> block = Use(device).Malloc(size, stream);
   if (!block.ok()) Raise(block.status(), device, size);
   auto* address = reinterpret_cast<void*>(*block);
+  history_.Allocated(device, *block, size, stream);
   if (c10::memoryProfilingEnabled()) ReportToProfiler(address, static_cast<std::int64_t>(size), device);
   return address;
 }
@@ -59,6 +60,7 @@ void CudaAllocator::Free(void* block) {
                     ": no block of this process begins there.");
   if (c10::memoryProfilingEnabled())
     ReportToProfiler(block, -1, static_cast<c10::DeviceIndex>(owner->ordinal));
+  history_.Freed(static_cast<c10::DeviceIndex>(owner->ordinal), address);  // before it can be given out again
   owner->allocator->Free(address);
 }
 
@@ -67,17 +69,21 @@ void CudaAllocator::Delete(void* block) { installed.load()->Free(block); }
 void CudaAllocator::Raise(const absl::Status& status, c10::DeviceIndex device, size_t size) {
   const std::string text(status.message());
   TORCH_CHECK(absl::IsResourceExhausted(status), text);
+  TellOutOfMemory(device, size);
+  TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+  std::abort();  // not reached
+}
+
+void CudaAllocator::TellOutOfMemory(c10::DeviceIndex device, size_t size) {
   std::vector<pytorch::caching::OutOfMemoryObserver> observers;
   {
     absl::MutexLock lock(&mutex_);
     observers = observers_;
   }
-  if (!observers.empty()) {
-    const auto [free, total] = getMemoryInfo(device);
-    for (const auto& observer : observers) observer(device, size, total, free);
-  }
-  TORCH_CHECK_WITH(OutOfMemoryError, false, text);
-  std::abort();  // not reached
+  if (observers.empty() && !history_.enabled()) return;
+  const auto [free, total] = getMemoryInfo(device);
+  history_.OutOfMemory(device, size, free, c10::cuda::getCurrentCUDAStream(device));
+  for (const auto& observer : observers) observer(device, size, total, free);
 }
 
 // `size` < 0: the block is about to be freed.
@@ -160,26 +166,31 @@ void CudaAllocator::resetAccumulatedStats(c10::DeviceIndex device) { Use(device)
 
 void CudaAllocator::resetPeakStats(c10::DeviceIndex device) { Use(device).ResetPeakStats(); }
 
-pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool, bool) {
+pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool, bool include_traces) {
   pytorch::caching::SnapshotInfo result{};
   result.device_traces.resize(static_cast<size_t>(c10::cuda::device_count()));
   for (Devices::Device* device : devices_.table().devices) {
+    if (!device->allocator) continue;
+    const auto ordinal = static_cast<c10::DeviceIndex>(device->ordinal);
     for (const SegmentSnapshot& segment : device->allocator->Snapshot()) {
-      if (pool.first != 0 || pool.second != 0) {
-        if (segment.pool.first != pool.first || segment.pool.second != pool.second) continue;
-      }
-      result.segments.push_back(Translate(segment, static_cast<c10::DeviceIndex>(device->ordinal)));
+      if (pool != pytorch::MempoolId_t{0, 0} && pool != pytorch::MempoolId_t(segment.pool)) continue;
+      result.segments.push_back(Translate(segment, ordinal, history_));
     }
+    if (!include_traces) continue;
+    history_.SnapshotTaken(ordinal);
+    result.device_traces[static_cast<size_t>(ordinal)] = history_.Entries(ordinal);
   }
   return result;
 }
 
-void CudaAllocator::recordHistory(bool enabled, pytorch::caching::CreateContextFn, size_t,
-                                  pytorch::caching::RecordContext, bool, const std::vector<std::string>&) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!enabled,
-                              "hocket keeps no history of allocations. Use torch.cuda.memory_snapshot() or "
-                              "torch.cuda.memory_stats(), ",
-                              kWithoutHocket);
+void CudaAllocator::recordHistory(bool enabled, pytorch::caching::CreateContextFn gather_context,
+                                  size_t max_entries, pytorch::caching::RecordContext when,
+                                  bool clear_history, const std::vector<std::string>& skip_actions) {
+  if (enabled) {
+    history_.Start({gather_context, std::max<size_t>(max_entries, 1), when, skip_actions}, clear_history);
+  } else {
+    history_.Stop(clear_history);
+  }
 }
 
 void CudaAllocator::attachOutOfMemoryObserver(pytorch::caching::OutOfMemoryObserver observer) {

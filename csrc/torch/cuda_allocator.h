@@ -6,7 +6,7 @@
 //
 // Derives from PyTorch's concrete pluggable allocator and overrides everything which that class refuses.
 // What Hocket cannot do either is refused with the alternative named: sharing memory with another process by
-// CUDA IPC, checkpoints of graph pools, the recorded history of allocations, direct access between devices.
+// CUDA IPC, checkpoints of graph pools, direct access between devices.
 //
 // Thread-safe. Lives until the process ends. In a forked child (whose parent's memory is not its own) frees
 // do nothing.
@@ -24,6 +24,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "csrc/torch/devices.h"
+#include "csrc/torch/history.h"
 #include "csrc/torch/torch_version.h"
 
 namespace hocket {
@@ -60,9 +61,9 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
   pytorch::caching::SnapshotInfo snapshot(pytorch::MempoolId_t pool, bool include_traces = true) override;
-  bool isHistoryEnabled() override { return false; }
-  void recordHistory(bool enabled, pytorch::caching::CreateContextFn context_recorder,
-                     size_t alloc_trace_max_entries, pytorch::caching::RecordContext when, bool clear_history,
+  bool isHistoryEnabled() override { return history_.enabled(); }
+  void recordHistory(bool enabled, pytorch::caching::CreateContextFn gather_context, size_t max_entries,
+                     pytorch::caching::RecordContext when, bool clear_history,
                      const std::vector<std::string>& skip_actions) override;
   void attachOutOfMemoryObserver(pytorch::caching::OutOfMemoryObserver observer) override;
   void attachAllocatorTraceTracker(pytorch::caching::AllocatorTraceTracker tracker) override;
@@ -100,10 +101,13 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   void* Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream);
   void Free(void* block);
   [[noreturn]] void Raise(const absl::Status& status, c10::DeviceIndex device, size_t size);
+  // Calls the observers, and notes it in the history.
+  void TellOutOfMemory(c10::DeviceIndex device, size_t size);
   void ReportToProfiler(void* block, std::int64_t size, c10::DeviceIndex device);
 
   Devices& devices_;
   const std::atomic<bool>& forked_;
+  History history_;
   absl::Mutex mutex_;
   std::vector<pytorch::caching::OutOfMemoryObserver> observers_ ABSL_GUARDED_BY(mutex_);
   std::map<PoolKey, int> pool_uses_ ABSL_GUARDED_BY(mutex_);

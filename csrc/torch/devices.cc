@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/torch/alloc_conf.h"
 
 namespace hocket {
 namespace {
@@ -34,6 +37,21 @@ absl::StatusOr<Bytes> SizeFromEnvironment(const char* variable) {
   if (size.ok()) return size;
   return absl::InvalidArgumentError(absl::StrCat(variable, ": ", std::string(size.status().message())));
 }
+
+// Half the options of PyTorch's allocator speak of its own way to keep memory. Whoever has set one is told,
+// once.
+void SayWhatHasNoEffect(const AllocConfVariable& variable, const AllocConf& conf) {
+  static std::once_flag said;
+  if (conf.without_effect.empty()) return;
+  std::call_once(said, [&] {
+    std::fprintf(stderr,
+                 "hocket: %s: no effect here: %s. HOCKET_ALLOCATOR=off keeps PyTorch's own allocator.\n",
+                 variable.name.c_str(), absl::StrJoin(conf.without_effect, ", ").c_str());
+  });
+}
+
+// The smaller of two limits, of which 0 is none.
+Bytes Smaller(Bytes a, Bytes b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
 absl::StatusOr<AllocatorOptions> ReadOptions(int device, Bytes memory_limit, bool coordinated) {
   AllocatorOptions options;
@@ -111,11 +129,20 @@ absl::StatusOr<std::unique_ptr<Client>> Devices::Join(const std::string& uuid, c
   return client;
 }
 
+Bytes Devices::MemoryLimit(const Device& device) const {
+  const AllocConfVariable variable = FindAllocConf();
+  const AllocConf conf = ParseAllocConf(variable.value);
+  SayWhatHasNoEffect(variable, conf);
+  if (conf.memory_fraction == 1) return options_.memory_limit;
+  return Smaller(options_.memory_limit,
+                 static_cast<Bytes>(conf.memory_fraction * static_cast<double>(device.capacity)));
+}
+
 absl::Status Devices::MakeAllocator(Device& device) {
   if (!device.client) device.open_gate = std::make_unique<OpenGate>();
   Gate* gate = device.client ? device.client.get() : device.open_gate.get();
   HOCKET_ASSIGN_OR_RETURN(const AllocatorOptions options,
-                          ReadOptions(device.ordinal, options_.memory_limit, device.client != nullptr));
+                          ReadOptions(device.ordinal, MemoryLimit(device), device.client != nullptr));
   HOCKET_ASSIGN_OR_RETURN(device.allocator, CachingAllocator::Create(*driver_, options, gate));
   if (device.client) device.client->SetAllocator(device.allocator.get());
   return absl::OkStatus();

@@ -88,6 +88,9 @@ class Devices {
   // The client of a job on that device; none where no coordinator can be had.
   absl::StatusOr<std::unique_ptr<Client>> Join(const std::string& uuid, const std::string& name,
                                                Bytes capacity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the job may use of the device, from its options and PYTORCH_ALLOC_CONF; 0: all of it. Says once
+  // which options of the latter have no effect.
+  Bytes MemoryLimit(const Device& device) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status MakeAllocator(Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveCpu() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

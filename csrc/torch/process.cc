@@ -1,5 +1,6 @@
 #include "csrc/torch/process.h"
 
+#include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <pthread.h>
 
@@ -52,6 +53,8 @@ absl::Status Process::Install() {
   devices_.ManageMemory();
   allocator_ = std::make_shared<CudaAllocator>(devices_, forked_);
   pytorch::changeCurrentAllocator(allocator_);
+  // What torch.accelerator asks. PyTorch's own is registered with priority 1.
+  c10::SetAllocator(c10::kCUDA, allocator_.get(), /*priority=*/2);
   installed_ = true;
   return absl::OkStatus();
 }

@@ -26,6 +26,7 @@ using c10::MempoolId_t;
 using c10::CachingDeviceAllocator::BlockInfo;
 using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::SegmentInfo;
+using c10::CachingDeviceAllocator::TraceEntry;
 
 }  // namespace hocket::pytorch
 

@@ -44,7 +44,7 @@ pytorch::DeviceStats Translate(const DeviceStats& from) {
   return to;
 }
 
-pytorch::SegmentInfo Translate(const SegmentSnapshot& from, c10::DeviceIndex device) {
+pytorch::SegmentInfo Translate(const SegmentSnapshot& from, c10::DeviceIndex device, const History& history) {
   pytorch::SegmentInfo to;
   to.device = device;
   to.address = from.address;
@@ -55,7 +55,10 @@ pytorch::SegmentInfo Translate(const SegmentSnapshot& from, c10::DeviceIndex dev
   to.stream = from.stream;
   to.is_large = from.is_large;
   to.owner_private_pool_id = from.pool;
-  for (const BlockSnapshot& block : from.blocks) to.blocks.push_back(Translate(block));
+  for (const BlockSnapshot& block : from.blocks) {
+    to.blocks.push_back(Translate(block));
+    if (block.allocated) to.blocks.back().context_when_allocated = history.ContextOf(block.address);
+  }
   return to;
 }
 

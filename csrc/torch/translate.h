@@ -3,12 +3,15 @@
 #define HOCKET_CSRC_TORCH_TRANSLATE_H_
 
 #include "allocator/stats.h"
+#include "csrc/torch/history.h"
 #include "csrc/torch/torch_version.h"
 
 namespace hocket {
 
 pytorch::DeviceStats Translate(const DeviceStats& stats);
-pytorch::SegmentInfo Translate(const SegmentSnapshot& segment, c10::DeviceIndex device);
+// With the stacks that `history` has of the living blocks.
+pytorch::SegmentInfo Translate(const SegmentSnapshot& segment, c10::DeviceIndex device,
+                               const History& history);
 
 }  // namespace hocket
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import functools
 import importlib
 import math
 import os
@@ -140,6 +141,19 @@ def _install_allocator(torch: ModuleType, native: ModuleType) -> None:
         native.install_allocator()
     except RuntimeError as error:
         _say(f"{error} This job takes turns, but its memory stays where it is.")
+        return
+    _show_the_jobs_room(torch)
+
+
+def _show_the_jobs_room(torch: ModuleType) -> None:
+    """``torch.cuda.mem_get_info`` asks the CUDA runtime, which knows nothing of what can be spilled."""
+    of_the_device = torch.cuda.memory.mem_get_info
+
+    @functools.wraps(of_the_device)
+    def mem_get_info(device: Any = None) -> tuple[int, int]:
+        return torch.accelerator.get_memory_info(device)
+
+    torch.cuda.memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
 
 
 def _say(sentence: str) -> None:

@@ -95,3 +95,21 @@ def test_a_bad_size_in_the_environment_is_named(world: World, variable: str, tex
     line = next(line for line in program.lines if line.startswith("error"))
     assert variable in line
     assert text in line
+
+
+@pytest.mark.parametrize("variable", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"])
+def test_options_of_pytorchs_allocator_are_honoured_or_named_once(world: World, variable: str) -> None:
+    program = start(
+        world,
+        """
+        import hocket, torch
+        x = torch.ones(4, device="cuda")
+        print("sum", x.sum().item(), torch.cuda.get_per_process_memory_fraction())
+        """,
+        **{variable: "max_split_size_mb:128,pinned_num_register_threads:2,roundup_power2_divisions:[256:1,512:2],"
+           "per_process_memory_fraction:0.25"},
+    ).finishes()  # fmt: skip
+    assert "sum 4.0 0.25" in program.lines
+    said = [line for line in program.errors if variable in line]
+    assert len(said) == 1, program.story()
+    assert "no effect here: max_split_size_mb, roundup_power2_divisions." in said[0]

@@ -98,7 +98,9 @@ def _allocator_settings() -> Iterator[Finding]:
     for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
         if value := os.environ.get(variable):
             yield note(
-                f"{variable}={value} has no effect on Hocket's allocator", "HOCKET_ALLOCATOR=off keeps PyTorch's own."
+                f"{variable}={value}: most of PyTorch's options have no effect on Hocket's allocator "
+                "(a job names those that have none)",
+                "HOCKET_ALLOCATOR=off keeps PyTorch's own.",
             )
     if os.environ.get("HOCKET_ALLOCATOR") == "off":
         yield note("HOCKET_ALLOCATOR=off: jobs take turns, but their memory stays on the device")

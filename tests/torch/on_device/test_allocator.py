@@ -45,6 +45,14 @@ def test_the_peak_is_kept_until_it_is_reset():
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == 0
 
 
+def test_the_accelerator_interface_shows_the_same_allocator():
+    x = block(3)
+    assert torch.accelerator.memory_allocated() == torch.cuda.memory_allocated() >= x.nbytes
+    torch.UntypedStorage(MIB, device="cuda")
+    ours = torch.cuda.memory_stats()
+    assert torch.accelerator.memory_stats()["reserved_bytes.all.peak"] == ours["reserved_bytes.all.peak"]
+
+
 def test_an_empty_tensor_takes_nothing():
     before = torch.cuda.memory_stats()["allocation.all.current"]
     x = torch.empty(0, device="cuda")
@@ -186,10 +194,9 @@ def test_a_forked_child_frees_nothing_of_its_parents():
     ("what", "alternative"),
     [
         (lambda: torch.multiprocessing.reductions.reduce_tensor(block(1)), "tensor.cpu()"),
-        (lambda: torch.cuda.memory._record_memory_history(), "memory_snapshot"),
         (lambda: torch._C._cuda_getCheckpointState(0, (0, 1)), 'mode="default"'),
     ],
-    ids=["sharing with another process", "history", "checkpoints of graph pools"],
+    ids=["sharing with another process", "checkpoints of graph pools"],
 )
 def test_what_cannot_be_done_names_the_alternative(what, alternative):
     with pytest.raises(NotImplementedError) as error:
@@ -200,3 +207,68 @@ def test_what_cannot_be_done_names_the_alternative(what, alternative):
 
 def test_stopping_a_history_that_never_was_is_fine():
     torch.cuda.memory._record_memory_history(enabled=None)
+
+
+@pytest.fixture
+def history():
+    torch.cuda.memory._record_memory_history(max_entries=1000)
+    yield
+    torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def entries(action: str) -> list[dict]:
+    return [e for e in torch.cuda.memory._snapshot()["device_traces"][0] if e["action"] == action]
+
+
+def test_the_history_names_who_allocated_and_opens_in_pytorchs_viewer(history):
+    x = block(3)
+    address = x.data_ptr()
+    allocated = [e for e in entries("alloc") if e["addr"] == address]
+    assert allocated[-1]["size"] == 3 * MIB
+    assert any(frame["name"] == "block" for frame in allocated[-1]["frames"])
+    snapshot = torch.cuda.memory._snapshot()
+    blocks = [b for s in snapshot["segments"] for b in s["blocks"] if b.get("address") == address]
+    assert any(frame["name"] == "block" for frame in blocks[0]["frames"])
+    del x
+    assert [e["size"] for e in entries("free_completed") if e["addr"] == address][-1] == 3 * MIB
+    assert entries("free_requested")[-1]["time_us"] >= allocated[-1]["time_us"]
+    from torch.cuda import _memory_viz
+
+    snapshot = torch.cuda.memory._snapshot()
+    assert "3.0MiB" in _memory_viz.trace(snapshot)
+    assert "Active Memory Timeline" in _memory_viz.trace_plot(snapshot)
+    assert "Allocator State History" in _memory_viz.segment_plot(snapshot)
+
+
+def test_the_history_keeps_the_newest_entries_and_a_failed_allocation(history):
+    torch.cuda.memory._record_memory_history(max_entries=10)
+    for _ in range(20):
+        block(1)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        block(1024)
+    assert entries("oom")[-1]["size"] == 1024 * MIB
+    assert len(torch.cuda.memory._snapshot()["device_traces"][0]) == 10
+
+
+def test_a_history_of_state_only_keeps_no_stacks_of_what_is_freed():
+    torch.cuda.memory._record_memory_history(enabled="state")
+    try:
+        x = block(1)
+        blocks = [b for s in torch.cuda.memory._snapshot()["segments"] for b in s["blocks"]]
+        assert any("frames" in b and b["address"] == x.data_ptr() for b in blocks)
+        assert all(not e["frames"] for e in entries("alloc"))
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def test_memory_info_is_the_jobs_room_and_not_the_devices():
+    torch.cuda.set_per_process_memory_fraction(0.5)
+    try:
+        before, total = torch.cuda.mem_get_info()
+        assert total == 128 * MIB
+        x = block(4)
+        assert before - torch.cuda.mem_get_info()[0] == 4 * MIB
+        del x
+        assert torch.cuda.mem_get_info("cuda:0") == torch.cuda.memory.mem_get_info(0) == (before, total)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)

@@ -1,0 +1,83 @@
+// The history of allocations that torch.cuda.memory._record_memory_history() asks for, in PyTorch's terms, so
+// that its memory viewer opens what torch.cuda.memory._snapshot() gives.
+//
+//   Malloc succeeds -> Allocated()  an entry "alloc"; its stack is kept for as long as the block lives
+//   Free            -> Freed()      entries "free_requested" and "free_completed"
+//   Malloc fails    -> OutOfMemory() an entry "oom"
+//
+// While it is off each call costs one atomic load. A ring per device: the newest `max_entries` are kept.
+// "free_completed" stands at the time of the free, also where a recorded stream holds the memory a little
+// longer. Chunks that are mapped and unmapped make no entries: addresses stay when memory moves.
+//
+// Thread-safe. Stacks are gathered with no lock held (that takes Python's).
+#ifndef HOCKET_CSRC_TORCH_HISTORY_H_
+#define HOCKET_CSRC_TORCH_HISTORY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "csrc/torch/torch_version.h"
+
+namespace hocket {
+
+class History {
+ public:
+  using Entry = pytorch::TraceEntry;
+  using Context = std::shared_ptr<c10::GatheredContext>;
+
+  // What is recorded, and how.
+  struct Options {
+    pytorch::caching::CreateContextFn gather_context = nullptr;
+    std::size_t max_entries = 1;
+    pytorch::caching::RecordContext when = pytorch::caching::RecordContext::NEVER;
+    std::vector<std::string> skip_actions;  // "alloc", "free_requested", ...
+  };
+
+  // Starts, or goes on with other options; `clear` drops what was recorded.
+  void Start(const Options& options, bool clear);
+  // Stops recording; what was recorded can still be read. `clear` drops it.
+  void Stop(bool clear);
+  bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
+
+  void Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream);
+  void Freed(c10::DeviceIndex device, std::size_t address);
+  void OutOfMemory(c10::DeviceIndex device, std::size_t size, std::size_t free, void* stream);
+  // A snapshot is taken: an entry that lets a reader align the two.
+  void SnapshotTaken(c10::DeviceIndex device);
+
+  // Oldest first.
+  std::vector<Entry> Entries(c10::DeviceIndex device) const;
+  // The stack of the allocation that made the living block at `address`; nullptr: not recorded.
+  Context ContextOf(std::size_t address) const;
+
+ private:
+  struct Block {
+    std::size_t size = 0;
+    void* stream = nullptr;
+    Context context;
+  };
+
+  // The stack here, if stacks are wanted for what is recorded at `level` and above.
+  Context Gather(pytorch::caching::RecordContext level) const;
+  void Add(Entry::Action action, c10::DeviceIndex device, std::size_t address, const Block& block,
+           pytorch::caching::RecordContext level) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  std::atomic<bool> enabled_{false};
+  mutable absl::Mutex mutex_;
+  Options options_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Entry::Action> skipped_ ABSL_GUARDED_BY(mutex_);
+  std::map<c10::DeviceIndex, std::deque<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::size_t, Block> blocks_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_TORCH_HISTORY_H_
