@@ -159,16 +159,18 @@ bool ClientImpl::MayGiveIdle() const {
 }
 
 void ClientImpl::CheckIdle() {
+  bool waits_for_room;
   {
     MutexLock lock(&mutex_);
     if (Clock::now() < idle_check_at_) return;
     idle_check_at_ = Clock::time_point::max();
     // While a step lasts nothing is checked: its end arms the check again.
     if (!MayGiveIdle() || Count(word_.Load()) > 0) return;
+    waits_for_room = room_.has_value();  // in an allocation: its answer comes to the turn that asked
   }
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   const bool allocated = allocated_.exchange(false, std::memory_order_relaxed);
-  const bool quiet = !allocated && (allocator == nullptr || allocator->IsIdle());
+  const bool quiet = !allocated && !waits_for_room && (allocator == nullptr || allocator->IsIdle());
   const bool capturing = allocator != nullptr && allocator->Capturing();
   std::uint32_t begins;
   {

@@ -108,6 +108,20 @@ TEST(MemoryTest, AutogradsThreadAtTheDoorStandsForTheOneThatWaitsForIt) {
   trainer.join();
 }
 
+// A turn given up meanwhile would take the question with it, and nobody would ever answer the allocation.
+TEST(MemoryTest, AJobThatWaitsForRoomIsNotIdle) {
+  Scene scene;
+  scene.TakesTurn(1);
+  std::thread thread([&] { EXPECT_TRUE(scene.job().AwaitRoom(30).ok()); });
+  scene.Expects<wire::NeedRoom>();
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  for (int i = 0; i < 5; ++i) scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().Info().holds_turn);
+  scene.Says(wire::Room{.ok = true});
+  thread.join();
+  scene.Expects<wire::TurnOver>();  // now it idles
+}
+
 TEST(MemoryTest, AFullDeviceAsksForRoomAndTriesAgain) {
   Scene scene;
   scene.TakesTurn(1);
