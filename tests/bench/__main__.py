@@ -4,34 +4,73 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
+import pathlib
+import sys
+import traceback
 
-from tests.bench import table
+from tests.bench import harness, table
 
 BENCHMARKS = {
     "step_time": "step time under Hocket alone / plain torch",
+    "spill_rate": "rate of spills and restores / plain pinned copies",
     "hand_over": "end of a turn to the next job's start / a raw two-hop message over the same sockets",
+    "makespan": "two jobs of 50 % duty together / one after the other",
+    "share": "share of the device that two jobs get / that they asked for",
     "memory_of_four": "device memory held by four jobs / (sum of persistent + largest transient)",
 }
 
 
-def main() -> None:
+def adopt(record: pathlib.Path) -> None:
+    """Puts the benchmarks' raw data of a ``record.json`` (scripts/gpu-check) among the results."""
+    for data in json.loads(record.read_text())["results"]:
+        suffix = "" if data["device"] == harness.EMULATED else f"-{data['device'].lower().replace(' ', '-')}"
+        (harness.RESULTS / f"{data['benchmark']}{suffix}.json").write_text(json.dumps(data, indent=1) + "\n")
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
     parser.add_argument("--list", action="store_true", help="name them and end")
+    parser.add_argument("--emulate", action="store_true", help="on an emulated GPU (default: this machine's)")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: does it run, not what it shows")
+    parser.add_argument("--results", type=pathlib.Path, help="another folder for the raw data; no page is made")
+    parser.add_argument("--adopt", type=pathlib.Path, metavar="RECORD", help="take figures over from scripts/gpu-check")
     options = parser.parse_args()
     if options.list:
         for name, text in BENCHMARKS.items():
             print(f"{name:16} {text}")
-        return
+        return 0
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
+    if options.adopt:
+        adopt(options.adopt)
+        print(table.write())
+        return 0
+    if not options.emulate and not _gpu():
+        parser.error("there is no NVIDIA GPU here; say --emulate to measure on an emulated one")
+    harness.use(options.emulate, options.results or harness.RESULTS)
+    failed = []
     for name in options.names or BENCHMARKS:
         print(f"== {name}", flush=True)
-        importlib.import_module(f"tests.bench.{name}").run(options.quick)
-    print(table.write())
+        try:
+            importlib.import_module(f"tests.bench.{name}").run(options.quick)
+        except Exception:  # one that fails does not stop the others
+            traceback.print_exc()
+            failed.append(name)
+    if not options.results:
+        print(table.write())
+    if failed:
+        print(f"bench: failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,10 +3,14 @@
 A benchmark starts its contenders as processes that stay alive and lets them run small blocks in turn (A B B A
 ...), so that drift of the machine hits all of them alike. A figure is the median over the blocks' ratios with
 a 95 % bootstrap interval (B. Efron, 1979: resampling with replacement, percentile method).
+
+Where it runs is said once, by ``scripts/bench`` (``use``): on this machine's GPU, or on an emulated one. A benchmark
+puts its commands on the device with ``emulate``, which is nothing but the command itself on a GPU.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -14,6 +18,7 @@ import os
 import pathlib
 import platform
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -21,8 +26,27 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tests.bench import source
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
+EMULATED = "emulated"
+
+
+@dataclasses.dataclass
+class Place:
+    """Where benchmarks run and their records go."""
+
+    emulated: bool = True
+    results: pathlib.Path = RESULTS
+
+
+PLACE = Place()
+
+
+def use(emulated: bool, results: pathlib.Path = RESULTS) -> None:
+    """Says where all benchmarks of this process run."""
+    PLACE.emulated, PLACE.results = emulated, results
 
 
 @dataclasses.dataclass
@@ -33,7 +57,7 @@ class Figure:
         name: stable key, e.g. ``step_time_values``.
         text: one line for the table.
         value, low, high: the median and its 95 % interval.
-        goal: the largest value that meets the goal.
+        goal: the largest value that meets the goal; with ``at_least`` the smallest.
         baseline: what 1.0 means.
         samples: the raw ratios, in the order in which they were measured.
     """
@@ -47,10 +71,11 @@ class Figure:
     baseline: str
     samples: list[float]
     unit: str = "ratio"
+    at_least: bool = False
 
     @property
     def met(self) -> bool:
-        return self.value <= self.goal
+        return self.value >= self.goal if self.at_least else self.value <= self.goal
 
 
 def interval(samples: Sequence[float], resamples: int = 4000) -> tuple[float, float, float]:
@@ -61,12 +86,20 @@ def interval(samples: Sequence[float], resamples: int = 4000) -> tuple[float, fl
     return statistics.median(samples), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
 
 
-def figure(name: str, text: str, samples: Sequence[float], goal: float, baseline: str) -> Figure:
-    """A Figure from raw ratios; at least five of them."""
+def figure(
+    name: str,
+    text: str,
+    samples: Sequence[float],
+    goal: float,
+    baseline: str,
+    unit: str = "ratio",
+    at_least: bool = False,
+) -> Figure:
+    """A Figure from raw samples; at least five of them."""
     if len(samples) < 5:
         raise ValueError(f"{name}: {len(samples)} samples; a figure needs at least 5")
     value, low, high = interval(samples)
-    return Figure(name, text, value, low, high, goal, baseline, list(samples))
+    return Figure(name, text, value, low, high, goal, baseline, list(samples), unit, at_least)
 
 
 class Worker:
@@ -89,19 +122,26 @@ class Worker:
             cwd=ROOT,
         )
 
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Runs one block and returns its answer. Raises RuntimeError with the worker's last words if it died."""
-        assert self._process.stdin and self._process.stdout
-        try:
+    def begin(self, **request: Any) -> None:
+        """Starts a block; ``end()`` waits for it."""
+        assert self._process.stdin
+        with contextlib.suppress(BrokenPipeError):  # end() says why
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
+
+    def end(self) -> dict[str, Any]:
+        """The block's answer. Raises RuntimeError with the worker's last words if it died."""
+        assert self._process.stdout
+        line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
             raise RuntimeError(f"benchmark worker ended with status {code}:\n{self._log.read_text()[-3000:]}")
         return json.loads(line)
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Runs one block and returns its answer."""
+        self.begin(**request)
+        return self.end()
 
     def close(self) -> None:
         assert self._process.stdin
@@ -127,14 +167,11 @@ def hocket() -> str:
 
 
 def emulate(name: str, memory: str, command: Sequence[str], *, timing: bool = False) -> list[str]:
-    """``command`` on an emulated GPU called ``name``."""
+    """``command`` on an emulated GPU called ``name``; where a real one is measured, the command as it is."""
+    if not PLACE.emulated:
+        return list(command)
     flags = ["--timing"] if timing else []
     return [hocket(), "emulate", "--name", name, "--memory", memory, *flags, "--", *command]
-
-
-def _commit() -> str:
-    run = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return run.stdout.strip() or "unknown"
 
 
 def _cpu() -> str:
@@ -144,23 +181,63 @@ def _cpu() -> str:
     return platform.machine()
 
 
-def record(name: str, figures: Sequence[Figure], device: str, extra: dict[str, Any] | None = None) -> pathlib.Path:
-    """Writes ``docs/results/<name>.json`` and returns its path."""
+def binary(target: str) -> str:
+    """A C++ benchmark's program, built where it is not yet, in HOCKET_BUILD_DIR or the folder of scripts/setup."""
+    folder = pathlib.Path(os.environ.get("HOCKET_BUILD_DIR") or ROOT / "build" / "dev")
+    found = next((path for path in folder.rglob(target) if path.is_file() and os.access(path, os.X_OK)), None)
+    if found is None or "HOCKET_BUILD_DIR" not in os.environ:
+        for command in (["cmake", "-S", str(ROOT), "-B", str(folder), "-DHOCKET_BENCHMARKS=ON"],
+                        ["cmake", "--build", str(folder), "--target", target]):  # fmt: skip
+            made = subprocess.run(command, capture_output=True, text=True, check=False)
+            if made.returncode:
+                raise RuntimeError(f"{' '.join(command)} failed:\n{(made.stdout + made.stderr)[-3000:]}")
+        found = next(path for path in folder.rglob(target) if path.is_file() and os.access(path, os.X_OK))
+    return str(found)
+
+
+def device_name() -> str:
+    """``emulated``, or what torch calls the GPU."""
     import torch
 
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    return EMULATED if PLACE.emulated else torch.cuda.get_device_name(0)
+
+
+def _driver() -> str:
+    if PLACE.emulated or not shutil.which("nvidia-smi"):
+        return ""
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def record(
+    name: str, figures: Sequence[Figure], device: str = EMULATED, extra: dict[str, Any] | None = None
+) -> pathlib.Path:
+    """Writes ``<name>.json`` (on a GPU ``<name>-<its name>.json``) and returns its path.
+
+    ``device`` is overruled where a GPU is measured. The load of the machine is part of the record: a figure taken
+    beside other work says so.
+    """
+    import torch
+
+    PLACE.results.mkdir(parents=True, exist_ok=True)
+    device = device if PLACE.emulated else device_name()
+    suffix = "" if device == EMULATED else "-" + re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    path = PLACE.results / f"{name}{suffix}.json"
     data = {
         "benchmark": name,
-        "commit": _commit(),
+        "commit": source.commit(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": " ".join(["scripts/bench", *sys.argv[1:]]),
         "device": device,
+        "driver": _driver(),
         "machine": f"{_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "load": [round(load, 1) for load in os.getloadavg()],
         "torch": torch.__version__,
         "python": platform.python_version(),
         "figures": [{**dataclasses.asdict(f), "met": f.met} for f in figures],
         **(extra or {}),
     }
     path.write_text(json.dumps(data, indent=1) + "\n")
+    for f in figures:
+        print(f"{f.text}: {f.value:.4f} [{f.low:.4f} .. {f.high:.4f}] {f.unit}, goal {'met' if f.met else 'NOT MET'}")
     return path

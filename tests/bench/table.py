@@ -4,50 +4,69 @@ from __future__ import annotations
 
 import json
 import subprocess
+from typing import Any
 
-from tests.bench.harness import RESULTS, ROOT
+from tests.bench.harness import EMULATED, RESULTS, ROOT
 
 HEAD = """# Results
 
 Made by `scripts/bench` from the JSON files beside this page. A figure is the median of ratios measured in one run,
 interleaved with its baseline, and its 95 % bootstrap interval. *emulated*: measured on the emulated GPU; such a
-figure says nothing about a real one. *stale*: the code the figure speaks of has changed since.
+figure says nothing about a real one. *stale*: the code the figure speaks of has changed since. *busy*: the machine had
+other work while it was measured (load per core at the end of the run).
 
 | figure | goal | measured | met | baseline | device | torch | commit, date |
 |---|---|---|---|---|---|---|---|
 """
+# What a figure speaks of, where its record does not say it.
+CODE = ("allocator", "csrc", "coordinator", "python")
+BUSY = 1.6  # of the load per core: a benchmark's own processes keep it near 1
 
 
-def _stale(commit: str) -> bool:
-    """Whether code changed after `commit`."""
-    base = commit.removesuffix("-dirty")
-    changed = subprocess.run(
-        ["git", "-C", str(ROOT), "diff", "--quiet", base, "HEAD", "--", "allocator", "csrc", "coordinator", "python"],
-        capture_output=True,
-    )
-    return changed.returncode != 0
+def goal(figure: dict[str, Any]) -> str:
+    return f"{'>=' if figure.get('at_least') else '<='} {figure['goal']:g}"
 
 
-def _row(figure: dict, data: dict) -> str:
-    value = f"{figure['value']:.4f} [{figure['low']:.4f} .. {figure['high']:.4f}], n = {len(figure['samples'])}"
+def value(figure: dict[str, Any]) -> str:
+    unit = "" if figure.get("unit", "ratio") == "ratio" else f" {figure['unit']}"
+    bounds = f"[{figure['low']:.4f} .. {figure['high']:.4f}]"
+    return f"{figure['value']:.4f}{unit} {bounds}, n = {len(figure['samples'])}"
+
+
+def _stale(data: dict[str, Any]) -> bool:
+    """Whether the code that it speaks of changed after its commit."""
+    base = data["commit"].removesuffix("-dirty")
+    command = ["git", "-C", str(ROOT), "diff", "--quiet", base, "HEAD", "--", *data.get("speaks_of", CODE)]
+    return subprocess.run(command, capture_output=True).returncode != 0
+
+
+def _busy(data: dict[str, Any]) -> str:
+    if "load" not in data:
+        return ""
+    cores = int(data["machine"].split(" cores")[0].rsplit(" ", 1)[1])
+    load = data["load"][0] / cores
+    return f", *busy* ({load:.1f})" if load > BUSY else ""
+
+
+def _row(figure: dict[str, Any], data: dict[str, Any]) -> str:
     met = "yes" if figure["met"] else "**no**"
-    mark = ", *stale*" if _stale(data["commit"]) else ""
-    device = f"*{data['device']}*" if data["device"] == "emulated" else data["device"]
+    marks = (", *stale*" if _stale(data) else "") + _busy(data)
+    device = f"*{data['device']}*" if data["device"] == EMULATED else data["device"]
     return (
-        f"| {figure['text']} | <= {figure['goal']:g} | {value} | {met} | {figure['baseline']} | {device} | "
-        f"{data['torch']} | {data['commit']}, {data['date']}{mark} |\n"
+        f"| {figure['text']} | {goal(figure)} | {value(figure)} | {met} | {figure['baseline']} | {device} | "
+        f"{data['torch']} | {data['commit']}, {data['date']}{marks} |\n"
     )
 
 
 def write() -> str:
     """Writes the page and returns it."""
     page, machines = HEAD, {}
-    for path in sorted(RESULTS.glob("*.json")):
-        data = json.loads(path.read_text())
-        if "figures" not in data:
-            continue
-        for figure in data["figures"]:
-            page += _row(figure, data)
+    records = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    records = [data for data in records if "figures" in data]
+    rows = [(figure["name"], data["device"], _row(figure, data)) for data in records for figure in data["figures"]]
+    # The emulated and the real figure of one benchmark stand side by side.
+    page += "".join(row for _, _, row in sorted(rows, key=lambda row: row[:2]))
+    for data in records:
         machines[data["machine"]] = [*machines.get(data["machine"], []), data["benchmark"]]
     page += "\n" + "".join(f"{', '.join(names)}: on {machine}.\n" for machine, names in machines.items())
     (RESULTS / "README.md").write_text(page)

@@ -1,18 +1,25 @@
-"""A worker that trains a small GPT in blocks; see harness.Worker.
+"""A worker that trains in blocks; see harness.Worker.
 
-Arguments: ``plain`` (no Hocket) or ``hocket`` (joined, one step per iteration). A request ``{"steps": n}`` runs n
-steps and answers with the wall and CPU seconds they took and, where the kernel counts them, the instructions
-retired by this process.
+    workload.py plain|hocket [--kind gpt] [--size small] [--device-ms 20] [--name NAME] [--weight 1] [--persistent 0]
+
+``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
+the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
+with ``gap_ms`` of loading before each, outside the step. The answer has the steps, the wall and CPU seconds they took
+and, where the kernel counts them, the instructions retired by this process.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import itertools
 import json
 import os
 import struct
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 
 class Instructions:
@@ -29,58 +36,67 @@ class Instructions:
         return struct.unpack("q", os.read(self._fd, 8))[0] if self._fd >= 0 else None
 
 
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mode", choices=["plain", "hocket"])
+    parser.add_argument("--kind", default="gpt")
+    parser.add_argument("--size", default="small")
+    parser.add_argument("--device-ms", type=float, default=0)
+    parser.add_argument("--name")
+    parser.add_argument("--weight", type=float)
+    parser.add_argument("--persistent", type=int, default=0, help="bytes held beside the model")
+    return parser.parse_args()
+
+
+def numbers(request: dict[str, Any]) -> Iterator[int]:
+    """The steps of a block; what passes between two of them is the loading pause."""
+    begin, gap = time.perf_counter(), request.get("gap_ms", 0) / 1e3
+    for i in range(request["steps"]) if "steps" in request else itertools.count():
+        if gap:
+            time.sleep(gap)
+        if "seconds" in request and time.perf_counter() - begin >= request["seconds"]:
+            return
+        yield i
+
+
 def main() -> None:
-    mode = sys.argv[1]
-    spin_ms = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0  # timing mode: device time of a step
+    options = parse()
     counter = Instructions()  # before threads start, so that they inherit it
-    if mode == "hocket":
+    if options.mode == "hocket":
         import hocket
+
+        hocket.join(name=options.name, weight=options.weight)
     import torch
-    from torch import nn
+
+    from tests.bench import jobs
 
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    width, context, vocabulary = 128, 64, 96
-    model = nn.Sequential(
-        nn.Embedding(vocabulary, width),
-        nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True),
-            2,
-            enable_nested_tensor=False,
-        ),
-        nn.Linear(width, vocabulary),
-    ).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-    tokens = torch.randint(0, vocabulary, (8, context + 1), device="cuda")
-    cycles = int(spin_ms * 1e-3 * torch.cuda.get_device_properties(0).clock_rate * 1e3) if spin_ms else 0
+    job = jobs.make(options.kind, options.size)
+    held = torch.empty(options.persistent, dtype=torch.uint8, device="cuda")
+    batches = [job.batch(i) for i in range(4)]
+    job.batch = lambda i: batches[i % 4]  # loading is what gap_ms says
+    cycles = int(options.device_ms * 1e-3 * torch.cuda.get_device_properties(0).clock_rate * 1e3)
 
-    def train() -> None:
-        logits = model(tokens[:, :-1])
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if cycles:
-            torch.cuda._sleep(cycles)
-
-    def block(steps: int) -> None:
-        if mode == "hocket":
-            for _ in hocket.steps(range(steps)):
-                train()
-        else:
-            for _ in range(steps):
-                train()
-        torch.cuda.synchronize()
+    def steps(request: dict[str, Any]) -> Iterable[int]:
+        return hocket.steps(numbers(request)) if options.mode == "hocket" else numbers(request)
 
     for line in sys.stdin:
-        steps = json.loads(line)["steps"]
+        request = json.loads(line)
         before, wall, cpu = counter.read(), time.perf_counter(), time.process_time()
-        block(steps)
-        answer = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+        count = 0
+        for i in steps(request):
+            loss = job.step(i)
+            if cycles:
+                torch.cuda._sleep(cycles)
+                loss.item()
+            count += 1
+        torch.cuda.synchronize()
+        answer = {"steps": count, "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
         after = counter.read()
         if before is not None and after is not None:
             answer["instructions"] = after - before
         print(json.dumps(answer), flush=True)
+    del held
 
 
 if __name__ == "__main__":

@@ -1,0 +1,90 @@
+"""Two jobs that each need the device half of their time: together under Hocket, one after the other, and side by side
+as the driver slices time between them.
+
+``fit``: everything stays resident. ``do not fit``: the overlap of their persistent memory moves at every hand-over; its
+round trip is at most a quarter of the loading pause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import sys
+import tempfile
+import time
+
+from tests.bench import harness
+
+MIB = 1 << 20
+
+
+def _wall(workers: list[harness.Worker], together: bool, steps: int, gap: float) -> float:
+    """Seconds until all have done their steps."""
+    begin = time.perf_counter()
+    if together:
+        for worker in workers:
+            worker.begin(steps=steps, gap_ms=gap)
+        for worker in workers:
+            worker.end()
+    else:
+        for worker in workers:
+            worker.ask(steps=steps, gap_ms=gap)
+    return time.perf_counter() - begin
+
+
+def _ratios(device_ms: float, steps: int, repeats: int, memory_mib: int, held_mib: int) -> dict[str, list[float]]:
+    """Makespans over that of one after the other: under Hocket and, where both fit, sliced by the driver."""
+    fits = 2 * held_mib < memory_mib
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+
+        def worker(mode: str, number: int) -> harness.Worker:
+            program = [
+                sys.executable,
+                "-m",
+                "tests.bench.workload",
+                mode,
+                "--kind",
+                "cnn",
+                "--device-ms",
+                str(device_ms),
+            ]
+            program += ["--name", f"job-{number}", "--persistent", str(held_mib * MIB)]
+            device = f"bench-makespan-{mode}"
+            command = harness.emulate(device, f"{memory_mib}MiB", program, timing=True)
+            log = pathlib.Path(folder) / f"{mode}-{number}.log"
+            return stack.enter_context(harness.Worker(command, {"HOCKET_RUNTIME_DIR": folder}, log))
+
+        jobs = [worker("hocket", number) for number in (1, 2)]
+        # One alone stands for "one after the other" twice, so plain jobs need not fit beside each other.
+        plain = [worker("plain", number) for number in ((1, 2) if fits else (1,))]
+        for each in (*jobs, *plain):
+            each.ask(steps=2)
+        found: dict[str, list[float]] = {"hocket": [], "sliced": []}
+        for _ in range(repeats):
+            alone = _wall([plain[0]] * 2, False, steps, device_ms)
+            found["hocket"].append(_wall(jobs, True, steps, device_ms) / alone)
+            if fits:
+                found["sliced"].append(_wall(plain, True, steps, device_ms) / alone)
+        return found
+
+
+def run(quick: bool) -> None:
+    repeats, steps = (5, 10) if quick else (9, 40)
+    fit = _ratios(20, steps, repeats, 8192, 64)
+    # 0.5 GiB too much: at the modelled link some 10 ms each way, beside a pause of 100 ms.
+    too_much = _ratios(100, max(5, steps // 4), repeats, 4096 + 512, 2048 + 512) if harness.PLACE.emulated else None
+    baseline = "the same two jobs one after the other, plain torch"
+    figures = [
+        harness.figure("makespan_fit", "makespan of two jobs of 50 % duty, both fit", fit["hocket"], 0.60, baseline),
+        harness.figure(
+            "makespan_sliced",
+            "the same, plain torch side by side (the driver's time-slicing)",
+            fit["sliced"],
+            1.0,
+            baseline,
+        ),
+    ]
+    if too_much:
+        text = "makespan of two jobs of 50 % duty that do not fit"
+        figures.append(harness.figure("makespan_too_large", text, too_much["hocket"], 0.70, baseline))
+    harness.record("makespan", figures)

@@ -1,0 +1,53 @@
+"""Which sources a figure was measured with: git's commit, or where there is no git the commit that a bundle notes.
+
+A bundle (scripts/offline-bundle) notes the commit beside a fingerprint of the sources. On a machine that has the
+sources but not their history, the noted commit is believed while the fingerprint is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NOTE = ROOT / "build" / "gpu-check" / "bundle" / "SOURCE.json"
+# What a figure can depend on.
+PLACES = ("allocator", "coordinator", "csrc", "python", "cmake", "tests", "scripts")
+FILES = ("CMakeLists.txt", "setup.py", "pyproject.toml")
+
+
+def fingerprint() -> str:
+    """A digest of the names and contents of all sources."""
+    paths = [p for place in PLACES for p in (ROOT / place).rglob("*")] + [ROOT / name for name in FILES]
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        made = "__pycache__" in path.parts or any(part.endswith(".egg-info") for part in path.parts)
+        if not made and path.suffix != ".so" and path.is_file():
+            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _described() -> str:
+    run = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return run.stdout.strip()
+
+
+def commit() -> str:
+    """As ``git describe --always --dirty``; "unknown" where nobody can say."""
+    try:
+        described = _described()
+    except FileNotFoundError:  # no git
+        described = ""
+    if described or not NOTE.exists():
+        return described or "unknown"
+    note = json.loads(NOTE.read_text())
+    if note["fingerprint"] == fingerprint():
+        return note["commit"]
+    return f"{note['commit'].removesuffix('-dirty')}-dirty"
+
+
+def write_note(path: str) -> None:
+    """Writes the note of a bundle."""
+    pathlib.Path(path).write_text(json.dumps({"commit": commit(), "fingerprint": fingerprint()}) + "\n")

@@ -1,0 +1,146 @@
+// How fast persistent memory is spilled and restored, against plain copies of the same bytes between the same
+// device memory and pinned host memory, in one process, in turns:
+//
+//   hocket_bench_spill ROUNDS MIB... > figures.json
+//
+// For each size, after one round that is not counted (host memory is taken and pinned in it), ROUNDS times:
+//   plain out     CopyToHost of every block, then a wait         out    CachingAllocator::Spill
+//   plain in      CopyToDevice of every block, then a wait       in     CachingAllocator::TakeTurn
+// in nanoseconds. Spill and TakeTurn also unmap, release, create and map the chunks.
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "allocator/caching_allocator.h"
+#include "allocator/driver.h"
+#include "csrc/base/check.h"
+
+namespace hocket {
+namespace {
+
+constexpr Bytes kBlock = 64_MiB;
+
+// Always the turn, and nobody who could make room.
+class Alone : public Gate {
+ public:
+  bool HoldsTurn() const override { return true; }
+  absl::Status AwaitTurn() override { return absl::OkStatus(); }
+  absl::Status AwaitRoom(Bytes bytes) override { return absl::ResourceExhaustedError("nobody else is here"); }
+  void ArenaGrew(ArenaChunkId, Bytes, UniqueFd) override {}
+  void ArenaLost(ArenaChunkId) override {}
+};
+
+template <typename T>
+T Must(absl::StatusOr<T> value) {
+  HOCKET_CHECK(value.ok()) << value.status().message();
+  return *std::move(value);
+}
+void Must(const absl::Status& status) { HOCKET_CHECK(status.ok()) << status.message(); }
+
+template <typename Function>
+long long NanosecondsOf(Function f) {
+  const auto begin = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+}
+
+// One size: the allocator with its blocks, and host memory of our own for the plain copies.
+class Contest {
+ public:
+  Contest(Driver& driver, Bytes size)
+      : driver_(driver),
+        size_(size),
+        stream_(Must(driver.CreateStream())),
+        allocator_(Must(CachingAllocator::Create(driver, {.shares_arena = false}, &gate_))) {
+    for (Bytes got = 0; got < size; got += kBlock)
+      blocks_.push_back(Must(allocator_->Malloc(kBlock, nullptr)));
+    host_ =
+        static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    HOCKET_CHECK(host_ != MAP_FAILED);
+    Must(driver.RegisterHost(host_, size));
+  }
+  ~Contest() {
+    for (const DevicePtr block : blocks_) allocator_->Free(block);
+    Must(driver_.UnregisterHost(host_));
+    munmap(host_, size_);
+    Must(driver_.DestroyStream(stream_));
+  }
+
+  void PlainOut() {
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      Must(driver_.CopyToHost(host_ + i * kBlock, blocks_[i], kBlock, stream_));
+    Must(driver_.SynchronizeStream(stream_));
+  }
+  void PlainIn() {
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      Must(driver_.CopyToDevice(blocks_[i], host_ + i * kBlock, kBlock, stream_));
+    Must(driver_.SynchronizeStream(stream_));
+  }
+  void PassTurn() {
+    Must(allocator_->Drain());
+    allocator_->Lock();
+    allocator_->PassTurn();
+    allocator_->Unlock();
+  }
+  void Out() { HOCKET_CHECK(Must(allocator_->Spill(~Bytes{0})) >= size_) << "not everything was spilled"; }
+  void In() {
+    Bytes missing = 0;
+    Must(allocator_->TakeTurn(&missing));
+  }
+
+ private:
+  Driver& driver_;
+  const Bytes size_;
+  Alone gate_;
+  const Stream stream_;
+  const std::unique_ptr<CachingAllocator> allocator_;
+  std::vector<DevicePtr> blocks_;
+  char* host_ = nullptr;
+};
+
+void Print(const char* name, const std::vector<long long>& values, const char* after) {
+  std::printf("\"%s\": [", name);
+  for (std::size_t i = 0; i < values.size(); ++i) std::printf("%s%lld", i == 0 ? "" : ", ", values[i]);
+  std::printf("]%s", after);
+}
+
+void Measure(Driver& driver, Bytes size, int rounds, bool last) {
+  Contest contest(driver, size);
+  std::vector<long long> plain_out, plain_in, out, in;
+  for (int round = 0; round <= rounds; ++round) {
+    const long long a = NanosecondsOf([&] { contest.PlainOut(); });
+    contest.PassTurn();
+    const long long b = NanosecondsOf([&] { contest.Out(); });
+    const long long c = NanosecondsOf([&] { contest.In(); });
+    const long long d = NanosecondsOf([&] { contest.PlainIn(); });
+    if (round == 0) {
+      std::printf("{\"bytes\": %llu, \"first_out\": %lld, ", static_cast<unsigned long long>(size), b);
+      continue;
+    }
+    plain_out.push_back(a), out.push_back(b), in.push_back(c), plain_in.push_back(d);
+  }
+  Print("plain_out", plain_out, ", "), Print("out", out, ", "), Print("plain_in", plain_in, ", ");
+  Print("in", in, last ? "}\n" : "},\n");
+  std::fflush(stdout);
+}
+
+int Main(int count, char** arguments) {
+  HOCKET_CHECK(count >= 3) << "hocket_bench_spill ROUNDS MIB...";
+  const auto driver = Must(Driver::Open());
+  const ContextHandle context = Must(driver->PrimaryContext(0));
+  Must(driver->UseContext(context));
+  std::printf("[");
+  for (int i = 2; i < count; ++i)
+    Measure(*driver, RoundUp(std::strtoull(arguments[i], nullptr, 10) * 1_MiB, kBlock),
+            std::atoi(arguments[1]), i + 1 == count);
+  std::printf("]\n");
+  return 0;
+}
+
+}  // namespace
+}  // namespace hocket
+
+int main(int count, char** arguments) { return hocket::Main(count, arguments); }

@@ -1,0 +1,35 @@
+"""Records the allocation histories of the four trainings on this device, into build/gpu-check/histories.tar.gz."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+from tests.bench.jobs import KINDS
+from tests.gpu.check.build import ROOT, WORK
+
+FILE = WORK / "histories.tar.gz"
+
+
+def main() -> int:
+    emulate = "--emulate" in sys.argv
+    prefix = ["hocket", "emulate", "--name", "gpu-check-histories", "--memory", "2GiB", "--"] if emulate else []
+    failed = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in KINDS:
+            command = [sys.executable, "-m", "tests.gpu.programs.history", "--kind", kind]
+            command += ["--size", "small" if emulate else "full", f"{folder}/{kind}.txt.gz"]
+            if subprocess.run([*prefix, *command], cwd=ROOT, check=False).returncode:
+                failed.append(kind)
+            with tarfile.open(FILE, "w:gz") as tar:  # what there is so far
+                for path in sorted(pathlib.Path(folder).glob("*.txt.gz")):
+                    tar.add(path, path.name)
+    print(f"failed: {failed}" if failed else "all recorded")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""What Hocket relies on in a CUDA driver, over the driver that is there; and what it could use if it were."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from tests.gpu.device import Device, data
+
+BUILD = pathlib.Path(os.environ.get("HOCKET_BUILD_DIR") or pathlib.Path(__file__).parents[2] / "build" / "dev")
+SUITE = BUILD / "tests" / "contract" / "driver_contract_test"
+
+
+def promises() -> list[str]:
+    if not SUITE.exists():
+        return ["(driver_contract_test is not built)"]
+    said = subprocess.run([str(SUITE), "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout
+    return [line.strip() for line in said.splitlines() if line.startswith("  ")]
+
+
+@pytest.mark.parametrize("promise", promises())
+def test_the_driver_keeps_the_promise(device: Device, promise: str) -> None:
+    assert SUITE.exists(), f"build it: there is no {SUITE} (HOCKET_BUILD_DIR names the build folder)"
+    # Each in a process of its own: an error of the device stays with the process.
+    run = device.start(
+        str(SUITE), f"--gtest_filter=*.{promise}", HOCKET_CONTRACT_DRIVER="libcuda.so.1", GTEST_FAIL_IF_NO_TEST="1"
+    ).finishes()
+    assert any("PASSED  ] 1 test" in line for line in run.lines), run.story()
+
+
+def test_host_memory_at_a_device_address_is_as_the_driver_says(device: Device, fact) -> None:
+    probe = device.program("host_located").finishes()
+    found = data(probe, "found")
+    fact("host-located memory at a device address: the driver says", "yes" if found["promised"] else "no")
+    fact("host-located memory at a device address: tried", found["outcome"])
+    if found["gib_per_s"]:
+        fact("a kernel-free read of it (device copy)", found["gib_per_s"], "GiB/s")
+    if found["promised"]:
+        assert found["outcome"] == "mapped, same bytes", probe.story()

@@ -1,0 +1,62 @@
+"""Two trainings of each kind, everything spilled at every boundary, lose what one loses alone under plain PyTorch."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.bench.jobs import KINDS
+from tests.gpu.device import Device, data
+
+FORCED = {"HOCKET_FORCE_SPILL": "1"}
+
+
+def losses(device: Device, name: str) -> pathlib.Path:
+    return device.losses(name)
+
+
+def alone_and_shared(device: Device, *how: object) -> None:
+    """Runs the training alone without Hocket, then twice at once with it, and compares to the last bit."""
+    arguments = ("--size", device.size, "--steps", 5, *how)
+    device.program("train", *arguments, "--plain", "--losses", device.losses("alone")).finishes()
+    shared = [device.program("train", *arguments, "--losses", device.losses(n), **FORCED) for n in ("a", "b")]
+    for job in shared:
+        assert data(job, "holdings")["restored_total"] > 0, job.story()
+        job.finishes()
+    alone = device.losses("alone").read_text()
+    assert len(alone.split()) == 5
+    for name in ("a", "b"):
+        assert device.losses(name).read_text() == alone
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_are_those_of_running_alone(device: Device, kind: str) -> None:
+    alone_and_shared(device, "--kind", kind)
+
+
+@pytest.mark.needs("compile")
+def test_compiled_losses_are_those_of_running_alone(device: Device) -> None:
+    alone_and_shared(device, "--kind", "gpt", "--compile", "default")
+
+
+@pytest.mark.needs("graphs")
+def test_reduce_overhead_trains_the_same_or_names_the_alternative(device: Device, fact) -> None:
+    arguments = ("--size", device.size, "--steps", 5, "--kind", "cnn", "--compile", "reduce-overhead")
+    device.program("train", *arguments, "--plain", "--losses", device.losses("alone")).finishes()
+    job = device.program("train", *arguments, "--losses", device.losses("shared"), **FORCED)
+    if job.wait() == 0:
+        assert device.losses("shared").read_text() == device.losses("alone").read_text()
+        fact('torch.compile(mode="reduce-overhead")', "trains, same losses")
+    else:
+        assert 'mode="default"' in job.stderr, job.story()
+        fact('torch.compile(mode="reduce-overhead")', "refused, with the alternative named")
+
+
+@pytest.mark.needs("graphs")
+def test_a_captured_graph_replays_across_spills(device: Device) -> None:
+    graphs = device.program("graphs", "--rounds", 5, **FORCED)
+    held = data(graphs, "holdings")
+    graphs.expect("right")
+    graphs.finishes()
+    assert held["restored_total"] > 0

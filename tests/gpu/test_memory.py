@@ -1,0 +1,83 @@
+"""Memory that is moved, shared, and short: the bytes and addresses are what they were."""
+
+from __future__ import annotations
+
+import time
+
+from tests.gpu.device import MIB, Device, data
+
+FORCED = {"HOCKET_FORCE_SPILL": "1"}
+
+
+def test_addresses_and_bytes_stay_through_spills(device: Device) -> None:
+    keep = device.program("keep", "--mib", device.scaled(2048), "--rounds", 6, **FORCED)
+    everything = data(keep, "bytes")["all"]
+    held = data(keep, "holdings")
+    keep.expect("kept")
+    keep.finishes()
+    assert held["restored_total"] >= 5 * everything, "not everything was moved at every boundary"
+
+
+def test_side_streams_and_recorded_blocks_survive_a_spill_at_every_boundary(device: Device) -> None:
+    streams = device.program("streams", "--rounds", 5, "--mib", device.scaled(64), **FORCED)
+    held = data(streams, "holdings")
+    streams.expect("right")
+    streams.finishes()
+    assert held["restored_total"] > 0
+
+
+def test_two_jobs_share_one_arena(device: Device, fact) -> None:
+    mib = device.scaled(4096)
+    monitor = device.monitor()
+    jobs = [device.program("arena", "--mib", mib, "--rounds", 6, "--name", name) for name in ("a", "b")]
+    for job in jobs:
+        job.expect("built")
+    monitor.peak()
+    before = monitor.peak()
+    for job in jobs:
+        job.go_on()
+    for job in jobs:
+        job.finishes()
+    grown = monitor.peak() - before
+    fact("two jobs with the same transient memory hold together", round(grown / (mib * MIB), 3), "x one's")
+    assert grown >= 0.9 * mib * MIB, "the steps' memory was never seen: the measurement is wrong"
+    assert grown < 1.5 * mib * MIB, "each job holds transient memory of its own"
+
+
+def test_two_jobs_larger_than_what_others_leave_train_on(device: Device) -> None:
+    mib = device.scaled(4096)
+    first = device.program("keep", "--mib", mib, "--name", "first", "--hold", "built", "--until-told")
+    first.expect("built")
+    second = device.program("keep", "--mib", mib, "--name", "second", "--hold", "warm", "--rounds", 4)
+    second.expect("warm")
+    # Both have their contexts and kernels; now there is room for the first and half of the second.
+    ballast = device.leave(mib * MIB // 2)
+    first.go_on()
+    second.go_on()
+    second.expect("step 0")
+    second.expect("step 3")
+    held = data(second, "holdings")
+    second.expect("kept")
+    second.finishes()
+    first.go_on()
+    moved = data(first, "holdings")["spilled_total"] + held["spilled_total"]
+    first.expect("kept")
+    first.finishes()
+    ballast.go_on()
+    ballast.expect("unchanged")
+    ballast.finishes()
+    assert moved >= mib * MIB // 4, "nothing had to be spilled: the device was not full"
+
+
+def test_what_a_process_costs_beside_its_tensors(device: Device, fact) -> None:
+    monitor = device.monitor()
+    for allocator in ("plain", "hocket"):
+        at_rest = monitor.free()
+        program = device.program("overhead", allocator)
+        for _ in range(5):
+            stage = data(program, "stage")
+            used = at_rest - monitor.free() - stage["blocks"]
+            fact(f"a process of {allocator} PyTorch holds, after: {stage['after']}", round(used / MIB), "MiB")
+            program.go_on()
+        program.finishes()
+        monitor.milliseconds_until(lambda free, least=at_rest: free >= least, time.monotonic())
