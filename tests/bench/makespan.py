@@ -11,25 +11,17 @@ import contextlib
 import pathlib
 import sys
 import tempfile
-import time
 
 from tests.bench import harness
 
 MIB = 1 << 20
 
 
-def _wall(workers: list[harness.Worker], together: bool, steps: int, gap: float) -> float:
-    """Seconds until all have done their steps."""
-    begin = time.perf_counter()
-    if together:
-        for worker in workers:
-            worker.begin(steps=steps, gap_ms=gap)
-        for worker in workers:
-            worker.end()
-    else:
-        for worker in workers:
-            worker.ask(steps=steps, gap_ms=gap)
-    return time.perf_counter() - begin
+def _together(workers: list[harness.Worker], linger: bool = False, **block: float) -> float:
+    """Seconds until all have done their steps, all at once."""
+    for worker in workers:
+        worker.begin(**block, linger=linger)
+    return max(worker.end()["wall"] for worker in workers)
 
 
 def _ratios(device_ms: float, steps: int, repeats: int, memory_mib: int, held_mib: int) -> dict[str, list[float]]:
@@ -57,14 +49,16 @@ def _ratios(device_ms: float, steps: int, repeats: int, memory_mib: int, held_mi
         jobs = [worker("hocket", number) for number in (1, 2)]
         # One alone stands for "one after the other" twice, so plain jobs need not fit beside each other.
         plain = [worker("plain", number) for number in ((1, 2) if fits else (1,))]
-        for each in (*jobs, *plain):
+        block = {"steps": steps, "gap_ms": device_ms}
+        _together(jobs, linger=not fits, steps=2)
+        for each in plain:
             each.ask(steps=2)
         found: dict[str, list[float]] = {"hocket": [], "sliced": []}
         for _ in range(repeats):
-            alone = _wall([plain[0]] * 2, False, steps, device_ms)
-            found["hocket"].append(_wall(jobs, True, steps, device_ms) / alone)
+            alone = 2 * plain[0].ask(**block)["wall"]
+            found["hocket"].append(_together(jobs, linger=not fits, **block) / alone)
             if fits:
-                found["sliced"].append(_wall(plain, True, steps, device_ms) / alone)
+                found["sliced"].append(_together(plain, **block) / alone)
         return found
 
 

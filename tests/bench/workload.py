@@ -5,7 +5,8 @@
 ``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
 the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
 with ``gap_ms`` of loading before each, outside the step. The answer has the steps, the wall and CPU seconds they took
-and, where the kernel counts them, the instructions retired by this process.
+and, where the kernel counts them, the instructions retired by this process. With ``linger`` it then goes on with empty
+steps until the next request: in its own code it could not be moved out of another's way.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ctypes
 import itertools
 import json
 import os
+import select
 import struct
 import sys
 import time
@@ -96,6 +98,9 @@ def main() -> None:
         if before is not None and after is not None:
             answer["instructions"] = after - before
         print(json.dumps(answer), flush=True)
+        while request.get("linger") and not select.select([sys.stdin], [], [], 0.05)[0]:
+            with hocket.step():
+                pass
     del held
 
 
