@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "csrc/base/check.h"
@@ -135,6 +136,9 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Attempt(Request& request, bool* turn_lo
   MutexLock lock(&mutex_);
   *turn_lost = !HoldsTurn();
   if (*turn_lost) return DevicePtr{0};
+  if (!pending_.empty() && open_pools_.empty()) {
+    pending_.Poll([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); });
+  }
   if (request.space == nullptr) Decide(request);
   HOCKET_ASSIGN_OR_RETURN(Block * block, Place(request));
   block->requested = request.asked;
@@ -150,20 +154,46 @@ void AllocatorImpl::Decide(Request& request) {
     request.pool = open->index;
     return;
   }
-  bool survives = true;
-  request.birth = survivors_.Allocated(request.size, &survives);
+  request.birth = survivors_.Allocated(request.size, request.stream);
+  const Plan::Answer planned = AskPlan(request.size, request.stream);
+  bool survives = planned.survives;
+  if (planned.known) {
+    survivors_.SkipPrediction();
+  } else {
+    survives = survivors_.Predict(request.size, request.stream);
+  }
+  if (survivors_.InStep() && survivors_.known_allocations() == 0) {
+    request.fit = Fit::kLowest;
+    survives |= LooksPersistent(request.size);
+  }
+  request.planned = planned.block;
+  totals_.step_allocations += survivors_.InStep() ? 1 : 0;
+  totals_.planned_allocations += planned.block != nullptr ? 1 : 0;
   request.space = survives ? persistent_.get() : transient_.get();
-  if (survivors_.known_allocations() == 0) request.fit = Fit::kLowest;
+}
+
+bool AllocatorImpl::LooksPersistent(Bytes size) {
+  constexpr int kForEach = 3;  // a gradient, and Adam's two averages
+  if (look_alikes_.empty()) {
+    for (const auto& [address, block] : persistent_->blocks().blocks()) {
+      if (block.state == Block::State::kAllocated) look_alikes_[block.size] += kForEach;
+    }
+  }
+  const auto found = look_alikes_.find(size);
+  if (found == look_alikes_.end() || found->second == 0) return false;
+  --found->second;
+  return true;
 }
 
 absl::StatusOr<Block*> AllocatorImpl::Place(Request& request) {
-  if (!pending_.empty() && open_pools_.empty()) {
-    pending_.Poll([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); });
-  }
+  if (request.planned != nullptr) return std::exchange(request.planned, nullptr);
   absl::StatusOr<Block*> block = PlaceInCache(request);
   if (block.ok() || block.status().code() != absl::StatusCode::kResourceExhausted || !open_pools_.empty())
     return block;
   ++stats_.num_alloc_retries;
+  EndLease();
+  block = PlaceInCache(request);
+  if (block.ok() || block.status().code() != absl::StatusCode::kResourceExhausted) return block;
   FreeCache();
   return PlaceInCache(request);
 }
@@ -232,6 +262,7 @@ void AllocatorImpl::FreeCache() {
   ++stats_.num_sync_all_streams;
   if (!WaitForDevice().ok()) return;  // the device is lost: nothing can be given back
   const InContext in_context(driver_, context_);
+  EndLease();
   AllStreamsPassed();
   ReleaseEmptyPrivate(*persistent_);
   ReleaseEmptyPrivate(*transient_);
@@ -270,7 +301,12 @@ Space& AllocatorImpl::SpaceOf(DevicePtr address) const {
   return transient_->region().Contains(address) ? *transient_ : *persistent_;
 }
 
-Block* AllocatorImpl::FindBlock(DevicePtr address) const { return SpaceOf(address).blocks().Find(address); }
+Block* AllocatorImpl::FindBlock(DevicePtr address) const {
+  if (plan_ != nullptr) {
+    if (Block* block = plan_->Find(address)) return block;
+  }
+  return SpaceOf(address).blocks().Find(address);
+}
 
 void AllocatorImpl::Free(DevicePtr address) {
   if (address == 0 || in_forked_child) return;
@@ -282,6 +318,9 @@ void AllocatorImpl::Free(DevicePtr address) {
       << (block == nullptr ? 0 : block->address);
   CountFreed(*block);
   survivors_.Freed(block->birth);
+  if (!look_alikes_.empty() && block->birth.step > 0 && !transient_->region().Contains(address)) {
+    ++look_alikes_[block->size];
+  }
   if (block->used_on.empty()) return FreeNow(address);
   block->state = Block::State::kPending;
   if (!open_pools_.empty()) return pending_.Hold(address);
@@ -292,6 +331,7 @@ void AllocatorImpl::Free(DevicePtr address) {
 void AllocatorImpl::FreeNow(DevicePtr address) {
   Block* block = FindBlock(address);
   CountInactive(*block);
+  if (plan_ != nullptr && plan_->Owns(block)) return plan_->Free(block);
   SpaceOf(address).Free(block);
   CountReserved();  // the last block of a spilled chunk takes the host copy with it
 }
@@ -310,6 +350,7 @@ void AllocatorImpl::RecordStream(DevicePtr address, Stream stream) {
 absl::StatusOr<std::pair<DevicePtr, Bytes>> AllocatorImpl::BlockOf(DevicePtr address) const {
   MutexLock lock(&mutex_);
   const Block* block = FindBlock(address);
+  if (block == nullptr && plan_ != nullptr) block = plan_->Around(address);
   if (block == nullptr) {
     return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
   }
@@ -331,6 +372,7 @@ void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> f
   const PoolIndex index = IndexOf(id);
   pools_[index - 1].released = false;
   open_pools_.push_back({index, std::move(filter)});
+  open_pool_count_ = open_pools_.size();
 }
 
 void AllocatorImpl::EndAllocateToPool(PoolId id) {
@@ -339,6 +381,7 @@ void AllocatorImpl::EndAllocateToPool(PoolId id) {
   const auto open = std::find_if(open_pools_.begin(), open_pools_.end(),
                                  [index](const OpenPool& pool) { return pool.index == index; });
   if (open != open_pools_.end()) open_pools_.erase(open);
+  open_pool_count_ = open_pools_.size();
 }
 
 void AllocatorImpl::ReleasePool(PoolId id) {

@@ -1,7 +1,8 @@
 // The one implementation of CachingAllocator; its header is caching_allocator.h.
 //
 //   allocator_impl.cc   PyTorch's side: malloc, free, pools, growth, what is done when memory runs out
-//   turns.cc            the client's side: steps, turns, spill and restore, the lane's arena
+//   planned.cc          steps, and placing by plan
+//   turns.cc            the client's side: turns, spill and restore, the lane's arena
 //   report.cc           what it says of itself: statistics, snapshot, out-of-memory text, invariants
 //
 // Lock order: the allocator's mutex, then whatever Gate::ArenaGrew() and ArenaLost() take. Nothing is held
@@ -9,6 +10,7 @@
 #ifndef HOCKET_ALLOCATOR_ALLOCATOR_IMPL_H_
 #define HOCKET_ALLOCATOR_ALLOCATOR_IMPL_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +19,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "allocator/arena.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/host_memory.h"
 #include "allocator/pending_frees.h"
+#include "allocator/plans.h"
 #include "allocator/space.h"
 #include "allocator/spill.h"
 #include "allocator/survivors.h"
@@ -76,7 +80,8 @@ class AllocatorImpl final : public CachingAllocator {
     Bytes asked = 0;
     Bytes size = 0;  // rounded up
     Stream stream = nullptr;
-    Space* space = nullptr;  // where it is to lie; nullptr: not decided yet
+    Space* space = nullptr;    // where it is to lie; nullptr: not decided yet
+    Block* planned = nullptr;  // a plan has placed it
     PoolIndex pool = 0;
     Fit fit = Fit::kBest;
     Birth birth;
@@ -104,6 +109,9 @@ class AllocatorImpl final : public CachingAllocator {
   // One attempt with the turn; `turn_lost`: there is none any more.
   absl::StatusOr<DevicePtr> Attempt(Request& request, bool* turn_lost);
   void Decide(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // In the first step nothing is known: what is as large as a parameter is taken for its gradient or its
+  // optimizer's state, as long as there are no more of them than there should be.
+  bool LooksPersistent(Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Block*> Place(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Block*> PlaceInCache(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Grow(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -123,6 +131,17 @@ class AllocatorImpl final : public CachingAllocator {
   Space& SpaceOf(DevicePtr address) const;
   Block* FindBlock(DevicePtr address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeNow(DevicePtr block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- planned.cc ---
+  // A block that the present step's plan places, or what it says of it.
+  Plan::Answer AskPlan(Bytes size, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts memory behind the plan's places and lends it to the plan; false: there is not enough.
+  bool Lease(Plan& plan, bool may_move) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool BackPlaces(const Plan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the arena's chunks away from empty positions that a plan does not need.
+  void UnplaceOutside(const std::vector<bool>& needed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The region is whole again: to be called before anything looks at its positions.
+  void EndLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- turns.cc ---
   absl::Status WaitForDevice();
@@ -164,9 +183,14 @@ class AllocatorImpl final : public CachingAllocator {
   mutable Mutex mutex_;
   Arena arena_ ABSL_GUARDED_BY(mutex_);
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Bytes, int> look_alikes_ ABSL_GUARDED_BY(mutex_);  // first step: how many more, by size
+  Plans plans_ ABSL_GUARDED_BY(mutex_);
+  Plan* plan_ ABSL_GUARDED_BY(mutex_) = nullptr;          // the one that has the lease
+  bool may_follow_plan_ ABSL_GUARDED_BY(mutex_) = false;  // in this step
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
   std::vector<Pool> pools_ ABSL_GUARDED_BY(mutex_);  // index: PoolIndex - 1
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> open_pool_count_{0};  // of open_pools_, for those who hold the lock or not
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
   DeviceStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -218,7 +218,88 @@ Block* BlockMap::Find(DevicePtr address) {
   auto it = blocks_.upper_bound(address);
   if (it == blocks_.begin()) return nullptr;
   Block& block = (--it)->second;
-  return block.state != Block::State::kFree && address < block.end() ? &block : nullptr;
+  const bool live = block.state == Block::State::kAllocated || block.state == Block::State::kPending;
+  return live && address < block.end() ? &block : nullptr;
+}
+
+// --- the lease of a plan --------------------------------------------------------------------------------
+
+std::vector<Extent> BlockMap::Taken(Stream stream) const {
+  std::vector<Extent> all;
+  for (const auto& [address, block] : blocks_) {
+    if (!Joins(block, 0, stream)) all.push_back({address - base_, block.size});
+  }
+  for (Position position = 0; position < end_of_use_; ++position) {
+    const Place& place = places_[position];
+    if (!place.backed && (place.live > 0 || place.kept)) all.push_back({position * chunk_size_, chunk_size_});
+  }
+  std::sort(all.begin(), all.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  std::vector<Extent> taken;
+  for (const Extent& extent : all) {
+    const Bytes end = extent.offset + extent.size;
+    if (taken.empty() || taken.back().offset + taken.back().size < extent.offset) {
+      taken.push_back(extent);
+    } else {
+      taken.back().size = std::max(taken.back().offset + taken.back().size, end) - taken.back().offset;
+    }
+  }
+  return taken;
+}
+
+void BlockMap::CountLeased(const Block& block, int change) {
+  const auto [first, last] = Span(block.address, block.size);
+  for (Position position = first; position <= last; ++position) places_[position].live += change;
+}
+
+void BlockMap::Lease(Bytes end, Stream stream) {
+  HOCKET_CHECK(leased_.empty()) << "a second lease";
+  lease_stream_ = stream;
+  const DevicePtr stop = base_ + end;
+  std::vector<DevicePtr> free;
+  for (auto it = blocks_.begin(); it != blocks_.end() && it->first < stop; ++it) {
+    if (Joins(it->second, 0, stream)) free.push_back(it->first);
+  }
+  DevicePtr leased_end = 0;
+  for (const DevicePtr address : free) {
+    const auto it = blocks_.find(address);
+    const Block whole = it->second;
+    RemoveFree(it);
+    const Bytes size = std::min(whole.end(), stop) - address;
+    if (size < whole.size) InsertFree(address + size, whole.size - size, whole.pool, whole.stream);
+    if (leased_end != address) leased_.push_back(address);
+    Block& block = blocks_[leased_.back()];
+    if (leased_end == address) CountLeased(block, -1);
+    block.address = leased_.back();
+    block.size += size;
+    block.state = Block::State::kLeased;
+    CountLeased(block, +1);
+    leased_end = block.end();
+  }
+}
+
+void BlockMap::EndLease(const std::vector<Block>& live) {
+  auto next = live.begin();
+  for (const DevicePtr address : std::exchange(leased_, {})) {
+    const auto it = blocks_.find(address);
+    const Block lease = it->second;
+    CountLeased(lease, -1);
+    blocks_.erase(it);
+    DevicePtr free = lease.address;
+    for (; next != live.end() && next->address < lease.end(); ++next) {
+      HOCKET_CHECK(next->address >= free && next->end() <= lease.end())
+          << "a planned block lies outside its lease, at " << next->address;
+      if (next->address > free) InsertFree(free, next->address - free, 0, lease_stream_);
+      AddLive(blocks_[next->address] = *next);
+      free = next->end();
+    }
+    if (free < lease.end()) InsertFree(free, lease.end() - free, 0, lease_stream_);
+  }
+  HOCKET_CHECK(next == live.end()) << "a planned block lies in no lease, at " << next->address;
+}
+
+void BlockMap::MarkUsed(DevicePtr address, Bytes size) {
+  const auto [first, last] = Span(address, size);
+  for (Position position = first; position <= last; ++position) places_[position].used = true;
 }
 
 const Block* BlockMap::UsableBefore(DevicePtr address, PoolIndex pool, Stream stream) const {
@@ -297,7 +378,7 @@ void BlockMap::CheckInvariants() const {
           << "free neighbours not joined at " << address;
       free += block.size;
       ++free_blocks;
-    } else {
+    } else if (block.state != Block::State::kLeased) {
       live += block.size;
     }
     before = &block;

@@ -43,7 +43,8 @@ using PoolIndex = std::uint32_t;  // 0: no private pool
 
 struct Block {
   // pending: PyTorch has freed it, but a stream it was recorded on may still use it.
-  enum class State : std::uint8_t { kFree, kAllocated, kPending };
+  // leased: memory that a plan gives out (plan.h); no block of PyTorch's.
+  enum class State : std::uint8_t { kFree, kAllocated, kPending, kLeased };
 
   DevicePtr address = 0;
   Bytes size = 0;
@@ -97,10 +98,21 @@ class BlockMap {
   // Everything queued on every stream is done: free memory outside private pools is in no stream's order.
   void ForgetStreamOrder();
 
-  // The live block that contains `address`; nullptr: none.
+  // The live block that contains `address`; nullptr: none, or it is a plan's.
   Block* Find(DevicePtr address);
   const Block* Find(DevicePtr address) const { return const_cast<BlockMap*>(this)->Find(address); }
   const std::map<DevicePtr, Block>& blocks() const { return blocks_; }
+
+  // --- the lease of a plan (plan.h), at most one ---
+  // What a lease to `stream` could not have of the memory in use, in order: all but free memory that the
+  // stream may use, and positions without memory.
+  std::vector<Extent> Taken(Stream stream) const;
+  // Takes the free memory below offset `end` that `stream` may use out of the free lists.
+  void Lease(Bytes end, Stream stream);
+  // Gives it back in the order of that stream, with these blocks in it (in order of address).
+  void EndLease(const std::vector<Block>& live);
+  // A block lay there since the last call of ForgetUse().
+  void MarkUsed(DevicePtr address, Bytes size);
 
   // Which positions to back so that Allocate(size, stream, pool) succeeds: the fewest, then the lowest.
   struct Growth {
@@ -147,6 +159,8 @@ class BlockMap {
   // (size, address) of the free block to cut.
   std::optional<std::pair<Bytes, DevicePtr>> Choose(Bytes size, Stream stream, PoolIndex pool, Fit fit) const;
   void AddLive(const Block& block);
+  // Counts a leased block at the positions that it touches.
+  void CountLeased(const Block& block, int change);
   // Free bytes of [begin, end) that no live block covers, as extents of addresses.
   std::vector<std::pair<DevicePtr, Bytes>> Gaps(DevicePtr begin, DevicePtr end) const;
   // The first block that ends behind `address`.
@@ -164,6 +178,8 @@ class BlockMap {
   absl::flat_hash_map<FreeKey, FreeSet> free_;
   Bytes live_bytes_ = 0;
   Bytes free_bytes_ = 0;
+  std::vector<DevicePtr> leased_;  // in order
+  Stream lease_stream_ = nullptr;
 };
 
 }  // namespace hocket

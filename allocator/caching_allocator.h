@@ -49,6 +49,10 @@ struct Holdings {
   Bytes spilled_total = 0;   // bytes copied to the host since the start (live ones only)
   Bytes restored_total = 0;  // and back
   Bytes adopted_total = 0;   // bytes of survivors' chunks adopted since the start
+  // Allocations in steps since the start: all, and those that a plan placed (the others deviated or had
+  // none).
+  std::uint64_t step_allocations = 0;
+  std::uint64_t planned_allocations = 0;
 };
 
 class CachingAllocator {

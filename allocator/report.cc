@@ -1,5 +1,6 @@
 // What the allocator says of itself: statistics, snapshot, out-of-memory text, invariants.
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "allocator/allocator_impl.h"
@@ -61,6 +62,22 @@ void AddBlock(const Block& block, SegmentSnapshot& segment) {
   segment.allocated_size += allocated ? block.size : 0;
   segment.active_size += active ? block.size : 0;
   segment.is_large |= block.size > kSmallRequest;
+}
+
+// As above; what is leased to a plan is shown as the blocks that it has given out, and free memory.
+void AddBlocks(const Block& block, const std::map<DevicePtr, Block>& planned, SegmentSnapshot& segment) {
+  if (block.state != Block::State::kLeased) return AddBlock(block, segment);
+  Block free;
+  free.address = block.address;
+  const auto end = planned.lower_bound(block.end());
+  for (auto it = planned.lower_bound(block.address); it != end; ++it) {
+    free.size = it->first - free.address;
+    if (free.size > 0) AddBlock(free, segment);
+    AddBlock(it->second, segment);
+    free.address = it->second.end();
+  }
+  free.size = block.end() - free.address;
+  if (free.size > 0) AddBlock(free, segment);
 }
 
 }  // namespace
@@ -127,6 +144,8 @@ void AllocatorImpl::ResetAccumulatedStats() {
 std::vector<SegmentSnapshot> AllocatorImpl::Snapshot() const {
   MutexLock lock(&mutex_);
   std::vector<SegmentSnapshot> segments;
+  std::map<DevicePtr, Block> planned;
+  if (plan_ != nullptr) plan_->ForEachBlock([&](const Block& block) { planned[block.address] = block; });
   for (const Space* space : {persistent_.get(), transient_.get()}) {
     const Region& region = space->region();
     SegmentSnapshot segment;
@@ -148,7 +167,7 @@ std::vector<SegmentSnapshot> AllocatorImpl::Snapshot() const {
       segment.is_transient |= region.state(position) == Region::State::kArena;
       segment.is_spilled |= region.state(position) == Region::State::kSpilled;
       for (; block != end && block->first < region.AddressOf(position) + chunk_size_; ++block) {
-        AddBlock(block->second, segment);
+        AddBlocks(block->second, planned, segment);
       }
     }
     close();
@@ -211,7 +230,11 @@ void AllocatorImpl::CheckInvariants() const {
   arena_.CheckInvariants(transient_->region());
   HOCKET_CHECK(persistent_->region().BytesIn(Region::State::kArena) == 0)
       << "arena chunks in the persistent region";
-  const Bytes live = persistent_->blocks().live_bytes() + transient_->blocks().live_bytes();
+  Bytes live = persistent_->blocks().live_bytes() + transient_->blocks().live_bytes();
+  if (plan_ != nullptr) {
+    plan_->CheckInvariants();
+    live += plan_->live_bytes();
+  }
   const auto active = static_cast<Bytes>(stats_.active_bytes[kAggregate].current);
   HOCKET_CHECK(live == active) << live << " bytes live, " << active << " counted";
   const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[kAggregate].current);

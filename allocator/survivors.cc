@@ -7,42 +7,42 @@
 
 namespace hocket {
 
-void Survivors::BeginStep() {
-  if (depth_++ > 0) return;
+bool Survivors::BeginStep() {
+  if (depth_++ > 0) return false;
   std::swap(now_, last_);
   now_.clear();
-  cursor_ = 0;
+  alignment_.Restart();
+  clock_ = 0;
   ++step_;
+  gone_.resize(last_.size());
+  return true;
 }
 
-void Survivors::EndStep() {
+bool Survivors::EndStep() {
   HOCKET_CHECK(depth_ > 0) << "a step ends that was not begun";
-  --depth_;
+  return --depth_ == 0;
 }
 
-const Survivors::Entry* Survivors::Align(Bytes size) {
-  const std::size_t end = std::min(last_.size(), cursor_ + kWindow);
-  for (std::size_t i = cursor_; i < end; ++i) {
-    if (last_[i].size != size) continue;
-    cursor_ = i + 1;
-    return &last_[i];
-  }
-  return nullptr;
+bool Survivors::Predict(Bytes size, Stream stream) {
+  if (!InStep()) return true;
+  const Alignment::Match match = alignment_.Next(last_, size, stream);
+  if (!match.found || !match.sure || !last_[match.index].survives()) return false;
+  return step_ != kFirst + 1 || gone_[match.index];
 }
 
-Birth Survivors::Allocated(Bytes size, bool* survives) {
-  if (!InStep()) {
-    *survives = true;
-    return {};
-  }
-  const Entry* before = Align(size);
-  *survives = before != nullptr && before->survives;
-  now_.push_back({size, true});
+Birth Survivors::Allocated(Bytes size, Stream stream) {
+  if (!InStep()) return {};
+  now_.push_back({.size = size, .stream = stream, .born = clock_++, .freed = StepEntry::kAlive});
   return {step_, static_cast<std::uint32_t>(now_.size() - 1)};
 }
 
 void Survivors::Freed(Birth birth) {
-  if (InStep() && birth.step == step_) now_[birth.index].survives = false;
+  if (InStep() && birth.step == step_) {
+    now_[birth.index].freed = clock_++;
+  } else if (birth.step == kFirst && step_ <= kFirst + 1) {
+    gone_.resize(std::max(now_.size(), last_.size()));
+    gone_[birth.index] = true;
+  }
 }
 
 }  // namespace hocket

@@ -1,11 +1,13 @@
 // Which allocations of a step outlive it, learned from the step before.
 //
 // A training loop repeats itself: the n-th allocation of a step has the size and the fate of the n-th of the
-// step before. So each step is written down as a sequence of (size, did it live beyond the end of the step?),
-// and while the next step runs, its allocations are aligned with that sequence: same size at the cursor, or,
-// after an insertion or omission, the next place with that size within a short window. An allocation that is
-// aligned with a survivor is predicted to be one. A wrong prediction costs memory in the wrong region for one
-// step, never correctness: what is alive at a hand-over decides.
+// step before. So each step is written down as a sequence of allocations with their lifetimes, and while the
+// next step runs, its allocations are aligned with that sequence (alignment.h). An allocation that is aligned
+// with a survivor is predicted to be one. A wrong prediction costs memory in the wrong region for one step,
+// never correctness: what is alive at a hand-over decides.
+//
+// The first step is special: the optimizer's state is born in it and stays. So of its survivors only those
+// that have been freed since are expected again.
 //
 // Constant time a call. Not thread-safe: the allocator's lock guards it.
 #ifndef HOCKET_ALLOCATOR_SURVIVORS_H_
@@ -14,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "csrc/base/bytes.h"
+#include "allocator/alignment.h"
 
 namespace hocket {
 
@@ -26,36 +28,37 @@ struct Birth {
 
 class Survivors {
  public:
-  // Steps nest or overlap on several threads: the outermost counts.
-  void BeginStep();
-  // REQUIRES: a step is under way.
-  void EndStep();
+  // Steps nest or overlap on several threads: the outermost counts. True if this was the outermost.
+  bool BeginStep();
+  // REQUIRES: a step is under way. True if it was the outermost: step() is whole now.
+  bool EndStep();
   bool InStep() const { return depth_ > 0; }
 
-  // An allocation of `size` bytes, now. `*survives`: it is predicted to outlive the step; outside a step
-  // that is what is assumed of all.
-  Birth Allocated(Bytes size, bool* survives);
+  // An allocation of `size` bytes, now, is written down.
+  Birth Allocated(Bytes size, Stream stream);
+  // To be asked before Allocated(): is it predicted to outlive the step? Outside a step that is assumed of
+  // all.
+  bool Predict(Bytes size, Stream stream);
+  // Somebody else (a plan) has predicted this one.
+  void SkipPrediction() { alignment_.Skip(); }
   // The allocation of that birth is freed.
   void Freed(Birth birth);
 
+  // The present step, or the last one.
+  const std::vector<StepEntry>& step() const { return now_; }
   // Of the step before the present one.
   std::size_t known_allocations() const { return last_.size(); }
 
  private:
-  struct Entry {
-    Bytes size;
-    bool survives;
-  };
-  static constexpr std::size_t kWindow = 64;
-
-  // Moves the cursor behind the place in the last step that answers to `size`; nullptr: there is none.
-  const Entry* Align(Bytes size);
+  static constexpr std::uint32_t kFirst = 1;
 
   int depth_ = 0;
-  std::uint32_t step_ = 0;
-  std::vector<Entry> now_;
-  std::vector<Entry> last_;
-  std::size_t cursor_ = 0;
+  std::uint32_t step_ = 0;   // counted from kFirst
+  std::uint32_t clock_ = 0;  // allocations and frees of this step
+  std::vector<StepEntry> now_;
+  std::vector<StepEntry> last_;
+  std::vector<bool> gone_;  // of the first step: survivors that have been freed since
+  Alignment alignment_;
 };
 
 }  // namespace hocket

@@ -1,4 +1,4 @@
-// The client's side of the allocator: steps, turns, spill and restore, the lane's arena.
+// The client's side of the allocator: turns, spill and restore, the lane's arena.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -41,16 +41,6 @@ class ScopedEvent {
 
 }  // namespace
 
-void AllocatorImpl::BeginStep() {
-  MutexLock lock(&mutex_);
-  survivors_.BeginStep();
-}
-
-void AllocatorImpl::EndStep() {
-  MutexLock lock(&mutex_);
-  survivors_.EndStep();
-}
-
 absl::Status AllocatorImpl::Drain() { return WaitForDevice(); }
 
 absl::Status AllocatorImpl::WaitForDevice() {
@@ -69,10 +59,7 @@ bool AllocatorImpl::IsIdle() {
   return recorded.ok() && event.Done();
 }
 
-bool AllocatorImpl::Capturing() const {
-  MutexLock lock(&mutex_);
-  return !open_pools_.empty();
-}
+bool AllocatorImpl::Capturing() const { return open_pool_count_ > 0; }
 
 // --- turns ----------------------------------------------------------------------------------------------
 
@@ -117,6 +104,8 @@ absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore() {
 void AllocatorImpl::PassTurn() {
   mutex_.AssertHeld();
   const InContext in_context(driver_, context_);
+  EndLease();
+  if (!survivors_.step().empty()) may_follow_plan_ = false;  // in mid-step
   totals_.transient_peak = ArenaInUse();
   turn_peaks_.push_back(totals_.transient_peak);
   if (turn_peaks_.size() > kRememberedTurns) turn_peaks_.erase(turn_peaks_.begin());
@@ -195,6 +184,7 @@ absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
   }
   HOCKET_RETURN_IF_ERROR(WaitForDevice());
   const InContext in_context(driver_, context_);
+  EndLease();
   AllStreamsPassed();
   const Bytes before = persistent_->resident() + transient_->resident();
   ReleaseEmptyPrivate(*persistent_);
@@ -258,6 +248,7 @@ void AllocatorImpl::Drop(ArenaChunkId id) {
   const Arena::Member* member = arena_.Find(id);
   if (member == nullptr) return;
   if (member->position) {
+    EndLease();
     const Position position = *member->position;
     // With live blocks in it, or where it cannot be unmapped, it stays mapped as memory of this job.
     if (transient_->blocks().live_blocks(position) > 0 || !transient_->Unback(position).ok()) {

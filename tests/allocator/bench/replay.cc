@@ -1,15 +1,16 @@
-// Replays a recorded history of allocations (one "id size step" a line on stdin; size < 0 frees; step -1 is
-// before the first step) over the allocator, with a hand-over after every step, and says what it cost.
+// Replays a recorded history of allocations (history.h, on stdin) over the allocator, with a hand-over after
+// every step, and says what it cost. The last step is repeated as often as asked, if it is steady.
 //
-//   zcat gpt.txt.gz | hocket_allocator_replay 16MiB
+//   zcat gpt.txt.gz | hocket_allocator_replay 16MiB 20
 //
 // Run with HOCKET_EMULATOR_MEMORY large enough for the history; no byte of it is touched.
 #include <cstdio>
 #include <iostream>
-#include <unordered_map>
+#include <vector>
 
 #include "allocator/caching_allocator.h"
 #include "csrc/base/check.h"
+#include "tests/allocator/bench/history.h"
 #include "tests/allocator/emulated_gpu.h"
 
 namespace hocket {
@@ -23,29 +24,28 @@ class Replay {
     allocator_ = *std::move(made);
   }
 
-  void Run() {
-    long long id, size, step;
-    while (std::cin >> id >> size >> step) {
-      if (step != step_) Boundary(static_cast<int>(step));
-      size > 0 ? Allocate(id, static_cast<Bytes>(size)) : Free(id, static_cast<Bytes>(-size));
+  void Run(const bench::History& history) {
+    blocks_.resize(history.blocks);
+    for (const bench::Step& step : history.steps) {
+      if (step.number != step_) Boundary(step.number);
+      for (const bench::Event& event : step.events) event.frees ? Free(event) : Allocate(event);
     }
     Boundary(-1);
   }
 
  private:
-  void Allocate(long long id, Bytes size) {
-    const auto block = allocator_->Malloc(size, nullptr);
+  void Allocate(const bench::Event& event) {
+    const auto block = allocator_->Malloc(event.size, nullptr);
     HOCKET_CHECK(block.ok()) << block.status().message();
-    blocks_[id] = *block;
-    live_ += size;
+    blocks_[event.block] = *block;
+    live_ += event.size;
     live_peak_ = std::max(live_peak_, live_);
     const Holdings held = allocator_->Held();
     held_peak_ = std::max(held_peak_, held.persistent + held.arena);
   }
-  void Free(long long id, Bytes size) {
-    allocator_->Free(blocks_.at(id));
-    blocks_.erase(id);
-    live_ -= size;
+  void Free(const bench::Event& event) {
+    allocator_->Free(blocks_[event.block]);
+    live_ -= event.size;
   }
 
   void Boundary(int next) {
@@ -80,7 +80,7 @@ class Replay {
   testing::EmulatedGpu& gpu_ = testing::EmulatedGpu::Get();
   testing::ScriptedGate gate_;
   std::unique_ptr<CachingAllocator> allocator_;
-  std::unordered_map<long long, DevicePtr> blocks_;
+  std::vector<DevicePtr> blocks_;
   int step_ = -1;
   Bytes live_ = 0;
   Bytes live_peak_ = 0;
@@ -91,11 +91,13 @@ class Replay {
 }  // namespace hocket
 
 int main(int argc, char** argv) {
-  const auto chunk = hocket::ParseBytes(argc == 2 ? argv[1] : "");
-  if (!chunk.ok()) {
-    std::fprintf(stderr, "usage: hocket_allocator_replay CHUNK_SIZE < HISTORY\n");
+  const auto chunk = hocket::ParseBytes(argc >= 2 ? argv[1] : "");
+  if (!chunk.ok() || argc > 3) {
+    std::fprintf(stderr, "usage: hocket_allocator_replay CHUNK_SIZE [REPETITIONS] < HISTORY\n");
     return 2;
   }
-  hocket::Replay(*chunk).Run();
+  auto history = hocket::bench::History::Read(std::cin);
+  if (argc == 3 && history.Steady()) history.Repeat(std::atoi(argv[2]));
+  hocket::Replay(*chunk).Run(history);
   return 0;
 }

@@ -1,0 +1,119 @@
+// Steps, and placing by plan (plans.h).
+//
+//   BeginStep        the plan of this step is expected
+//   first Malloc     memory is put behind its places and lent to it
+//   Malloc           a place of the plan's; what deviates goes to best fit, outside the lease
+//   EndStep          followed to the end: the lease goes on into the next step; otherwise it ends
+//   PassTurn, Spill, memory short, ...  EndLease first: they see a region of plain blocks
+#include <algorithm>
+
+#include "allocator/allocator_impl.h"
+
+namespace hocket {
+namespace {
+
+// A step with more deviations than this (and an eighth of its allocations) is not the plan's.
+constexpr std::size_t kDeviations = 32;
+
+}  // namespace
+
+void AllocatorImpl::BeginStep() {
+  MutexLock lock(&mutex_);
+  if (!survivors_.BeginStep()) return;
+  Plan* const expected = plans_.Expected();
+  may_follow_plan_ = expected != nullptr;
+  if (plan_ == expected && plan_ != nullptr) {
+    plan_->BeginStep();
+  } else {
+    EndLease();
+  }
+}
+
+void AllocatorImpl::EndStep() {
+  MutexLock lock(&mutex_);
+  if (!survivors_.EndStep()) return;
+  look_alikes_.clear();
+  const bool followed = plan_ != nullptr && plan_->Finished() && plan_->deviations() == 0;
+  if (!followed) EndLease();
+  plans_.Learn(survivors_.step(), plan_);
+}
+
+Plan::Answer AllocatorImpl::AskPlan(Bytes size, Stream stream) {
+  if (!survivors_.InStep() || !may_follow_plan_) return {};
+  if (plan_ == nullptr && !Lease(*plans_.Expected(), /*may_move=*/true)) {
+    may_follow_plan_ = false;
+    return {};
+  }
+  const std::vector<StepEntry>& step = survivors_.step();
+  Plan::Answer answer = plan_->Next(size, stream);
+  if (!answer.known) {
+    if (Plan* other = plans_.BeginningLike(step, plan_)) {
+      EndLease();
+      may_follow_plan_ = Lease(*other, /*may_move=*/false);
+      if (!may_follow_plan_) return {};
+      other->BeginStep(step.size() - 1);
+      answer = other->Next(size, stream);
+    }
+  }
+  if (plan_->deviations() > kDeviations + plan_->step().size() / 8) {
+    may_follow_plan_ = false;
+    if (answer.block != nullptr) plan_->Free(answer.block);
+    EndLease();
+    answer.block = nullptr;
+  }
+  return answer;
+}
+
+bool AllocatorImpl::Lease(Plan& plan, bool may_move) {
+  plan.PlaceAround(transient_->blocks().Taken(plan.stream()), may_move);
+  if (!BackPlaces(plan)) return false;
+  transient_->blocks().Lease(plan.footprint(), plan.stream());
+  plan.BeginLease(transient_->region().address());
+  plan_ = &plan;
+  return true;
+}
+
+bool AllocatorImpl::BackPlaces(const Plan& plan) {
+  const Region& region = transient_->region();
+  std::vector<bool> needed(region.positions());
+  if (plan.footprint() > needed.size() * chunk_size_) return false;
+  plan.ForEachPlace([&](Bytes offset, Bytes size) {
+    for (Bytes i = offset / chunk_size_; i <= (offset + size - 1) / chunk_size_; ++i) needed[i] = true;
+  });
+  std::vector<Position> missing;
+  for (Position position = 0; position * chunk_size_ < plan.footprint(); ++position) {
+    if (needed[position] && region.state(position) == Region::State::kEmpty) missing.push_back(position);
+  }
+  if (missing.empty()) return true;
+  if (missing.size() > arena_.free_chunks()) UnplaceOutside(needed);
+  if (Reserved() + missing.size() * chunk_size_ > limit_) return false;
+  const InContext in_context(driver_, context_);
+  bool backed = true;
+  for (const Position position : missing) backed = backed && BackTransient(position, kAnyStream).ok();
+  CountReserved();
+  return backed;
+}
+
+void AllocatorImpl::UnplaceOutside(const std::vector<bool>& needed) {
+  std::vector<Position> empty = transient_->EmptyPositions(Region::State::kArena);
+  std::erase_if(empty, [&](Position position) { return needed[position]; });
+  if (empty.empty() || !open_pools_.empty() || !WaitForDevice().ok()) return;
+  const InContext in_context(driver_, context_);
+  AllStreamsPassed();
+  for (const Position position : empty) {
+    const ArenaChunkId id = transient_->region().arena_id(position);
+    absl::StatusOr<Chunk> chunk = transient_->Unback(position);
+    if (chunk.ok()) arena_.Return(id, *std::move(chunk));
+  }
+  CountReserved();
+}
+
+void AllocatorImpl::EndLease() {
+  if (plan_ == nullptr) return;
+  plan_->ForEachUsed([this](DevicePtr address, Bytes size)
+                         ABSL_NO_THREAD_SAFETY_ANALYSIS { transient_->blocks().MarkUsed(address, size); });
+  transient_->blocks().EndLease(plan_->EndLease());
+  plan_ = nullptr;
+}
+
+}  // namespace hocket

@@ -1,0 +1,53 @@
+// The plans of one job's loop: which step is worth a plan, and which plan answers to the step that begins.
+//
+//   a step ends    no plan was followed to its end: if one like it was seen before, it becomes a plan
+//   a step begins  the plan that followed the last one the last time round (train, train, evaluate, ...)
+//   it turns out another: the plan that begins like it so far
+//
+// Keeps the few plans that were used last. Not thread-safe: the allocator's lock guards it.
+#ifndef HOCKET_ALLOCATOR_PLANS_H_
+#define HOCKET_ALLOCATOR_PLANS_H_
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "allocator/plan.h"
+
+namespace hocket {
+
+class Plans {
+ public:
+  // The plan that the next step is expected to follow; nullptr: none.
+  Plan* Expected() const { return expected_; }
+  // Another plan than `but` that begins like the step so far, the next allocation included; nullptr: none.
+  Plan* BeginningLike(const std::vector<StepEntry>& begun, const Plan* but) const;
+  // A step has ended. `followed`: the plan that it was, to the end and in every place; nullptr: none. Then a
+  // plan may be made and others forgotten. REQUIRES: no other plan is leased.
+  void Learn(const std::vector<StepEntry>& step, Plan* followed);
+
+  std::size_t size() const { return plans_.size(); }
+
+ private:
+  static constexpr std::size_t kPlans = 8;
+  static constexpr std::size_t kSeen = 32;         // steps remembered by their hash
+  static constexpr std::size_t kLongest = 30'000;  // allocations; a longer step would take too long to pack
+
+  static constexpr int kVersions = 4;
+
+  // The plan for a step of these allocations, seen before: made now, or again if their lifetimes have
+  // changed.
+  Plan* Make(const std::vector<StepEntry>& step);
+  bool Seen(const std::vector<StepEntry>& step);
+  void Forget(const Plan* plan);
+
+  std::vector<std::unique_ptr<Plan>> plans_;
+  std::deque<std::size_t> seen_;
+  Plan* last_ = nullptr;  // what the last step followed
+  Plan* expected_ = nullptr;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_PLANS_H_

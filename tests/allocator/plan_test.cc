@@ -1,0 +1,258 @@
+// Plans by themselves, and as the allocator uses them.
+#include "allocator/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "allocator/plans.h"
+#include "tests/allocator/job.h"
+
+namespace hocket {
+namespace {
+
+using testing::EmulatedGpu;
+using testing::Job;
+using testing::kChunk;
+
+constexpr DevicePtr kBase = 0x7000'0000'0000;
+
+// a lives through the step; b dies before c is born; d survives.
+const std::vector<StepEntry> kStep = {
+    {.size = 4_MiB, .born = 0, .freed = 7}, {.size = 2_MiB, .born = 1, .freed = 2},
+    {.size = 3_MiB, .born = 3, .freed = 6}, {.size = 1_MiB, .born = 4},
+    {.size = 512, .born = 5, .freed = 8},
+};
+
+class PlanTest : public ::testing::Test {
+ protected:
+  PlanTest() {
+    plan.PlaceAround({});
+    plan.BeginLease(kBase);
+  }
+  Block* Next(Bytes size) {
+    Block* block = plan.Next(size, nullptr).block;
+    plan.CheckInvariants();
+    return block;
+  }
+  void Free(Block* block) {
+    plan.Free(block);
+    plan.CheckInvariants();
+  }
+
+  Plan plan{kStep};
+};
+
+TEST_F(PlanTest, ARepeatedStepGetsItsPlacesInTheLivePeak) {
+  Block* a = Next(4_MiB);
+  Block* b = Next(2_MiB);
+  ASSERT_TRUE(a && b);
+  const DevicePtr place_of_b = b->address;
+  Free(b);
+  Block* c = Next(3_MiB);
+  EXPECT_EQ(c->address, place_of_b) << "what follows each other shares a place";
+  const Plan::Answer d = plan.Next(1_MiB, nullptr);
+  EXPECT_TRUE(d.known && d.survives);
+  EXPECT_EQ(d.block, nullptr) << "a survivor has no place in the arena";
+  EXPECT_NE(Next(512), nullptr);
+  EXPECT_TRUE(plan.Finished());
+  EXPECT_EQ(plan.footprint(), 7_MiB + 512);
+}
+
+TEST_F(PlanTest, ABlockThatLivesTooLongKeepsItsPlace) {
+  Next(4_MiB);
+  Block* b = Next(2_MiB);
+  EXPECT_EQ(Next(3_MiB), nullptr) << "b is in the way";
+  EXPECT_EQ(plan.deviations(), 1u);
+  Free(b);
+  plan.BeginStep();
+  EXPECT_EQ(Next(4_MiB), nullptr) << "a is still there from the step before";
+  EXPECT_NE(Next(2_MiB), nullptr);
+}
+
+TEST_F(PlanTest, AnInsertionTakenForALaterAllocationIsNoDanger) {
+  Next(4_MiB);
+  Block* early = Next(3_MiB);  // c, before its time
+  ASSERT_NE(early, nullptr);
+  EXPECT_EQ(Next(2_MiB), nullptr) << "b is back in its place, where c lies";
+  Free(early);
+}
+
+TEST_F(PlanTest, AfterAMistakeBlocksThatLiveTooLongAreStillNoticed) {
+  Next(4_MiB);
+  Free(Next(3_MiB));  // c, before its time: b's planned end has been passed
+  EXPECT_NE(Next(2_MiB), nullptr) << "b";
+  EXPECT_EQ(Next(3_MiB), nullptr) << "b is still in the way";
+}
+
+TEST_F(PlanTest, ABlockIsFoundByItsAddress) {
+  Block* a = Next(4_MiB);
+  EXPECT_EQ(plan.Find(a->address), a);
+  EXPECT_EQ(plan.Find(a->address + 512), nullptr);
+  EXPECT_EQ(plan.Around(a->address + 512), a);
+  EXPECT_EQ(plan.Find(kBase - 512), nullptr);
+  const DevicePtr address = a->address;
+  Free(a);
+  EXPECT_EQ(plan.Find(address), nullptr);
+}
+
+TEST_F(PlanTest, TheEndOfALeaseNamesWhatLives) {
+  Next(4_MiB);
+  Free(Next(2_MiB));
+  Next(3_MiB);
+  const std::vector<Block> live = plan.EndLease();
+  ASSERT_EQ(live.size(), 2u);
+  EXPECT_EQ(live[0].size + live[1].size, 7_MiB);
+  EXPECT_LT(live[0].address, live[1].address);
+}
+
+TEST_F(PlanTest, PlacesThatAreTakenAreNotGivenOut) {
+  (void)plan.EndLease();
+  plan.PlaceAround({{0, 5_MiB}}, /*may_move=*/false);
+  plan.BeginLease(kBase);
+  EXPECT_EQ(Next(4_MiB), nullptr);
+  (void)plan.EndLease();
+  plan.PlaceAround({{0, 5_MiB}});
+  plan.BeginLease(kBase);
+  EXPECT_GE(Next(4_MiB)->address, kBase + 5_MiB) << "moved out of the way";
+}
+
+TEST(PlansTest, AStepSeenTwiceBecomesAPlan) {
+  Plans plans;
+  plans.Learn(kStep, nullptr);
+  EXPECT_EQ(plans.Expected(), nullptr);
+  plans.Learn(kStep, nullptr);
+  ASSERT_NE(plans.Expected(), nullptr);
+  EXPECT_EQ(plans.Expected()->step().size(), kStep.size());
+}
+
+TEST(PlansTest, TrainingAndEvaluationHaveAPlanEachAndAreExpectedInTurn) {
+  const std::vector<StepEntry> evaluation = {{.size = 6_MiB, .born = 0, .freed = 1}};
+  Plans plans;
+  for (const auto& step : {kStep, kStep, evaluation, evaluation}) plans.Learn(step, nullptr);
+  EXPECT_EQ(plans.size(), 2u);
+  Plan* evaluate = plans.Expected();
+  Plan* train = plans.BeginningLike(kStep, evaluate);
+  ASSERT_NE(train, nullptr);
+  plans.Learn(kStep, train);
+  plans.Learn(evaluation, evaluate);
+  EXPECT_EQ(plans.Expected(), train) << "it followed evaluation the last time";
+}
+
+TEST(PlansTest, OnlySoManyPlansAreKept) {
+  Plans plans;
+  for (Bytes size = 512; size < 512 * 40; size += 512) {
+    for (int i = 0; i < 2; ++i) plans.Learn({{.size = size, .born = 0, .freed = 1}}, nullptr);
+  }
+  EXPECT_EQ(plans.size(), 8u);
+}
+
+// --- in the allocator -----------------------------------------------------------------------------------
+
+class PlannedJobTest : public ::testing::Test {
+ protected:
+  // Overlapping lives that best fit, in the order of time, cannot pack: small blocks between large ones.
+  void Step(int large = 6) {
+    job.allocator->BeginStep();
+    std::vector<DevicePtr> blocks;
+    for (int i = 0; i < large; ++i) blocks.push_back(Malloc(3_MiB + 512 * static_cast<Bytes>(i)));
+    for (std::size_t i = 0; i < blocks.size(); i += 2) Free(blocks[i]);
+    const DevicePtr late = Malloc(6_MiB);
+    for (std::size_t i = 1; i < blocks.size(); i += 2) Free(blocks[i]);
+    Free(late);
+    job.allocator->EndStep();
+    job.allocator->CheckInvariants();
+  }
+  DevicePtr Malloc(Bytes size) {
+    const DevicePtr block = job.Malloc(size);
+    std::memset(gpu.Host(block), ++mark, size);
+    marks[block] = {size, mark};
+    return block;
+  }
+  void Free(DevicePtr block) {
+    const auto [size, value] = marks[block];
+    EXPECT_TRUE(gpu.Host(block)[0] == value && gpu.Host(block)[size - 1] == value);
+    job.Free(block);
+  }
+  std::uint64_t Planned() { return job.Held().planned_allocations; }
+
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  Job job;
+  std::map<DevicePtr, std::pair<Bytes, unsigned char>> marks;
+  unsigned char mark = 0;
+};
+
+TEST_F(PlannedJobTest, FromTheThirdStepOnEveryAllocationIsPlanned) {
+  for (int i = 0; i < 3; ++i) Step();
+  const std::uint64_t before = Planned();
+  Step();
+  EXPECT_EQ(Planned(), before + 7);
+}
+
+TEST_F(PlannedJobTest, APlanGoesOnAfterAHandOver) {
+  for (int i = 0; i < 3; ++i) Step();
+  job.PassTurn();
+  job.TakeTurn();
+  gpu.ForgetCalls();
+  const std::uint64_t before = Planned();
+  Step();
+  EXPECT_EQ(Planned(), before + 7);
+  EXPECT_EQ(gpu.Calls()["MemMap"], 0) << "a settled arena needs no driver call";
+}
+
+TEST_F(PlannedJobTest, AStepThatDeviatesKeepsItsBytes) {
+  for (int i = 0; i < 3; ++i) Step();
+  for (const int large : {6, 5, 6, 9, 2, 6}) Step(large);
+}
+
+TEST_F(PlannedJobTest, ATurnLostInMidStepTakesThePlannedBlocksAlong) {
+  for (int i = 0; i < 3; ++i) Step();
+  job.allocator->BeginStep();
+  const DevicePtr block = Malloc(3_MiB);
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(testing::kEverything).ok());
+  job.TakeTurn();
+  Free(Malloc(3_MiB + 512));
+  Free(block);
+  job.allocator->EndStep();
+  Step();
+}
+
+TEST_F(PlannedJobTest, TheWholeRegionServesWhenMemoryIsShort) {
+  for (int i = 0; i < 3; ++i) Step();
+  job.allocator->BeginStep();
+  const DevicePtr block = Malloc(3_MiB);
+  const auto large = job.TryMalloc(gpu.capacity() - gpu.used() + 8_MiB);
+  EXPECT_TRUE(large.ok()) << "the plan's own memory is needed: " << large.status();
+  Free(block);
+  job.Free(*large);
+  job.allocator->EndStep();
+  Step();
+}
+
+TEST_F(PlannedJobTest, TheSnapshotShowsPlannedBlocks) {
+  for (int i = 0; i < 3; ++i) Step();
+  job.allocator->BeginStep();
+  const DevicePtr block = Malloc(3_MiB);
+  Bytes allocated = 0;
+  for (const SegmentSnapshot& segment : job.allocator->Snapshot()) {
+    Bytes covered = 0;
+    for (const auto& shown : segment.blocks) covered += shown.size;
+    EXPECT_EQ(covered, segment.total_size);
+    allocated += segment.allocated_size;
+  }
+  EXPECT_EQ(allocated, 3_MiB);
+  EXPECT_EQ(job.allocator->BlockOf(block + 5)->first, block);
+  Free(block);
+  job.allocator->EndStep();
+}
+
+TEST_F(PlannedJobTest, IdlenessCanBeAskedForWithTheAllocatorLocked) {
+  job.allocator->Lock();
+  EXPECT_TRUE(job.allocator->IsIdle());
+  EXPECT_FALSE(job.allocator->Capturing());
+  job.allocator->Unlock();
+}
+
+}  // namespace
+}  // namespace hocket
