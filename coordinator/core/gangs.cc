@@ -86,14 +86,21 @@ const Gang* Core::GangOf(const Job& job) const {
   return nullptr;
 }
 
-// Single jobs use lane 0; the ranks of a gang on one device use lanes 0, 1, ... in the order of their ranks.
+// Single jobs use lane 0. A rank keeps the lane it has had, unless a fellow rank is in it, and then takes the
+// lowest one that is free: which rank is first is known only after some of them have had turns of their own.
 int Core::LaneOf(const Job& job) const {
+  const std::vector<JobId> ranks = RanksOf(job.entity);
+  if (ranks.size() == 1) return 0;
+  const auto taken = [&](int lane) {
+    return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) {
+      const Job& other = this->job(id);
+      return id != job.id && other.turn != 0 && other.info.device == job.info.device && other.lane == lane;
+    });
+  };
+  if (!taken(job.lane)) return job.lane;
   int lane = 0;
-  for (JobId id : RanksOf(job.entity)) {
-    if (id == job.id) return lane;
-    lane += this->job(id).info.device == job.info.device;
-  }
-  return 0;
+  while (taken(lane)) ++lane;
+  return lane;
 }
 
 void Core::Complete(Gang& gang) {

@@ -1,3 +1,6 @@
+#include <set>
+#include <utility>
+
 #include "coordinator/core/core.h"
 #include "csrc/base/check.h"
 
@@ -26,8 +29,11 @@ void Core::CheckInvariants() const {
   for (const auto& [id, job] : state_.jobs) CheckJob(job, state_);
   for (const auto& [number, turn] : state_.turns) {
     HOCKET_CHECK(!turn.granted.empty()) << "turn " << number << " is nobody's";
+    std::set<std::pair<DeviceKey, int>> lanes;
     for (JobId id : turn.granted) {
       const Job& rank = job(id);
+      HOCKET_CHECK(lanes.emplace(rank.info.device, rank.lane).second)
+          << rank.info.name << " is in lane " << rank.lane << " with another rank";
       const bool together = rank.entity == turn.entity || GangOf(rank) != nullptr;
       HOCKET_CHECK(together && rank.turn == number) << rank.info.name << " has part in turn " << number;
     }

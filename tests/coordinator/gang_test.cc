@@ -32,6 +32,20 @@ TEST(GangTest, AllRanksHaveTheTurnEachInItsOwnLane) {
   EXPECT_TRUE(s.Told<wire::Grant>("r1")->fresh_arena) << "the chunks of lane 0 are not its own any more";
 }
 
+// Two ranks of one program hung here: the second to join was rank 0, was sent into lane 0 too, and waited for
+// a lock that the other held while it waited for rank 0.
+TEST(GangTest, ARankInATurnOfItsOwnKeepsItsLaneAndTheFirstRankTakesAnother) {
+  Script s("fifo");
+  s.Joins("r1");
+  s.Asks("r1");
+  s.Joins("r0");
+  s.FormsGang("ddp", {"r0", "r1"});
+  s.Asks("r0");
+  EXPECT_EQ(s.Holder(), "r0, r1") << s.Story();
+  EXPECT_EQ(s.Told<wire::Grant>("r1")->lane_lock, "");
+  EXPECT_EQ(s.Told<wire::Grant>("r0")->lane_lock, "/run/test/lane-gpu0-1.lock");
+}
+
 TEST(GangTest, ARankThatComesLaterHasPartInTheTurn) {
   Script s = GangAndThird();
   s.Asks("r0");
