@@ -117,6 +117,7 @@ void HandleSignals(Server* server) {
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a log that may not grow further does not end the daemon
   signal(SIGHUP, SIG_IGN);
 }
 

@@ -8,12 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "csrc/base/bytes.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/wire/limits.h"
 
 namespace hocket::coordinator {
 namespace {
 
-constexpr size_t kMaxName = 128;
-constexpr size_t kMaxText = 4096;
+using wire::kMaxName;
+using wire::kMaxText;
 constexpr uint64_t kMaxGang = 4096;
 
 bool Printable(const std::string& text) {

@@ -104,11 +104,8 @@ Result SwitchShare(Server& server, const Json& arguments) {
 Result Explain(Server& server, const Json& arguments) {
   HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
   server.Apply(0, Tick{});
-  const Job& job = server.core().state().jobs.at(id);
-  return Json{{"job", id},
-              {"name", job.info.name},
-              {"state", server.core().StateOf(id)},
-              {"why", server.core().Explain(id)}};
+  const Json job = JobJson(server, id);
+  return Json{{"job", id}, {"name", job["name"]}, {"state", job["state"]}, {"why", job["why"]}};
 }
 
 Result Turns(Server& server, const Json& arguments) {

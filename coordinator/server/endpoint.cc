@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/channel.h"
 
@@ -21,22 +22,13 @@ namespace {
 // So long a newcomer waits for a daemon that no longer answers and has not ended yet.
 constexpr absl::Duration kPatience = absl::Seconds(2);
 
-absl::Status Failed(const std::string& what) {
-  const int error = errno;
-  const char* advice = error == ENOSPC
-                           ? " Free some space there, or name another folder in HOCKET_RUNTIME_DIR."
-                       : error == EACCES ? " Name a folder of your own in HOCKET_RUNTIME_DIR."
-                                         : "";
-  return absl::UnavailableError(absl::StrCat("cannot ", what, ": ", std::strerror(error), ".", advice));
-}
-
 absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
   const std::string path = dir + "/hocketd.lock";
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock) return Failed("open " + path);
+  if (!lock) return Cannot("open " + path);
   const absl::Time until = absl::Now() + kPatience;
   while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return Failed("lock " + path);
+    if (errno != EWOULDBLOCK && errno != EINTR) return Cannot("lock " + path);
     if (wire::Channel::Connect(dir + "/hocketd.sock").ok())
       return absl::AlreadyExistsError(absl::StrCat("a coordinator runs already in ", dir, "."));
     if (absl::Now() > until) {
@@ -59,12 +51,12 @@ absl::StatusOr<UniqueFd> Listen(const std::string& path) {
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener) return Failed("make a socket");
+  if (!listener) return Cannot("make a socket");
   unlink(path.c_str());  // a killed daemon's: we have the lock
   const mode_t before = umask(0177);
   const int bound = bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   umask(before);
-  if (bound != 0 || listen(listener.get(), SOMAXCONN) != 0) return Failed("listen at " + path);
+  if (bound != 0 || listen(listener.get(), SOMAXCONN) != 0) return Cannot("listen at " + path);
   return listener;
 }
 

@@ -21,6 +21,8 @@
 #include "absl/time/clock.h"
 #include "coordinator/server/admission.h"
 #include "coordinator/server/commands.h"
+#include "coordinator/server/silence.h"
+#include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/codec.h"
 
@@ -43,18 +45,13 @@ bool HasEnded(const UniqueFd& pidfd) {
   return !pidfd || (poll(&poller, 1, 0) == 1 && (poller.revents & POLLIN) != 0);
 }
 
-absl::Status SystemError(const char* what) {
-  return absl::UnavailableError(absl::StrCat("cannot ", what, ": ", std::strerror(errno)));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options, Logger& log) {
   HOCKET_ASSIGN_OR_RETURN(Endpoint endpoint, Endpoint::Open(options.runtime_dir));
   const auto epoch = static_cast<std::uint64_t>(absl::ToUnixMillis(absl::Now()));
   std::unique_ptr<Server> server(new Server(options, log, std::move(endpoint), epoch));
-  if (!server->epoll_ || !server->timer_ || !server->stop_)
-    return SystemError("make the daemon's descriptors");
+  if (!server->epoll_ || !server->timer_ || !server->stop_) return Cannot("make the daemon's descriptors");
   for (int fd : {server->endpoint_.listener(), server->timer_.get(), server->stop_.get()})
     HOCKET_RETURN_IF_ERROR(server->Watch(fd, EPOLLIN));
   server->ExpectFormerJobs();
@@ -103,7 +100,7 @@ absl::Status Server::Watch(int fd, uint32_t events) {
   event.data.fd = fd;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
   if (errno == EEXIST && epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return absl::OkStatus();
-  return SystemError("watch a descriptor");
+  return Cannot("watch a descriptor");
 }
 
 // --- the loop -------------------------------------------------------------------------------------
@@ -114,7 +111,8 @@ bool Server::Idle() const {
          (core_.state().expected.empty() || Now() >= core_.state().window_ends);
 }
 
-int Server::IdleTimeoutMs() const {
+int Server::TimeoutMs() const {
+  if (!core_.state().turns.empty()) return static_cast<int>(absl::ToInt64Milliseconds(kHungStep));
   if (!Idle() || options_.grace == absl::InfiniteDuration()) return -1;
   const absl::Duration left = idle_since_ + options_.grace - Now();
   return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0, 1'000'000));
@@ -124,10 +122,11 @@ absl::Status Server::Run() {
   while (!stopping_) {
     if (!Idle()) idle_since_ = Now();
     epoll_event event{};
-    const int ready = epoll_wait(epoll_.get(), &event, 1, IdleTimeoutMs());
-    if (ready < 0 && errno != EINTR) return SystemError("wait for events");
+    const int ready = epoll_wait(epoll_.get(), &event, 1, TimeoutMs());
+    if (ready < 0 && errno != EINTR) return Cannot("wait for events");
     if (ready == 1) Dispatch(event.data.fd, event.events);
     CloseBroken();
+    if (Now() - looked_for_silence_ >= kHungStep) LookForSilence();
     if (Idle() && Now() - idle_since_ >= options_.grace) {
       log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"));
       break;
@@ -335,14 +334,33 @@ std::optional<wire::PageValues> Server::PageOf(JobId job) const {
   return process->second.page->Read();
 }
 
+std::string Server::Silence(JobId job) {
+  const Job& holder = core_.state().jobs.at(job);
+  if (holder.turn == 0) return "";
+  const std::string why = WhySilent(holder, PageOf(job), Now());
+  if (!why.empty() && std::exchange(named_silent_[job], holder.turn) != holder.turn)
+    log_.Warning(absl::StrCat(holder.info.name, " has the turn and ", why));
+  return why;
+}
+
+void Server::LookForSilence() {
+  looked_for_silence_ = Now();
+  std::erase_if(named_silent_, [&](const auto& named) { return !core_.state().jobs.contains(named.first); });
+  for (const auto& [id, job] : core_.state().jobs) (void)Silence(id);
+}
+
 // --- events and actions ---------------------------------------------------------------------------
 
 void Server::Apply(JobId job, decltype(Event::what) what) { Apply(job, std::move(what), UniqueFd()); }
 
 void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor) {
   const std::vector<Action> actions = core_.Handle({.at = Now(), .job = job, .what = std::move(what)});
+  // What is said to jobs first, in order: somebody waits for it. Records, the log and the timer can wait.
   for (const Action& action : actions) {
-    std::visit([&](const auto& a) { Do(a, descriptor); }, action);
+    if (const Send* send = std::get_if<Send>(&action)) Do(*send, descriptor);
+  }
+  for (const Action& action : actions) {
+    if (!std::holds_alternative<Send>(action)) std::visit([&](const auto& a) { Do(a, descriptor); }, action);
   }
 }
 

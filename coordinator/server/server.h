@@ -55,6 +55,8 @@ class Server {
   absl::Duration uptime() const { return Now() - started_; }
   // What stands in the job's shared page; none without one.
   std::optional<wire::PageValues> PageOf(JobId job) const;
+  // WhySilent() of a job that has a turn (empty for others); the first time in a turn it goes to the log.
+  std::string Silence(JobId job);
   // Hands an event of people's making to the core.
   void Apply(JobId job, decltype(Event::what) what);
   void StopSoon() { stopping_ = true; }
@@ -92,7 +94,8 @@ class Server {
   void CloseBroken();
 
   absl::Time Now() const;
-  int IdleTimeoutMs() const;
+  int TimeoutMs() const;
+  void LookForSilence();
   bool Idle() const;
   void ExpectFormerJobs();
   std::string WhoKeepsUs() const;
@@ -114,6 +117,8 @@ class Server {
   std::map<int, std::string> broken_;  // sessions to be closed after the actions at hand, and why
   JobId next_job_ = 1;
   absl::Time idle_since_;
+  std::map<JobId, TurnNumber> named_silent_;  // in which turn it was last
+  absl::Time looked_for_silence_ = absl::InfinitePast();
   bool stopping_ = false;
 };
 

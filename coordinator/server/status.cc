@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/server/server.h"
 
 namespace hocket::coordinator {
@@ -51,6 +52,7 @@ Json JobJson(Server& server, JobId id) {
   const Core& core = server.core();
   const Job& job = core.state().jobs.at(id);
   const auto page = server.PageOf(id).value_or(wire::PageValues{});
+  const std::string silence = server.Silence(id);
   return {{"id", id},
           {"name", job.info.name},
           {"pid", job.info.pid},
@@ -59,7 +61,8 @@ Json JobJson(Server& server, JobId id) {
           {"device", job.info.device},
           {"lane", job.lane},
           {"state", core.StateOf(id)},
-          {"why", core.Explain(id)},
+          {"why", silence.empty() ? core.Explain(id) : absl::StrCat(core.Explain(id), "; ", silence)},
+          {"silent", silence},
           {"weight", job.info.weight},
           {"priority", job.info.priority},
           {"memory_limit", job.info.memory_limit},

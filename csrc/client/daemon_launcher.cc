@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "csrc/base/cannot.h"
 #include "csrc/base/paths.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/base/unique_fd.h"
@@ -102,7 +103,7 @@ struct Program {
 
 absl::StatusOr<pid_t> Spawn(const std::string& path, int output) {
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!null) return absl::UnavailableError(absl::StrCat("cannot open /dev/null: ", std::strerror(errno)));
+  if (!null) return Cannot("open /dev/null");
   std::string name = path;
   char* const arguments[] = {name.data(), nullptr};
   std::vector<char*> environment = DaemonEnvironment();
@@ -111,7 +112,7 @@ absl::StatusOr<pid_t> Spawn(const std::string& path, int output) {
   const Program program{path.c_str(), arguments,  environment.data(),
                         output,       null.get(), static_cast<long>(std::min<rlim_t>(limit.rlim_cur, 65536))};
   const pid_t child = PlainFork();
-  if (child < 0) return absl::UnavailableError(absl::StrCat("cannot fork: ", std::strerror(errno)));
+  if (child < 0) return Cannot("fork");
   if (child == 0) Execute(program);
   return child;
 }
@@ -148,9 +149,7 @@ int Collect(pid_t child) {
 
 absl::Status StartDaemon(const std::string& daemon, Clock::time_point deadline) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot make a pipe: ", std::strerror(errno)));
-  }
+  if (pipe2(ends, O_CLOEXEC) != 0) return Cannot("make a pipe");
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   HOCKET_ASSIGN_OR_RETURN(const pid_t child, Spawn(daemon, write_end.get()));
@@ -170,13 +169,9 @@ absl::Status StartDaemon(const std::string& daemon, Clock::time_point deadline) 
 // Waits for other starters, but not for ever: one of them may be stopped.
 absl::StatusOr<UniqueFd> TakeStartLock(const std::string& path, Clock::time_point deadline) {
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock) {
-    return absl::UnavailableError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
-  }
+  if (!lock) return Cannot("open " + path);
   while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      return absl::UnavailableError(absl::StrCat("cannot lock ", path, ": ", std::strerror(errno)));
-    }
+    if (errno != EWOULDBLOCK && errno != EINTR) return Cannot("lock " + path);
     if (Clock::now() >= deadline) {
       return absl::UnavailableError(
           absl::StrCat("another process has held ", path, " for 10 s without starting one"));

@@ -14,11 +14,10 @@
 #include "absl/strings/str_split.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/client/version.h"
+#include "csrc/wire/limits.h"
 
 namespace hocket {
 namespace {
-
-constexpr size_t kMaxName = 200;
 
 std::string ReadFile(const char* path) {
   std::ifstream file(path, std::ios::binary);
@@ -37,7 +36,7 @@ std::uint64_t ProcessStart() {
 
 // What a coordinator accepts of a text that it shows.
 std::string Printable(std::string text) {
-  text.resize(std::min(text.size(), kMaxName));
+  text.resize(std::min(text.size(), wire::kMaxText));
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
   }
@@ -66,9 +65,9 @@ absl::Status CheckOptions(const JobOptions& options, Bytes capacity) {
     return absl::InvalidArgumentError(
         absl::StrCat("priority '", options.priority, "': it must be high, normal or low."));
   }
-  if (options.name.size() > kMaxName) {
+  if (options.name.size() > wire::kMaxName) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a name of ", options.name.size(), " characters: it may have ", kMaxName, "."));
+        absl::StrCat("a name of ", options.name.size(), " characters: it may have ", wire::kMaxName, "."));
   }
   if (capacity > 0 && options.memory_limit > capacity) {
     return absl::InvalidArgumentError(absl::StrCat("memory limit of ", FormatBytes(options.memory_limit),

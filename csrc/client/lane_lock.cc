@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
 
 namespace hocket {
@@ -27,9 +27,7 @@ int SetLock(int fd, int command, short type) {
 void LaneLock::SetPath(const std::string& path) { path_ = path; }
 
 absl::Status LaneLock::Failed(const char* what) const {
-  return absl::UnavailableError(absl::StrCat("cannot ", what, " the lane's lock ", path_, ": ",
-                                             std::strerror(errno),
-                                             ".\n  Is the folder still there, and yours?"));
+  return Cannot(absl::StrCat(what, " the lane's lock ", path_));
 }
 
 absl::Status LaneLock::Open() {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/codec.h"
 
@@ -52,7 +53,7 @@ absl::StatusOr<Packet> ReceivePacket(int socket, std::string& buffer, int flags)
   } while (size < 0 && errno == EINTR);
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return absl::ResourceExhaustedError("nothing there");
-  if (size < 0) return absl::UnavailableError(absl::StrCat("cannot receive: ", std::strerror(errno)));
+  if (size < 0) return Cannot("receive");
   Packet packet;
   TakeDescriptors(header, packet.descriptors);
   packet.size = static_cast<size_t>(size);
@@ -93,7 +94,7 @@ absl::StatusOr<Channel> Channel::Connect(const std::string& path) {
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket) return absl::UnavailableError(absl::StrCat("cannot make a socket: ", std::strerror(errno)));
+  if (!socket) return Cannot("make a socket");
   int result;
   do {
     result = connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
@@ -155,7 +156,7 @@ absl::StatusOr<std::pair<int, unsigned>> Channel::Peer() const {
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot see who the peer is: ", std::strerror(errno)));
+    return Cannot("see who the peer is");
   }
   return std::make_pair(static_cast<int>(peer.pid), static_cast<unsigned>(peer.uid));
 }

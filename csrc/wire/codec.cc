@@ -1,10 +1,11 @@
 #include "csrc/wire/codec.h"
 
+#include <algorithm>
 #include <bit>
 #include <type_traits>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "csrc/base/status_macros.h"
@@ -12,11 +13,16 @@
 namespace hocket::wire {
 namespace {
 
+// Most frames fit.
+constexpr size_t kUsualFrameSize = 512;
+
 enum Tag : uint16_t { kU64 = 1, kI64 = 2, kF64 = 3, kBytes = 4 };
 
 template <typename Unsigned>
 void Put(std::string& out, Unsigned value) {
-  for (size_t i = 0; i < sizeof(value); ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  char bytes[sizeof(value)];
+  for (size_t i = 0; i < sizeof(value); ++i) bytes[i] = static_cast<char>(value >> (8 * i) & 0xff);
+  out.append(bytes, sizeof(bytes));
 }
 
 // REQUIRES: `bytes` holds at least sizeof(Unsigned) from `at` on.
@@ -58,10 +64,13 @@ class FieldWriter {
 };
 
 struct RawField {
+  uint16_t number;
   uint16_t tag;
   absl::string_view payload;
 };
-using RawFields = absl::flat_hash_map<uint16_t, RawField>;
+// In the order of the frame, which is that of the struct unless a stranger wrote it. A message has at most
+// some 25 fields, so looking through them costs less than a map.
+using RawFields = absl::InlinedVector<RawField, 32>;
 
 // Fills each field it is shown from a frame's fields; remembers the first one that does not fit.
 class FieldReader {
@@ -87,10 +96,11 @@ class FieldReader {
 
  private:
   const RawField* Find(uint16_t number, Tag tag) {
-    auto it = fields_.find(number);
-    if (it == fields_.end()) return nullptr;
-    if (it->second.tag == tag) return &it->second;
-    Fail(absl::StrCat("field ", number, " of ", message_, " has the type tag ", it->second.tag, ", expected ",
+    auto field = std::find_if(fields_.rbegin(), fields_.rend(),
+                              [number](const RawField& raw) { return raw.number == number; });
+    if (field == fields_.rend()) return nullptr;
+    if (field->tag == tag) return &*field;
+    Fail(absl::StrCat("field ", number, " of ", message_, " has the type tag ", field->tag, ", expected ",
                       tag));
     return nullptr;
   }
@@ -131,7 +141,7 @@ absl::StatusOr<RawFields> ParseFields(absl::string_view body) {
       return absl::InvalidArgumentError(
           absl::StrCat("field ", number, " says ", length, " bytes, the frame holds ", body.size()));
     }
-    fields[number] = {tag, body.substr(0, length)};
+    fields.push_back({number, tag, body.substr(0, length)});
     body.remove_prefix(length);
   }
   return fields;
@@ -186,7 +196,9 @@ const char* NameOf(const Message& message) {
 }
 
 absl::StatusOr<std::string> Encode(const Message& message) {
-  std::string frame(sizeof(uint32_t), '\0');
+  std::string frame;
+  frame.reserve(kUsualFrameSize);
+  frame.append(sizeof(uint32_t), '\0');
   Put<uint16_t>(frame, kMajorVersion);
   Put<uint16_t>(frame, kMinorVersion);
   Put<uint16_t>(frame, std::visit([](const auto& m) { return m.kType; }, message));

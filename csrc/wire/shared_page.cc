@@ -5,11 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
 
 namespace hocket::wire {
@@ -17,10 +15,7 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-absl::Status Failed(const char* what) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot ", what, " the job's shared page: ", std::strerror(errno)));
-}
+absl::Status Failed(const char* what) { return Cannot(absl::StrCat(what, " the job's shared page")); }
 
 absl::StatusOr<PageMapping> Map(int fd, int protection) {
   void* address = mmap(nullptr, kPageSize, protection, MAP_SHARED, fd, 0);
@@ -91,7 +86,8 @@ PageValues SharedPageView::Read() const {
           .spilled = word(words.spilled),
           .last_boundary_ns = word(words.last_boundary_ns),
           .spilled_total = word(words.spilled_total),
-          .restored_total = word(words.restored_total)};
+          .restored_total = word(words.restored_total),
+          .step_begun_ns = word(words.step_begun_ns)};
 }
 
 }  // namespace hocket::wire

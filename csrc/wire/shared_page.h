@@ -34,9 +34,10 @@ struct PageWords {
   std::atomic<uint64_t> persistent;        // bytes resident on the device
   std::atomic<uint64_t> transient;         // bytes of the arena in use
   std::atomic<uint64_t> spilled;           // bytes on the host
-  std::atomic<uint64_t> last_boundary_ns;  // CLOCK_MONOTONIC
+  std::atomic<uint64_t> last_boundary_ns;  // CLOCK_MONOTONIC; steps shorter than 1 ms may leave it as it was
   std::atomic<uint64_t> spilled_total;     // bytes moved to the host since the start
   std::atomic<uint64_t> restored_total;    // and back
+  std::atomic<uint64_t> step_begun_ns;  // CLOCK_MONOTONIC; the latest, of a job with several threads in steps
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(PageWords) <= kPageSize);
 
@@ -52,6 +53,7 @@ struct PageValues {
   uint64_t last_boundary_ns = 0;
   uint64_t spilled_total = 0;
   uint64_t restored_total = 0;
+  uint64_t step_begun_ns = 0;
 };
 
 // A mapping of the page; move-only.

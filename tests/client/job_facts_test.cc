@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "csrc/wire/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -33,8 +34,12 @@ TEST(JobFactsTest, OptionsOutOfRangeAreNamedWithTheRange) {
               HasSubstr("'urgent'"));
   EXPECT_THAT(std::string(JoinFor({.memory_limit = 2_GiB}, "g", "", 1_GiB).status().message()),
               HasSubstr("the device has 1.0 GiB"));
-  EXPECT_THAT(std::string(JoinFor({.name = std::string(201, 'x')}, "g", "", 0).status().message()),
-              HasSubstr("201 characters"));
+  EXPECT_THAT(std::string(JoinFor({.name = std::string(129, 'x')}, "g", "", 0).status().message()),
+              HasSubstr("129 characters: it may have 128"));
+}
+
+TEST(JobFactsTest, TheLongestNameThatACoordinatorAcceptsIsAccepted) {
+  EXPECT_TRUE(JoinFor({.name = std::string(wire::kMaxName, 'x')}, "g", "", 0).ok());
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 // Several processes and a real hocketd, which the first of them starts.
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <random>
@@ -41,6 +45,7 @@ class RealCoordinatorTest : public testing::Test {
     KillDaemon();
     unsetenv("HOCKET_RUNTIME_DIR");
     unsetenv("HOCKET_DAEMON");
+    umount2(folder_.c_str(), MNT_DETACH);  // see MountFullDisk()
     std::filesystem::remove_all(folder_);
   }
 
@@ -146,6 +151,71 @@ TEST_F(RealCoordinatorTest, RandomKillsOfJobsAndCoordinatorLeaveNobodyHanging) {
     }
   }
   AllEnd();
+}
+
+// Mounts a folder that takes `files` files and no bytes, in a view of the file system that only this process
+// and those that it starts have. False: this system gives nobody but root such a view, and we are not root.
+bool MountFullDisk(const std::string& folder, int files) {
+  const uid_t uid = geteuid();
+  if (unshare(CLONE_NEWNS) != 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    std::ofstream("/proc/self/uid_map") << uid << " " << uid << " 1";
+  }
+  mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+  const std::string options = "size=4k,mode=0700,nr_inodes=" + std::to_string(1 + files);
+  return mount("hocket-test", folder.c_str(), "tmpfs", 0, options.c_str()) == 0;
+}
+
+TEST_F(RealCoordinatorTest, AFullDiskForTheSocketIsToldWithWhatToDo) {
+  if (!MountFullDisk(folder_, 0)) GTEST_SKIP() << "no mount here; CannotTest checks the sentence";
+  const auto job = Client::Join({.name = "a"}, "cpu", "the CPU", 0);
+  EXPECT_THAT(std::string(job.status().message()),
+              HasSubstr(folder_ + "/start.lock: No space left on device. Free some space there"));
+}
+
+TEST_F(RealCoordinatorTest, ADiskTooFullForTheDaemonIsToldInItsOwnWords) {
+  if (!MountFullDisk(folder_, 1)) GTEST_SKIP() << "no mount here; CannotTest checks the sentence";
+  const auto job = Client::Join({.name = "a"}, "cpu", "the CPU", 0);
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(job.status().message()), HasSubstr("No space left on device"));
+}
+
+// Log and state folder take no byte more, as on a disk that is full.
+TEST_F(RealCoordinatorTest, ADaemonThatCanWriteNothingGivesTurnsAllTheSame) {
+  const pid_t starter = fork();
+  if (starter == 0) {
+    const rlimit none{0, 0};
+    signal(SIGXFSZ, SIG_DFL);
+    setrlimit(RLIMIT_FSIZE, &none);
+    _exit(ConnectOrStart().ok() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(starter, &status, 0);
+  ASSERT_EQ(status, 0);
+  for (const char* name : {"a", "b"}) Starts(name, 50);
+  AllEnd();
+  EXPECT_EQ(std::filesystem::file_size(folder_ + "/hocketd.log"), 0u);
+}
+
+TEST_F(RealCoordinatorTest, AProcessWithoutDescriptorsIsToldAndMayJoinOnceItHasSome) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{64, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<UniqueFd> all;
+  for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) all.emplace_back(fd);
+  const auto refused = Client::Join({.name = "a"}, "cpu", "the CPU", 0);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("Too many open files. The process has all 64"));
+  for (size_t left = 1; left < 12 && left < all.size(); ++left) {  // each place where it may come to an end
+    all.pop_back();
+    const auto job = Client::Join({.name = "a"}, "cpu", "the CPU", 0);
+    if (!job.ok()) EXPECT_EQ(job.status().code(), absl::StatusCode::kUnavailable) << job.status();
+  }
+  all.clear();
+  const auto joined = Client::Join({.name = "a"}, "cpu", "the CPU", 0);
+  EXPECT_TRUE(joined.ok()) << joined.status();
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_F(RealCoordinatorTest, ADaemonThatCannotStartIsToldWithWhatWasTried) {

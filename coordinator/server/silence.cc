@@ -1,0 +1,47 @@
+#include "coordinator/server/silence.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace hocket::coordinator {
+namespace {
+
+std::string Seconds(absl::Duration duration) {
+  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+}
+
+// By a signal, or by a debugger.
+bool IsStopped(std::uint64_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t after_name = text.rfind(") ");  // the name may hold blanks and parentheses
+  return after_name != std::string::npos && absl::StrContains("Tt", text.substr(after_name + 2, 1));
+}
+
+absl::Time At(std::uint64_t monotonic_ns) {
+  return absl::FromUnixNanos(static_cast<int64_t>(std::min<std::uint64_t>(monotonic_ns, INT64_MAX)));
+}
+
+}  // namespace
+
+std::string WhySilent(const Job& job, const std::optional<wire::PageValues>& page, absl::Time now) {
+  const wire::PageValues values = page.value_or(wire::PageValues{});
+  const absl::Time begun = At(std::max(values.step_begun_ns, values.last_boundary_ns));
+  if (IsStopped(job.info.pid)) {
+    return absl::StrCat(
+        "does not answer: pid ", job.info.pid, " is stopped, by a signal or a debugger; last sign of life ",
+        Seconds(now - std::max(begun, job.granted)), " ago. Let it go on with kill -CONT, or end it");
+  }
+  const absl::Duration usual = absl::Nanoseconds(static_cast<int64_t>(values.step_time_ns));
+  const absl::Duration step = now - begun;
+  if (values.in_step == 0 || step < std::max(kHungStep, 10 * usual)) return "";
+  return absl::StrCat("has been in one step for ", Seconds(step), "; its steps take ", Seconds(usual),
+                      " on average. Does pid ", job.info.pid, " hang? Nobody ends it but you");
+}
+
+}  // namespace hocket::coordinator
