@@ -1,6 +1,7 @@
 #include "csrc/bindings/interpreter.h"
 
 #include <Python.h>
+#include <unistd.h>
 
 namespace hocket {
 namespace {
@@ -16,8 +17,14 @@ bool Running() {
 // The released thread state; nullptr: this thread did not hold the lock.
 void* Release() { return Running() && PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
 
+// While the interpreter ends, it ends a thread that asks for its lock (pthread_exit), and that must not
+// happen below C++ code that lets no exception through: the process would abort. So such a thread stays here.
+// (One that has passed this question just before shares the fate of every thread of torch's that asks at that
+// moment.)
 void Reacquire(void* thread_state) {
-  if (thread_state != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state));
+  if (thread_state == nullptr) return;
+  while (!Running()) pause();
+  PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state));
 }
 
 // Python runs signal handlers on its main thread only; on any other there is nothing to do.

@@ -104,3 +104,17 @@ def test_a_stopped_waiter_does_not_stop_the_others(world: World, alone: Callable
     stopped.signal(signal.SIGCONT)
     stopped.go_on()
     stopped.finishes()
+
+
+def test_a_process_may_end_while_one_of_its_threads_waits_for_the_turn(world: World) -> None:
+    holder = world.job("train", "--name", "holder", "--hold", "4", *SMALL)
+    holder.expect("step 4")
+    leaver = world.job("ends_at_the_door")
+    leaver.expect("started")
+    while not any(job["name"] == "leaver" and job["state"] == "waits" for job in world.status()["jobs"]):
+        assert leaver.process.poll() is None, leaver.story()
+    leaver.go_on()
+    leaver.finishes()
+    assert "in a step" not in leaver.lines
+    holder.go_on()
+    holder.finishes()
