@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -46,27 +47,29 @@ void ClientImpl::AgentMain() {
       ReportIfChanged();
     }
   }
+  MutexLock receiving(&receive_mutex_);
   MutexLock lock(&mutex_);
   connection_.Flush();
   connection_.Detach();
 }
 
 void ClientImpl::Poll() {
-  pollfd fds[2] = {{wake_.get(), POLLIN, 0}, {-1, POLLIN, 0}};
+  pollfd fds[] = {{wake_.get(), POLLIN, 0}, {-1, POLLIN, 0}, {-1, POLLOUT, 0}};
   {
     MutexLock lock(&mutex_);
-    fds[1].fd = connection_.fd();
-    if (connection_.has_queue()) fds[1].events |= POLLOUT;
+    fds[1].fd = connection_.agent_fd();
+    if (connection_.has_queue()) fds[2].fd = connection_.fd();
   }
   const Clock::time_point deadline = NextDeadline();
   const timespec timeout = Until(deadline);
-  const int ready = ppoll(fds, 2, deadline == Clock::time_point::max() ? nullptr : &timeout, nullptr);
+  const int ready =
+      ppoll(fds, std::size(fds), deadline == Clock::time_point::max() ? nullptr : &timeout, nullptr);
   if (ready <= 0) return;
   if (fds[0].revents != 0) {
     std::uint64_t count;
     (void)!read(wake_.get(), &count, sizeof(count));
   }
-  if (fds[1].revents & POLLOUT) {
+  if (fds[2].revents & POLLOUT) {
     MutexLock lock(&mutex_);
     connection_.Flush();
   }
@@ -88,8 +91,9 @@ void ClientImpl::Tell(wire::Message message, UniqueFd descriptor) {
 }
 
 void ClientImpl::ReceiveAll() {
+  MutexLock receiving(&receive_mutex_);
   for (;;) {
-    auto received = connection_.Receive();
+    auto received = NextReceived();
     if (!received.ok()) return LostCoordinator(received.status());
     if (!*received) return;
     ApplyArenaChanges();  // what came before the allocator was there
@@ -98,20 +102,65 @@ void ClientImpl::ReceiveAll() {
   }
 }
 
+absl::StatusOr<std::optional<wire::Received>> ClientImpl::NextReceived() {
+  if (set_aside_.empty()) return connection_.Receive();
+  auto first = std::move(set_aside_.front());
+  set_aside_.pop_front();
+  if (set_aside_.empty()) {
+    MutexLock lock(&mutex_);
+    left_to_agent_ = false;
+    NotifyAll();
+  }
+  return first;
+}
+
+// On a thread at a door, in the agent's place: until nothing more is there (connection.h). It obeys a Grant
+// and leaves everything else, and what comes after that, to the agent.
+void ClientImpl::ReceiveGrant() {
+  MutexLock receiving(&receive_mutex_);
+  {
+    MutexLock lock(&mutex_);
+    reading_ = false;
+  }
+  for (;;) {
+    auto received = connection_.Receive();
+    if (received.ok() && !*received) return;
+    if (!SetAside(received)) continue;
+    Wake();
+    if (!set_aside_.back().ok()) return;
+  }
+}
+
+// False: it was a Grant, and obeyed.
+bool ClientImpl::SetAside(absl::StatusOr<std::optional<wire::Received>>& received) {
+  const wire::Grant* grant = received.ok() ? std::get_if<wire::Grant>(&(*received)->message) : nullptr;
+  MutexLock lock(&mutex_);
+  if (grant != nullptr && !grant->fresh_arena && set_aside_.empty() && arena_changes_.empty()) {
+    Granted(*grant);
+    return false;
+  }
+  left_to_agent_ = true;
+  set_aside_.push_back(std::move(received));
+  return true;
+}
+
 // --- the turn -------------------------------------------------------------------------------------
 
 void ClientImpl::On(const wire::Grant& grant, UniqueFd descriptor) {
   if (grant.fresh_arena) ChangeArena({.chunk = 0});
-  const Holdings held = Held();
   MutexLock lock(&mutex_);
+  Granted(grant);
+}
+
+void ClientImpl::Granted(const wire::Grant& grant) {
   if (phase_ != Phase::kAsked) return;
   if (!grant.lane_lock.empty()) lane_.SetPath(grant.lane_lock);
   turn_ = {.number = grant.turn, .granted_ns = Progress::NowNs(), .first_step = progress_.steps()};
   word_.Unask(kAsks);
   if (grant.contended) word_.Ask(kAskIdle);
   phase_ = Phase::kGranted;
-  if (waiters_.empty()) return EndTurn(/*drain_ns=*/0, held);  // who waited was interrupted
-  changed_.NotifyAll();
+  if (waiters_.empty()) return ReturnUnwantedTurn();
+  NotifyAll();
 }
 
 void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
@@ -125,7 +174,7 @@ void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
     stop_step_ = 0;
     word_.Ask(yield.now ? kAskIdle | kAskStop : kAskIdle);
   }
-  if (phase_ == Phase::kHeld) ArmIdleCheck();
+  if (phase_ == Phase::kHeld) SetIdleCheck();
 }
 
 // A step that began before the word had kAskStop is counted in it; one that begins after looks at stop_step_.
@@ -137,7 +186,7 @@ void ClientImpl::StopTogether(const wire::Yield& yield) {
   if (!accepted) {
     stop_step_ = 0;
     word_.Unask(kAskIdle | kAskStop);
-    changed_.NotifyAll();
+    NotifyAll();
   }
   Tell(wire::YieldAck{
       .turn = turn_.number, .stop_step = yield.stop_step, .step = steps, .accepted = accepted});
@@ -146,16 +195,21 @@ void ClientImpl::StopTogether(const wire::Yield& yield) {
 // --- idleness -------------------------------------------------------------------------------------
 
 void ClientImpl::ArmIdleCheck() {
-  idle_since_ = Clock::now();
-  idle_begins_ = Begins(word_.Load());
-  idle_check_at_ = idle_since_ + tuning_.idle_limit;
+  SetIdleCheck();
   Wake();
 }
 
-// Ranks of a gang stop together or not at all: one that idles keeps its part until then.
+// On the agent's own thread nobody has to be woken for it.
+void ClientImpl::SetIdleCheck() {
+  idle_since_ = Clock::now();
+  idle_begins_ = Begins(word_.Load());
+  idle_check_at_ = idle_since_ + tuning_.idle_limit;
+}
+
+// Also of a gang's rank: its gang keeps the turn until every rank has given its part, and a rank that comes
+// to a door before that has its part back at once.
 bool ClientImpl::MayGiveIdle() const {
-  if (phase_ != Phase::kHeld || outside_) return false;
-  return facts_.gang.empty() ? (word_.Load() & kAsks) != 0 : StopReached();
+  return phase_ == Phase::kHeld && !outside_ && (word_.Load() & kAsks) != 0;
 }
 
 void ClientImpl::CheckIdle() {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/client/blocking.h"
 #include "csrc/client/daemon_launcher.h"
@@ -47,8 +48,9 @@ absl::StatusOr<std::unique_ptr<ClientImpl>> ClientImpl::Join(wire::Join facts, C
   HOCKET_ASSIGN_OR_RETURN(wire::Channel channel, tuning.connect());
   HOCKET_ASSIGN_OR_RETURN(wire::SharedPage page, wire::SharedPage::Create());
   std::unique_ptr<ClientImpl> client(new ClientImpl(std::move(facts), std::move(tuning), std::move(page)));
-  if (!client->wake_) return absl::UnavailableError("cannot join: the process has no descriptor left");
+  if (!client->wake_ || !client->connection_.valid()) return Cannot("join", EMFILE);
   {
+    MutexLock receiving(&client->receive_mutex_);
     MutexLock lock(&client->mutex_);
     client->SendJoin(std::move(channel), Holdings());
   }
@@ -175,7 +177,7 @@ void ClientImpl::GoOutside(bool keeps_running) {
   AnswerRoom(absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it"));
   stop_.store(true, std::memory_order_release);
   Wake();
-  changed_.NotifyAll();
+  NotifyAll();
 }
 
 // --- a forked child -------------------------------------------------------------------------------
@@ -187,7 +189,8 @@ void ClientImpl::AfterForkInChild() {
   waiters_.clear();
   threads_.Forget();
   word_.BecomeOutside(threads_.Mine().depth > 0 ? 1 : 0);
-  for (int fd : {connection_.fd(), lane_.fd(), wake_.get()}) PointAtNothing(fd);
+  for (int fd : {lane_.fd(), wake_.get()}) PointAtNothing(fd);
+  for (int fd : connection_.Descriptors()) PointAtNothing(fd);
   mutex_.Unlock();
 }
 

@@ -7,20 +7,22 @@
 //    +-------------------+<--any more-------+<-----------+                giving
 //    +------------- drained, survivors adopted, lane lock dropped ----------+
 //
-// Who does what: a thread at a door asks, takes and gives (doors.cc, hand_over.cc). The agent receives
-// (agent.cc), gives the turn of an idle job, spills and restores nothing but what it is told to (memory.cc),
-// and finds the next coordinator (rejoin.cc). README.md draws a turn.
+// Who does what: a thread at a door asks, reads the Grant, takes and gives (doors.cc, hand_over.cc). The
+// agent receives everything else (agent.cc), gives the turn of an idle job, spills and restores nothing but
+// what it is told to (memory.cc), and finds the next coordinator (rejoin.cc). README.md draws a turn.
 //
 // Invariants:
 //   phase held or giving <=> the word has kHasTurn; giving <=> it has kGiving (until the job is outside)
 //   the lane lock is held in phases held and giving, and taken in taking
 //   spilling_ only in phases none and asked; nobody takes a turn meanwhile
 //
-// Locks, in this order: the allocator's, then mutex_. So the allocator is never called with mutex_ held.
+// Locks, in this order: receive_mutex_, the allocator's, mutex_. So the allocator is never called with mutex_
+// held, and nobody receives with the allocator locked.
 #ifndef HOCKET_CSRC_CLIENT_CLIENT_IMPL_H_
 #define HOCKET_CSRC_CLIENT_CLIENT_IMPL_H_
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -128,6 +130,9 @@ class ClientImpl final : public Client {
   void StepAside(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until something changes; kCancelled when the user interrupts a begin of a step.
   absl::Status Sleep(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Connection::Woken ReadAtDoor(Clock::duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NotifyAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool StopReached() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MustGive(bool step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllAtDoors() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -164,6 +169,10 @@ class ClientImpl final : public Client {
   void AgentMain();
   void Poll();
   void ReceiveAll();
+  void ReceiveGrant();
+  bool SetAside(absl::StatusOr<std::optional<wire::Received>>& received)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
+  absl::StatusOr<std::optional<wire::Received>> NextReceived() ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
   Clock::time_point NextDeadline();
   void CheckIdle();
   bool IdleLongEnough(bool quiet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -171,6 +180,7 @@ class ClientImpl final : public Client {
   void GiveIdleTurn(std::uint32_t begins);
   bool MayGiveIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ArmIdleCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetIdleCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake();
   // Sends, and sees to it that what does not fit the socket now goes out later.
   void Tell(wire::Message message, UniqueFd descriptor = UniqueFd()) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -179,6 +189,8 @@ class ClientImpl final : public Client {
   void On(const wire::Joined& joined, UniqueFd descriptor);
   void On(const wire::Refused& refused, UniqueFd descriptor);
   void On(const wire::Grant& grant, UniqueFd descriptor);
+  void Granted(const wire::Grant& grant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReturnUnwantedTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void On(const wire::Yield& yield, UniqueFd descriptor);
   void On(const wire::Spill& spill, UniqueFd descriptor);
   void On(const wire::Room& room, UniqueFd descriptor);
@@ -188,13 +200,15 @@ class ClientImpl final : public Client {
   void StopTogether(const wire::Yield& yield) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- rejoin.cc: the coordinator comes and goes
-  void SendJoin(wire::Channel channel, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendJoin(wire::Channel channel, const Holdings& held)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_, mutex_);
   absl::Status AwaitJoined();
-  void LostCoordinator(const absl::Status& why);
+  void LostCoordinator(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
   void RefuseJoin(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reconnect();
   void GoOnAlone(const absl::Status& why);
-  void TakeTurnAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeLaneAlone();
+  void TakeTurnAlone();
 
   // --- client_impl.cc: leaving
   void LeaveNow(bool keeps_running, Clock::time_point patience);
@@ -214,12 +228,20 @@ class ClientImpl final : public Client {
   std::atomic<bool> in_child_{false};
   std::atomic<bool> stop_{false};  // the agent ends
 
+  // Who receives and obeys, one message at a time: the agent, or a thread at a door.
+  Mutex receive_mutex_;
+  // What a thread at a door has received and leaves to the agent, in order, before anything that is received
+  // later; an error is the last.
+  std::deque<absl::StatusOr<std::optional<wire::Received>>> set_aside_ ABSL_GUARDED_BY(receive_mutex_);
+
   mutable Mutex mutex_;
   Condition changed_;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // a thread at a door waits for messages, not for changed_
+  bool left_to_agent_ ABSL_GUARDED_BY(mutex_) = false;  // something is set aside
   wire::Join facts_ ABSL_GUARDED_BY(mutex_);
   JobInfo info_ ABSL_GUARDED_BY(mutex_);
   absl::Status refused_ ABSL_GUARDED_BY(mutex_);
-  // Attached and detached, and read from, by the agent only.
+  // Read from with receive_mutex_ held, written to with mutex_, attached and detached with both.
   Connection connection_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kNone;
   Turn turn_ ABSL_GUARDED_BY(mutex_);

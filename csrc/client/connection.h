@@ -6,15 +6,23 @@
 // sent first. A message that finds the socket's queue full waits here until Flush(), and so do those behind
 // it.
 //
-// Not thread-safe.
+// It can be waited for in two places, at the door and by the agent, and what comes wakes one thread: one that
+// waits at the door, if there is one, else the agent. (Both are epoll sets that watch the socket exclusively;
+// the kernel asks the one that was attached first, first.) So a thread that waits for its turn reads the
+// Grant itself, and the agent sleeps on. Whoever is woken must Receive() until there is nothing more: the
+// other is not told of what has come already.
+//
+// Not thread-safe, but: AwaitAtDoor() and WakeDoor() may be called beside anything.
 #ifndef HOCKET_CSRC_CLIENT_CONNECTION_H_
 #define HOCKET_CSRC_CLIENT_CONNECTION_H_
 
 #include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "csrc/base/mutex.h"
 #include "csrc/base/unique_fd.h"
 #include "csrc/wire/channel.h"
 
@@ -22,6 +30,10 @@ namespace hocket {
 
 class Connection {
  public:
+  Connection();
+  // False: the process has no descriptor left; then only the destructor may be called.
+  bool valid() const { return door_ && agent_ && wake_door_; }
+
   void Attach(wire::Channel channel);
   void Detach();
   bool up() const { return channel_.has_value(); }
@@ -36,9 +48,27 @@ class Connection {
   // None: nothing there now, or down.
   absl::StatusOr<std::optional<wire::Received>> Receive();
 
+  // For the agent to poll: readable when something has come that no thread at the door was woken for. -1:
+  // down.
+  int agent_fd() const;
+
+  // Blocks until something has come, WakeDoor() was called (even before), a signal was delivered to this
+  // thread, or `limit` is over (kNoLimit: never).
+  static constexpr Clock::duration kNoLimit = Clock::duration::max();
+  enum class Woken { kByMessage, kBySignal, kOtherwise };
+  Woken AwaitAtDoor(Clock::duration limit);
+  void WakeDoor();
+
+  // All descriptors that a forked child must not keep.
+  std::vector<int> Descriptors() const;
+
  private:
   std::optional<wire::Channel> channel_;
   std::deque<std::pair<wire::Message, UniqueFd>> queue_;
+  bool watched_ = false;  // both sets have the socket
+  UniqueFd door_;
+  UniqueFd agent_;
+  UniqueFd wake_door_;  // eventfd, in `door_`
 };
 
 }  // namespace hocket

@@ -18,8 +18,7 @@ absl::Status ClientImpl::BeginStep() {
   if (!word_.Begin()) HOCKET_RETURN_IF_ERROR(BeginSlow());
   me.depth = 1;
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->BeginStep();
-  me.begun = Progress::NowNs();
-  progress_.StepBegun();
+  me.begun = progress_.StepBegun();
   return absl::OkStatus();
 }
 
@@ -27,7 +26,7 @@ void ClientImpl::EndStep(bool count) {
   ThreadRecord& me = threads_.Mine();
   if (me.depth == 0 || --me.depth > 0) return;
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->EndStep();
-  progress_.StepEnded(me.begun, Progress::NowNs(), count);
+  progress_.StepEnded(me.begun, count);
   const Duty duty = word_.End();
   if (duty != Duty::kNone) EndSlow(duty);
 }
@@ -70,6 +69,7 @@ absl::Status ClientImpl::AwaitTurn() { return WaitForTurn(/*step=*/false); }
 absl::Status ClientImpl::WaitForTurn(bool step) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const Blocking blocking(threads_.Mine());
   const Door door(threads_.Mine(), mutex_, at_doors_, helpers_at_doors_);
+  threads_.Mine().asked = Clock::now();
   Waiter waiter{.step = step};
   MutexLock lock(&mutex_);
   waiters_.push_back(&waiter);
@@ -168,27 +168,62 @@ void ClientImpl::Admit() {
   phase_ = Phase::kHeld;
   turn_.held_since = Clock::now();
   word_.Granted(static_cast<Word>(steps));
-  changed_.NotifyAll();
+  NotifyAll();
   if (steps == 0) ArmIdleCheck();
 }
 
 void ClientImpl::StepAside(Waiter& waiter) {
   waiters_.remove(&waiter);
   while (spilling_) changed_.Wait(&mutex_);
-  if (phase_ != Phase::kGranted || !waiters_.empty()) return;
+  if (!waiters_.empty()) return NotifyAll();  // one of them may read now
+  if (phase_ == Phase::kGranted) ReturnUnwantedTurn();
+}
+
+// Who waited for it was interrupted.
+void ClientImpl::ReturnUnwantedTurn() {
   const Holdings held = HeldUnlocked();
   if (phase_ == Phase::kGranted && waiters_.empty()) EndTurn(/*drain_ns=*/0, held);
 }
 
+// --- sleeping at the door -------------------------------------------------------------------------
+
 absl::Status ClientImpl::Sleep(bool interruptible) {
   const bool asks = interruptible && HasInterruptedHook();
-  if (!asks) {
+  const Clock::duration limit = asks ? Clock::duration(kInterruptPause) : Connection::kNoLimit;
+  bool signal = false;
+  if (MayRead()) {
+    signal = ReadAtDoor(limit) == Connection::Woken::kBySignal;
+  } else if (asks) {
+    changed_.WaitUntil(&mutex_, Clock::now() + limit);
+  } else {
     changed_.Wait(&mutex_);
-    return absl::OkStatus();
   }
-  changed_.WaitUntil(&mutex_, Clock::now() + kInterruptPause);
+  // Asking costs the interpreter's lock: not each time that something changes.
+  ThreadRecord& me = threads_.Mine();
+  if (!asks || (!signal && Clock::now() - me.asked < kInterruptPause)) return absl::OkStatus();
   const MutexUnlock unlock(&mutex_);
-  return Interrupted() ? absl::CancelledError("interrupted while waiting for the turn") : absl::OkStatus();
+  const bool interrupted = Interrupted();
+  me.asked = Clock::now();
+  return interrupted ? absl::CancelledError("interrupted while waiting for the turn") : absl::OkStatus();
+}
+
+// While it waits for the Grant, one thread reads in the agent's place: so the Grant wakes one thread, not two
+// one after the other.
+bool ClientImpl::MayRead() const {
+  return phase_ == Phase::kAsked && !spilling_ && !reading_ && !left_to_agent_ && connection_.up();
+}
+
+Connection::Woken ClientImpl::ReadAtDoor(Clock::duration limit) {
+  reading_ = true;
+  const MutexUnlock unlock(&mutex_);
+  const Connection::Woken woken = connection_.AwaitAtDoor(limit);
+  ReceiveGrant();
+  return woken;
+}
+
+void ClientImpl::NotifyAll() {
+  changed_.NotifyAll();
+  if (reading_) connection_.WakeDoor();
 }
 
 // One of autograd's threads that stands at a door stands there for the thread that waits for it.

@@ -114,13 +114,13 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
   turn_ = Turn();
   phase_ = Phase::kNone;
   progress_.Holds(held);
-  changed_.NotifyAll();
+  NotifyAll();
 }
 
 void ClientImpl::AbortGive() {
   word_.AbortGive();
   phase_ = Phase::kHeld;
-  changed_.NotifyAll();
+  NotifyAll();
   ArmIdleCheck();
 }
 

@@ -45,7 +45,7 @@ absl::Status ClientImpl::AskRoom(Bytes bytes, bool restoring, bool interruptible
   }
   const absl::Status answer = AwaitAnswer(interruptible);
   room_.reset();
-  changed_.NotifyAll();
+  NotifyAll();
   if (!restoring || answer.ok() || absl::IsCancelled(answer)) return answer;
   changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);
   return absl::OkStatus();
@@ -60,7 +60,7 @@ void ClientImpl::AnswerRoom(absl::Status answer) {
   if (!room_ || room_->answered) return;
   room_->answered = true;
   room_->answer = std::move(answer);
-  changed_.NotifyAll();
+  NotifyAll();
 }
 
 void ClientImpl::On(const wire::Room& room, UniqueFd descriptor) {
@@ -75,7 +75,7 @@ void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
   const Holdings held = Held();
   MutexLock lock(&mutex_);
   spilling_ = false;
-  changed_.NotifyAll();
+  NotifyAll();
   answer.request = spill.request;
   answer.persistent = held.persistent;
   answer.spilled = held.spilled;
@@ -124,7 +124,7 @@ void ClientImpl::SpillEverything() {
   }
   spilling_ = false;
   told_movable_ = false;  // what was told is no longer so
-  changed_.NotifyAll();
+  NotifyAll();
 }
 
 void ClientImpl::TellMovable(const Holdings& held) {

@@ -19,11 +19,13 @@ std::uint64_t Progress::NowNs() {
 
 UniqueFd Progress::Descriptor() const { return UniqueFd(fcntl(page_.fd(), F_DUPFD_CLOEXEC, 0)); }
 
-void Progress::StepEnded(std::uint64_t begun, std::uint64_t ended, bool count) {
+void Progress::StepEnded(std::uint64_t begun, bool count) {
   Store(words().in_step, 0);
+  if (count) words().steps.fetch_add(1, std::memory_order_relaxed);
+  if (begun == 0) return;
+  const std::uint64_t ended = NowNs();
   Store(words().last_boundary_ns, ended);
   if (!count) return;
-  words().steps.fetch_add(1, std::memory_order_relaxed);
   const auto sample = static_cast<std::int64_t>(ended - begun);
   const auto average = static_cast<std::int64_t>(Load(words().step_time_ns));
   const std::int64_t next = average == 0 ? sample : average + (sample - average) / kWeight;

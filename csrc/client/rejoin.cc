@@ -21,6 +21,7 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   facts_.spilled = held.spilled;
   facts_.arena = held.arena;
   facts_.steps = progress_.steps();
+  facts_.lane_lock = lane_.path();
   connection_.Attach(std::move(channel));
   Tell(facts_, progress_.Descriptor());
   if (phase_ == Phase::kAsked) Tell(WaitMessage(held));
@@ -56,7 +57,7 @@ void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
   if (lane_.path().empty()) lane_.SetPath(joined.lane_lock);
   reconnect_pause_ = tuning_.retry_pause;
   reported_ = Holdings();
-  changed_.NotifyAll();
+  NotifyAll();
 }
 
 void ClientImpl::On(const wire::Refused& refused, UniqueFd descriptor) {
@@ -80,7 +81,7 @@ void ClientImpl::LostCoordinator(const absl::Status& why) {
 
 void ClientImpl::RefuseJoin(const absl::Status& why) {
   refused_ = why;
-  changed_.NotifyAll();
+  NotifyAll();
 }
 
 void ClientImpl::Reconnect() {
@@ -88,6 +89,7 @@ void ClientImpl::Reconnect() {
   absl::StatusOr<wire::Channel> channel = tuning_.connect();
   if (!channel.ok()) return GoOnAlone(channel.status());
   const Holdings held = Held();
+  MutexLock receiving(&receive_mutex_);
   MutexLock lock(&mutex_);
   if (!outside_) SendJoin(*std::move(channel), held);
 }
@@ -95,25 +97,36 @@ void ClientImpl::Reconnect() {
 // Nobody orders turns now. The lane's lock still keeps two jobs from touching one arena, so a job may run if
 // it gets that; it keeps the turn until there is a coordinator again or it ends.
 void ClientImpl::GoOnAlone(const absl::Status& why) {
-  MutexLock lock(&mutex_);
-  if (!info_.joined) return RefuseJoin(why);
-  if (std::exchange(info_.coordinated, false)) {
-    std::fprintf(stderr, "hocket: job %s goes on without a coordinator: %s\n", info_.name.c_str(),
-                 std::string(why.message()).c_str());
+  {
+    MutexLock lock(&mutex_);
+    if (!info_.joined) return RefuseJoin(why);
+    if (std::exchange(info_.coordinated, false)) {
+      std::fprintf(stderr, "hocket: job %s goes on without a coordinator: %s\n", info_.name.c_str(),
+                   std::string(why.message()).c_str());
+    }
+    AnswerRoom(absl::ResourceExhaustedError(
+        absl::StrCat("no coordinator can be had that would make room: ", std::string(why.message()))));
   }
-  AnswerRoom(absl::ResourceExhaustedError(
-      absl::StrCat("no coordinator can be had that would make room: ", std::string(why.message()))));
-  TakeTurnAlone();
+  if (TakeLaneAlone()) TakeTurnAlone();
   reconnect_at_ = Clock::now() + reconnect_pause_;
   reconnect_pause_ = std::min(2 * reconnect_pause_, kLongestRetryPause);
 }
 
+bool ClientImpl::TakeLaneAlone() {
+  MutexLock lock(&mutex_);
+  return phase_ == Phase::kAsked && !waiters_.empty() && lane_.TryAcquire().ok();
+}
+
+// Whoever had the lane since the coordinator died may have adopted chunks of the arena that we know, or died
+// while its kernels wrote there, and nobody has told us: none of them is used again.
 void ClientImpl::TakeTurnAlone() {
-  if (phase_ != Phase::kAsked || waiters_.empty() || !lane_.TryAcquire().ok()) return;
+  ChangeArena({.chunk = 0});
+  MutexLock lock(&mutex_);
+  if (phase_ != Phase::kAsked || waiters_.empty()) return lane_.Release();
   turn_ = {.granted_ns = Progress::NowNs(), .first_step = progress_.steps()};
   word_.Unask(kAsks);
   phase_ = Phase::kGranted;
-  changed_.NotifyAll();
+  NotifyAll();
 }
 
 }  // namespace hocket

@@ -22,6 +22,7 @@ struct ThreadRecord {
   std::uint64_t begun = 0;  // when the outermost began, ns
   bool helper = false;      // one of autograd's
   bool blocking = false;    // inside the blocking hooks already
+  Clock::time_point asked;  // when it was asked last whether the user interrupts its wait
 };
 
 class ThreadRegistry {

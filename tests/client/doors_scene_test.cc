@@ -1,4 +1,6 @@
 // Threads at the doors: steps, allocations, and who lets whom in.
+#include <sys/eventfd.h>
+
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -218,6 +220,49 @@ TEST(DoorsTest, AnInterruptedWaitBeginsNoStepAndItsGrantIsGivenBack) {
   scene.Expects<wire::Wait>();
   scene.Grants(4);
   again.join();
+}
+
+// The thread that reads is gone; the other must not wait for it.
+TEST(DoorsTest, AThreadThatStaysAtTheDoorIsLetInAfterAnotherWasInterrupted) {
+  static std::atomic<bool> interrupted;
+  interrupted = false;
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [] { return interrupted.load(); }});
+  Scene scene;
+  std::thread leaves([&] { EXPECT_TRUE(absl::IsCancelled(scene.job().BeginStep())); });
+  scene.Expects<wire::Wait>();
+  std::thread stays([&] { EXPECT_TRUE(scene.allocator().Malloc(1, nullptr).ok()); });  // hears no Ctrl-C
+  interrupted = true;
+  leaves.join();
+  scene.Grants(1);
+  stays.join();
+  EXPECT_EQ(scene.job().Info().turns, 1u);
+  SetBlockingHooks({});
+}
+
+TEST(DoorsTest, WhatCameBeforeTheGrantIsObeyedBeforeTheTurnIsTaken) {
+  Scene scene;
+  const UniqueFd any(eventfd(0, EFD_CLOEXEC));
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.allocator().TakeLog();
+  scene.Says(wire::ArenaAdd{.chunk = 3, .size = 64}, any.get());
+  scene.Says(wire::ArenaDrop{.chunk = 3});
+  scene.Grants(1);
+  thread.join();
+  EXPECT_THAT(scene.allocator().TakeLog(),
+              ElementsAre("add 3", "drop 3", "take turn", "begin step", "end step"));
+}
+
+TEST(DoorsTest, AYieldThatCameWithTheGrantIsNotLost) {
+  Scene scene;
+  for (std::uint64_t turn = 1; turn <= 50; ++turn) {
+    std::thread thread([&] { scene.Step(); });
+    scene.Expects<wire::Wait>();
+    scene.Grants(turn);
+    scene.Says(wire::Yield{.turn = turn, .now = true});
+    thread.join();
+    EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, turn);
+  }
 }
 
 TEST(DoorsTest, AJobWithoutAnAllocatorTakesTurnsToo) {

@@ -232,14 +232,27 @@ TEST(HandOverTest, ARankThatIsPastTheStepNamedSaysSoAndGoesOn) {
   EXPECT_EQ(scene.Expects<wire::TurnOver>().steps, 3u);
 }
 
-TEST(HandOverTest, AnIdleRankKeepsItsPartOfTheGangsTurn) {
+// The others may wait for it inside their step; then it comes back to the door by itself.
+TEST(HandOverTest, AnIdleRankGivesItsPartOfTheGangsTurnAndHasItBackWhenItAsks) {
   Scene scene;
   scene.job().JoinGang("ddp", 0, 2);
   scene.TakesTurn(1);
   scene.Says(wire::Yield{.turn = 1, .now = false});
-  scene.AgentHasObeyed();
-  scene.AgentHasObeyed();
-  EXPECT_TRUE(scene.job().HoldsTurn());
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().steps, 1u);
+  std::thread thread([&] { scene.Step(); });
+  EXPECT_EQ(scene.Expects<wire::Wait>().gang_step, 1u);
+  scene.Grants(1);
+  thread.join();
+  EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST(HandOverTest, AnIdleRankGivesItsPartBeforeTheStepNamed) {
+  Scene scene;
+  scene.job().JoinGang("ddp", 0, 2);
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = true, .stop_step = 3});
+  EXPECT_TRUE(scene.Expects<wire::YieldAck>().accepted);
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().steps, 1u);
 }
 
 TEST(HandOverTest, LeavingGivesTheTurnAndLetsEverybodyThrough) {

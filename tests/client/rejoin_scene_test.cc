@@ -8,6 +8,8 @@
 namespace hocket {
 namespace {
 
+using ::testing::ElementsAre;
+
 TEST(RejoinTest, TheHolderRunsOnAndSaysThatItHasTheTurn) {
   Scene scene;
   scene.TakesTurn(4);
@@ -84,6 +86,39 @@ TEST(RejoinTest, WithoutAnyCoordinatorAJobRunsIfItGetsTheLanesLock) {
   scene.Says(wire::Yield{.turn = 9, .now = true});  // the number it has now
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 9u);
   EXPECT_TRUE(scene.job().Info().coordinated);
+}
+
+// Others may have adopted some of its chunks meanwhile, or died while they wrote to them: nobody tells.
+TEST(RejoinTest, WithoutAnyCoordinatorAJobForgetsTheArenaBeforeItTakesTheTurn) {
+  Scene scene;
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.allocator().TakeLog();
+  scene.Step();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("drop all", "take turn", "begin step", "end step"));
+}
+
+TEST(RejoinTest, TheHolderKeepsItsArenaWithoutACoordinator) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.allocator().TakeLog();
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.AwaitsFailedConnect();
+  scene.Step();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("begin step", "end step"));
+}
+
+// Another one than it was given when it joined: a rank of a gang.
+TEST(RejoinTest, TheLanesLockThatItKnowsIsNamedAgain) {
+  Scene scene;
+  const std::string lane = scene.lock_path() + "-1";
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Says(wire::Grant{.turn = 1, .lane_lock = lane});
+  thread.join();
+  scene.Dies();
+  EXPECT_EQ(scene.Answers().lane_lock, lane);
 }
 
 TEST(RejoinTest, WithoutAnyCoordinatorThereIsNoRoomToAskFor) {

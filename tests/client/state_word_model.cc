@@ -1,6 +1,8 @@
 #include "tests/client/state_word_model.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <unordered_set>
 #include <utility>
@@ -20,36 +22,30 @@ bool MustGive(Word word, bool step) {
   return (word & kAskStop) != 0 || ((word & kImplicit) != 0 && (word & kAsks) != 0);
 }
 
-void NotifyAll(State& s) {
-  for (ThreadState& thread : s.threads) {
-    if (thread.pc == kSleep) thread.pc = kWoken;
-  }
+template <std::size_t kSize>
+void Put(MessageModel (&queue)[kSize], MessageModel message) {
+  *std::find(std::begin(queue), std::end(queue) - 1, kNothing) = message;
 }
 
-void EndTurn(State& s) {
-  s.word &= ~kAsks;
-  s.phase = kNone;
-  s.turn_out = 0;  // TurnOver
-  s.yields_of_turn = 0;
-  NotifyAll(s);
-}
-
-bool Put(State& s, MessageModel message) {
-  for (MessageModel& slot : s.inbox) {
-    if (slot == kNothing) {
-      slot = message;
-      return true;
-    }
-  }
-  return false;
-}
-
-MessageModel Take(State& s) {
-  const MessageModel first = s.inbox[0];
-  s.inbox[0] = s.inbox[1];
-  s.inbox[1] = s.inbox[2];
-  s.inbox[2] = kNothing;
+template <std::size_t kSize>
+MessageModel Take(MessageModel (&queue)[kSize]) {
+  const MessageModel first = queue[0];
+  std::move(std::begin(queue) + 1, std::end(queue), std::begin(queue));
+  queue[kSize - 1] = kNothing;
   return first;
+}
+
+// Wakes one at the door, or tells the agent. False: the queue is full.
+bool Say(State& s, MessageModel message) {
+  if (s.inbox[2] != kNothing) return false;
+  Put(s.inbox, message);
+  for (ThreadState& thread : s.threads) {
+    if (thread.pc != kPoll && thread.pc != kPollWoken) continue;
+    thread.pc = kPollWoken;
+    return true;
+  }
+  s.agent_told = 1;
+  return true;
 }
 
 }  // namespace
@@ -80,6 +76,27 @@ void Search::Fail(const std::string& promise) {
   if (result_.violation.empty()) result_.violation = promise;
 }
 
+void Search::NotifyAll(State& s) {
+  for (ThreadState& thread : s.threads) {
+    if (thread.pc == kSleep) thread.pc = kWoken;
+  }
+  if (s.reading && !config_.door_not_woken) s.door_woken = 1;
+}
+
+void Search::EndTurn(State& s) {
+  s.word &= ~kAsks;
+  s.phase = kNone;
+  s.turn_out = 0;  // TurnOver
+  s.yields_of_turn = 0;
+  NotifyAll(s);
+}
+
+void Search::Granted(State& s) {
+  s.word &= ~kAsks;
+  s.phase = kGranted;
+  NotifyAll(s);
+}
+
 void Search::Expand(const State& state) {
   moved_ = false;
   for (int i = 0; i < 2; ++i) ExpandThread(state, i);
@@ -95,7 +112,9 @@ void Search::CheckEnd(const State& state) {
   for (const ThreadState& thread : state.threads) {
     if (thread.pc != kFinished) return Fail("a thread waits for ever");
   }
-  if (state.mutex != 0 || state.allocator != 0) return Fail("a lock is held for ever");
+  if (state.mutex != 0 || state.allocator != 0 || state.receive_mutex != 0)
+    return Fail("a lock is held for ever");
+  if (state.inbox[0] != kNothing || state.aside[0] != kNothing) Fail("a message is never heard");
   if ((state.word & kHasTurn) && (state.word & kAsks)) Fail("a turn that was asked for is held for ever");
   if (Count(state.word) != 0) Fail("the count is not 0 with nobody in a step");
 }
@@ -165,6 +184,11 @@ void Search::ExpandThread(const State& state, int index) {
     case kPassed:
     case kPassedEnd:
       return Passing(state, index);
+    case kToPoll:
+    case kPoll:
+    case kPollWoken:
+    case kReading:
+      return Reading(state, index);
     default:
       return AtDoor(state, index);
   }
@@ -201,8 +225,10 @@ void Search::AtDoor(const State& state, int index) {
         s.mutex = 0;
         me.pc = kTaking;
       } else {
+        const bool may_read = s.phase == kAsked && !s.reading && !s.left_to_agent;
+        if (may_read) s.reading = 1;
         s.mutex = 0;
-        me.pc = kSleep;
+        me.pc = may_read ? kToPoll : kSleep;
       }
       return Go(s);
     case kTaking: {
@@ -241,6 +267,48 @@ void Search::AtDoor(const State& state, int index) {
     default:
       return;  // asleep
   }
+}
+
+// In the agent's place. A thread that comes to poll finds what came before.
+void Search::Reading(const State& state, int index) {
+  State s = state;
+  ThreadState& me = s.threads[index];
+  switch (me.pc) {
+    case kToPoll:
+    case kPoll: {
+      const bool ready = me.pc == kToPoll && s.inbox[0] != kNothing;
+      if (!ready && !s.door_woken && me.pc == kPoll) return;  // asleep
+      me.pc = ready || s.door_woken ? kPollWoken : kPoll;
+      s.door_woken = 0;
+      return Go(s);
+    }
+    case kPollWoken:
+      if (s.receive_mutex != 0 || s.mutex != 0) return;
+      s.receive_mutex = static_cast<std::uint8_t>(index + 1);
+      s.reading = 0;
+      me.pc = kReading;
+      return Go(s);
+    default:
+      break;
+  }
+  if (s.inbox[0] == kNothing) {
+    s.receive_mutex = 0;
+    me.pc = kWoken;
+    return Go(s);
+  }
+  if (s.mutex != 0) return;
+  const MessageModel message = Take(s.inbox);
+  if (message == kGrantMessage && s.aside[0] == kNothing) {
+    Granted(s);
+  } else {
+    Put(s.aside, message);
+    s.left_to_agent = s.agent_told = 1;
+  }
+  if (config_.reads_one_message) {
+    s.receive_mutex = 0;
+    me.pc = kWoken;
+  }
+  Go(s);
 }
 
 void Search::AtEnd(const State& state, int index) {
@@ -323,13 +391,17 @@ void Search::ExpandAgent(const State& state) {
   State s = state;
   switch (state.agent) {
     case kReceive:
-      if (state.inbox[0] != kNothing) Obey(state);
       if (state.armed && state.mutex == 0) CheckIdle(state);
-      return;
+      if (!s.agent_told || s.receive_mutex != 0) return;
+      s.receive_mutex = 3;
+      s.agent = kDrain;
+      return Go(s);
+    case kDrain:
+      return Drain(state);
     case kAskStore:  // broken: the second half of Ask, mutex held
       s.word = std::exchange(s.agent_seen, 0);
       s.mutex = 0;
-      s.agent = kReceive;
+      s.agent = kDrain;
       return Go(s);
     case kIdleTake: {
       if (s.mutex != 0) return;
@@ -359,14 +431,35 @@ void Search::ExpandAgent(const State& state) {
   }
 }
 
-void Search::Obey(const State& state) {
-  if (state.mutex != 0) return;
+// What is set aside first, one message after the other, until nothing is there.
+void Search::Drain(const State& state) {
   State s = state;
-  const MessageModel message = Take(s);
+  if (s.agent_has != kNothing) {
+    if (s.mutex != 0) return;
+    const MessageModel message = std::exchange(s.agent_has, kNothing);
+    return Obey(s, message);
+  }
+  if (s.aside[0] != kNothing) {
+    if (s.mutex != 0) return;
+    s.agent_has = Take(s.aside);
+    if (s.aside[0] == kNothing) {
+      s.left_to_agent = 0;
+      NotifyAll(s);
+    }
+  } else if (s.inbox[0] != kNothing) {
+    s.agent_has = Take(s.inbox);
+  } else {
+    s.agent_told = 0;
+    s.receive_mutex = 0;
+    s.agent = kReceive;
+  }
+  Go(s);
+}
+
+// REQUIRES: the mutex is free.
+void Search::Obey(State s, MessageModel message) {
   if (message == kGrantMessage) {
-    s.word &= ~kAsks;
-    s.phase = kGranted;
-    NotifyAll(s);
+    Granted(s);
     return Go(s);
   }
   if (s.phase < kGranted) return Go(s);
@@ -407,13 +500,13 @@ void Search::ExpandCoordinator(const State& state) {
     State s = state;
     s.wait_sent = 0;
     s.turn_out = 1;
-    if (Put(s, kGrantMessage)) Go(s);
+    if (Say(s, kGrantMessage)) Go(s);
   }
   if (state.turn_out && state.yields_left > 0) {
     for (const MessageModel yield : {kYieldIdle, kYieldStop}) {
       State s = state;
       --s.yields_left;
-      if (Put(s, yield)) Go(s);
+      if (Say(s, yield)) Go(s);
     }
   }
 }

@@ -4,11 +4,15 @@
 // them. Every atomic operation on the word, every lock and every message is one transition; the word's own
 // transitions are the product's (csrc/client/state_word.h), the paths around them follow doors.cc,
 // hand_over.cc and agent.cc line by line. Waiting for device work and for time is a choice of the search.
+// A message wakes a thread that polls at the door, or else the agent, as csrc/client/connection.h has it;
+// while a thread has been woken and does not run yet, further messages wake nobody (so do kernels
+// before 5.8).
 //
 // A Search visits every reachable state once and reports the first one that breaks a promise:
 //   nobody is in a step, or has an allocation under way, after the turn was passed
 //   one gives the turn, not two
-//   where nothing can happen any more, everybody has finished and no asked-for turn is still held
+//   where nothing can happen any more, everybody has finished, every message was heard and no asked-for turn is
+//   still held
 #ifndef HOCKET_TESTS_CLIENT_STATE_WORD_MODEL_H_
 #define HOCKET_TESTS_CLIENT_STATE_WORD_MODEL_H_
 
@@ -28,6 +32,10 @@ enum Pc : std::uint8_t {
   kLockDoor,     // about to become a waiter
   kLoop,         // in WaitAsWaiter(), mutex held
   kSleep,        // waits for a notification
+  kToPoll,       // reads in the agent's place: about to poll
+  kPoll,         // waits for a message there
+  kPollWoken,    // about to receive
+  kReading,      // receives, receive mutex held
   kWoken,        // notified: about to lock the mutex
   kEnterOrGive,  // mutex held, phase held
   kTryGive,      // mutex held: must give
@@ -47,7 +55,7 @@ enum Pc : std::uint8_t {
   kFinished,
 };
 
-enum AgentPc : std::uint8_t { kReceive, kAskStore, kIdleCheck, kIdleTake, kIdleGive, kIdlePassed };
+enum AgentPc : std::uint8_t { kReceive, kDrain, kAskStore, kIdleCheck, kIdleTake, kIdleGive, kIdlePassed };
 enum PhaseModel : std::uint8_t { kNone, kAsked, kGranted, kTakingPhase, kHeld, kGivingPhase };
 enum MessageModel : std::uint8_t { kNothing, kGrantMessage, kYieldIdle, kYieldStop };
 
@@ -74,14 +82,24 @@ struct State {
   std::uint8_t turn_out = 0;  // the coordinator has granted and not got it back
   std::uint8_t yields_left = 0;
   std::uint8_t yields_of_turn = 0;
-  std::uint8_t padding[4] = {};
+  std::uint8_t receive_mutex = 0;     // 0: free; thread i holds it as i + 1, the agent as 3
+  std::uint8_t reading = 0;           // a thread polls at the door, or is about to
+  std::uint8_t left_to_agent = 0;     // something is set aside
+  std::uint8_t door_woken = 0;        // by NotifyAll()
+  std::uint8_t agent_told = 0;        // that something is to be received
+  MessageModel agent_has = kNothing;  // received by the agent, not yet obeyed
+  MessageModel aside[4] = {};         // received at the door and left to the agent, in order
+  std::uint8_t padding[2] = {};
 };
 
 struct Config {
   std::uint8_t steps[2] = {2, 2};
   bool allocates[2] = {false, false};  // instead of stepping
   std::uint8_t yields = 2;
-  bool plain_accesses = false;  // the seeded bug: Begin, End and Ask load and store
+  // Seeded bugs.
+  bool plain_accesses = false;     // Begin, End and Ask load and store
+  bool door_not_woken = false;     // NotifyAll() forgets the thread that reads
+  bool reads_one_message = false;  // the thread that reads does not look for more
 };
 
 struct Result {
@@ -100,10 +118,15 @@ class Search {
   void Expand(const State& state);
   void ExpandThread(const State& state, int index);
   void AtDoor(const State& state, int index);
+  void Reading(const State& state, int index);
   void AtEnd(const State& state, int index);
   void Passing(const State& state, int index);
   void ExpandAgent(const State& state);
-  void Obey(const State& state);
+  void Drain(const State& state);
+  void Obey(State s, MessageModel message);
+  void Granted(State& s);
+  void NotifyAll(State& s);
+  void EndTurn(State& s);
   void CheckIdle(const State& state);
   void ExpandCoordinator(const State& state);
   void Go(const State& next);

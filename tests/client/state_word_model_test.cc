@@ -43,6 +43,14 @@ TEST(StateWordModelTest, PlainLoadsAndStoresOfOneThreadBesideTheAgentAreCaught) 
   EXPECT_NE(Search({.steps = {2, 0}, .yields = 1, .plain_accesses = true}).Run().violation, "");
 }
 
+TEST(StateWordModelTest, AThreadThatReadsAndIsNotWokenIsCaught) {
+  EXPECT_EQ(Search({.steps = {2, 2}, .door_not_woken = true}).Run().violation, "a thread waits for ever");
+}
+
+TEST(StateWordModelTest, AThreadThatReadsOneMessageOnlyIsCaught) {
+  EXPECT_EQ(Search({.steps = {2, 2}, .reads_one_message = true}).Run().violation, "a message is never heard");
+}
+
 // The real word under real threads (for the thread sanitizer): a step is never given away.
 TEST(StateWordStressTest, NoStepLosesTheTurn) {
   constexpr int kRounds = 20000;

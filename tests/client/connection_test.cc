@@ -1,0 +1,111 @@
+// Whom a message wakes: a thread at the door, else the agent.
+#include "csrc/client/connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace hocket {
+namespace {
+
+class ConnectionTest : public testing::Test {
+ protected:
+  // A coordinator's end of a fresh connection.
+  wire::Channel Connect() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
+    connection_.Attach(wire::Channel(UniqueFd(ends[0])));
+    return wire::Channel(UniqueFd(ends[1]));
+  }
+  bool AgentHears() {
+    pollfd poller{connection_.agent_fd(), POLLIN, 0};
+    return poll(&poller, 1, 0) == 1;
+  }
+
+  Connection connection_;
+};
+
+// A thread that waits at the door; the constructor returns when it sleeps there.
+class AtDoor {
+ public:
+  explicit AtDoor(Connection& connection)
+      : thread_([this, &connection] {
+          tid_ = static_cast<int>(syscall(SYS_gettid));
+          woken_ = connection.AwaitAtDoor(Connection::kNoLimit);
+        }) {
+    while (tid_ == 0 || State() != "S") std::this_thread::yield();
+  }
+  Connection::Woken Returns() {
+    thread_.join();
+    return woken_;
+  }
+
+ private:
+  std::string State() const {
+    std::ifstream stat("/proc/self/task/" + std::to_string(tid_) + "/stat");
+    std::string pid, name, state;
+    stat >> pid >> name >> state;
+    return state;
+  }
+
+  std::atomic<int> tid_{0};
+  Connection::Woken woken_ = Connection::Woken::kOtherwise;
+  std::thread thread_;
+};
+
+TEST_F(ConnectionTest, AMessageWakesTheThreadAtTheDoorAndNotTheAgent) {
+  wire::Channel coordinator = Connect();
+  AtDoor thread(connection_);
+  ASSERT_TRUE(coordinator.Send(wire::Grant{.turn = 1}).ok());
+  EXPECT_EQ(thread.Returns(), Connection::Woken::kByMessage);
+  EXPECT_FALSE(AgentHears());
+  EXPECT_TRUE(connection_.Receive()->has_value());
+}
+
+TEST_F(ConnectionTest, WithNobodyAtTheDoorTheAgentHears) {
+  wire::Channel coordinator = Connect();
+  ASSERT_TRUE(coordinator.Send(wire::Grant{.turn = 1}).ok());
+  EXPECT_TRUE(AgentHears());
+  EXPECT_TRUE(connection_.Receive()->has_value());
+  EXPECT_FALSE(AgentHears());
+}
+
+TEST_F(ConnectionTest, AWakingOfTheDoorIsNotLostBeforeSomebodyComesThere) {
+  wire::Channel coordinator = Connect();
+  connection_.WakeDoor();
+  EXPECT_EQ(connection_.AwaitAtDoor(Connection::kNoLimit), Connection::Woken::kOtherwise);
+  ASSERT_TRUE(coordinator.Send(wire::Grant{.turn = 1}).ok());
+  EXPECT_EQ(connection_.AwaitAtDoor(Connection::kNoLimit), Connection::Woken::kByMessage);
+}
+
+TEST_F(ConnectionTest, TheEndOfTheCoordinatorWakesBoth) {
+  auto coordinator = std::make_unique<wire::Channel>(Connect());
+  AtDoor thread(connection_);
+  coordinator.reset();
+  EXPECT_EQ(thread.Returns(), Connection::Woken::kByMessage);
+  EXPECT_TRUE(AgentHears());
+  EXPECT_FALSE(connection_.Receive().ok());
+}
+
+TEST_F(ConnectionTest, TheNextCoordinatorIsHeardAndTheFormerIsNot) {
+  wire::Channel former = Connect();
+  const UniqueFd kept(dup(connection_.fd()));  // as a forked child keeps it for an instant
+  wire::Channel next = Connect();
+  (void)former.Send(wire::Grant{.turn = 1});
+  EXPECT_FALSE(AgentHears());
+  EXPECT_EQ(connection_.AwaitAtDoor(Clock::duration::zero()), Connection::Woken::kOtherwise);
+  ASSERT_TRUE(next.Send(wire::Grant{.turn = 2}).ok());
+  EXPECT_TRUE(AgentHears());
+  EXPECT_EQ(connection_.AwaitAtDoor(Connection::kNoLimit), Connection::Woken::kByMessage);
+}
+
+}  // namespace
+}  // namespace hocket
