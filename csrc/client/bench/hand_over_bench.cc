@@ -1,12 +1,14 @@
-// A hand-over that moves no bytes against a raw two-hop message, in one run, in turns:
+// A hand-over that moves no bytes against the same two messages relayed raw, in one run, in turns:
 // hand_over_bench [ROUNDS] > figures.json
 //
-//   hand-over   from the EndStep() of one process to the return of the other's BeginStep(), through hocketd
-//               (HOCKET_DAEMON, or as FindDaemon() finds it) in a runtime folder of its own
-//   two hops    from one process over a third to another, the same sockets and frames, nothing else done:
-//               half of a round trip
+//   hand-over   from the call of EndStep() in one process to the return of BeginStep() in another, through
+//               hocketd (HOCKET_DAEMON, or as FindDaemon() finds it) in a runtime folder of its own
+//   relay       from the send() of one process to the return of the recv() of another, through a third that
+//               sends on what it receives: the same kind of socket, as many bytes as a TurnOver has, and
+//               nothing else done
 //
-// Both are medians of a block of kPerRound samples; ROUNDS blocks of each (default 10) alternate.
+// In both, whoever has got the turn (or the message) works for kWork before it passes it on, as a step does.
+// ROUNDS blocks of each (default 10) alternate; of each block p50 and p99 of kPerRound samples.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -27,18 +29,36 @@
 #include "csrc/client/client.h"
 #include "csrc/client/progress.h"
 #include "csrc/wire/channel.h"
+#include "csrc/wire/codec.h"
 
 namespace hocket {
 namespace {
 
-constexpr int kPerRound = 200;
+constexpr int kPerRound = 1000;
+constexpr std::uint64_t kWorkNs = 100'000;
 
-// In memory that all processes of a block share.
+void Work() {
+  for (const std::uint64_t end = Progress::NowNs() + kWorkNs; Progress::NowNs() < end;) {
+  }
+}
+
+// In memory that all processes of a block share: who passed something on last, when, and what it took.
 struct Shared {
-  std::atomic<std::uint64_t> ended_ns{0};
-  std::atomic<int> ended_by{0};
+  std::atomic<std::uint64_t> passed_ns{0};
+  std::atomic<int> passed_by{0};
   std::atomic<int> count{0};
   std::uint64_t samples[kPerRound] = {};
+
+  bool Full() const { return count >= kPerRound; }
+  // `self` has it now.
+  void Got(int self) {
+    const std::uint64_t now = Progress::NowNs();
+    if (passed_by == 3 - self && !Full()) samples[count++] = now - passed_ns;
+  }
+  void Passes(int self) {
+    passed_by = self;
+    passed_ns = Progress::NowNs();
+  }
 };
 
 Shared* MakeShared() {
@@ -59,76 +79,90 @@ pid_t InChild(Function f) {
   return child;
 }
 
-std::uint64_t Median(std::uint64_t* samples, int count) {
-  std::sort(samples, samples + count);
-  return samples[count / 2];
-}
+struct Times {
+  std::vector<std::uint64_t> p50, p99;
+
+  void Add(Shared* shared) {
+    std::sort(shared->samples, shared->samples + kPerRound);
+    p50.push_back(shared->samples[kPerRound / 2]);
+    p99.push_back(shared->samples[kPerRound * 99 / 100]);
+    munmap(shared, sizeof(Shared));
+  }
+};
 
 void TakeTurns(Shared* shared, int self) {
   auto job = Client::Join({.name = "job"}, "cpu", "the CPU", 0);
   HOCKET_CHECK(job.ok()) << job.status();
-  while (shared->count < kPerRound) {
+  while (!shared->Full()) {
     HOCKET_CHECK((*job)->BeginStep().ok());
-    const std::uint64_t now = Progress::NowNs();
-    if (shared->ended_by == 3 - self && shared->count < kPerRound) {
-      shared->samples[shared->count++] = now - shared->ended_ns;
-    }
-    shared->ended_by = self;
-    shared->ended_ns = Progress::NowNs();
+    shared->Got(self);
+    Work();
+    shared->Passes(self);
     (*job)->EndStep();
   }
 }
 
-std::uint64_t HandOverNs() {
+void HandOver(Times& times) {
   Shared* shared = MakeShared();
   const pid_t jobs[] = {InChild([&] { TakeTurns(shared, 1); }), InChild([&] { TakeTurns(shared, 2); })};
-  for (pid_t job : jobs) waitpid(job, nullptr, 0);
-  const std::uint64_t median = Median(shared->samples, kPerRound);
-  munmap(shared, sizeof(Shared));
-  return median;
+  for (pid_t job : jobs) {
+    int status = 0;
+    waitpid(job, &status, 0);
+    HOCKET_CHECK(status == 0) << "a job ended with status " << status;
+  }
+  times.Add(shared);
 }
 
-std::pair<wire::Channel, wire::Channel> Pair() {
-  int ends[2];
-  HOCKET_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-  return {wire::Channel(UniqueFd(ends[0])), wire::Channel(UniqueFd(ends[1]))};
+void Pair(int ends[2]) { HOCKET_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0); }
+
+void Forward(int from, int to) {
+  char frame[1024];
+  const ssize_t size = recv(from, frame, sizeof(frame), 0);
+  if (size <= 0 || send(to, frame, static_cast<size_t>(size), MSG_NOSIGNAL) != size) _exit(0);
 }
 
-void Forward(wire::Channel& from, wire::Channel& to) {
-  const auto received = from.Receive();
-  if (!received.ok() || !to.Send(received->message).ok()) _exit(0);
+void PassMessages(Shared* shared, int self, int socket, std::string frame) {
+  if (self == 1) {
+    shared->Passes(self);
+    HOCKET_CHECK(send(socket, frame.data(), frame.size(), MSG_NOSIGNAL) > 0);
+  }
+  while (!shared->Full()) {
+    if (recv(socket, frame.data(), frame.size(), 0) <= 0) return;
+    shared->Got(self);
+    Work();
+    shared->Passes(self);
+    if (send(socket, frame.data(), frame.size(), MSG_NOSIGNAL) <= 0) return;
+  }
 }
 
-std::uint64_t TwoHopsNs() {
-  auto [here, hub_here] = Pair();
-  auto [there, hub_there] = Pair();
-  const pid_t hub = InChild([&, &a = hub_here, &b = hub_there] {
+void Relay(Times& times) {
+  Shared* shared = MakeShared();
+  int one[2], two[2];
+  Pair(one);
+  Pair(two);
+  const auto frame = wire::Encode(wire::TurnOver{.turn = 1});
+  HOCKET_CHECK(frame.ok());
+  const pid_t hub = InChild([&] {
     for (;;) {
-      Forward(a, b);
-      Forward(b, a);
+      Forward(one[1], two[1]);
+      Forward(two[1], one[1]);
     }
   });
-  const pid_t echo = InChild([&c = there] {
-    for (;;) Forward(c, c);
-  });
-  std::vector<std::uint64_t> samples;
-  for (int i = 0; i < kPerRound; ++i) {
-    const std::uint64_t start = Progress::NowNs();
-    HOCKET_CHECK(here.Send(wire::TurnOver{.turn = 1}).ok());
-    HOCKET_CHECK(here.Receive().ok());
-    samples.push_back((Progress::NowNs() - start) / 2);
-  }
-  for (pid_t child : {hub, echo}) {
+  const pid_t ends[] = {InChild([&] { PassMessages(shared, 1, one[0], *frame); }),
+                        InChild([&] { PassMessages(shared, 2, two[0], *frame); })};
+  while (!shared->Full()) usleep(1000);
+  for (pid_t child : {hub, ends[0], ends[1]}) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
   }
-  return Median(samples.data(), kPerRound);
+  for (int fd : {one[0], one[1], two[0], two[1]}) close(fd);
+  times.Add(shared);
 }
 
-void Print(const char* name, const std::vector<std::uint64_t>& medians, const char* after) {
+void Print(const char* name, const std::vector<std::uint64_t>& values, const char* after) {
   std::printf("  \"%s\": [", name);
-  for (size_t i = 0; i < medians.size(); ++i) {
-    std::printf("%s%llu", i == 0 ? "" : ", ", static_cast<unsigned long long>(medians[i]));
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::printf("%s%llu", i == 0 ? "" : ", ", static_cast<unsigned long long>(values[i]));
   }
   std::printf("]%s\n", after);
 }
@@ -137,17 +171,19 @@ int Main(int rounds) {
   char folder[] = "/tmp/hocket-bench-XXXXXX";
   HOCKET_CHECK(mkdtemp(folder) != nullptr);
   setenv("HOCKET_RUNTIME_DIR", folder, 1);
-  std::vector<std::uint64_t> hand_over, two_hops;
+  Times hand_over, relay;
   for (int i = 0; i < rounds; ++i) {
-    hand_over.push_back(HandOverNs());
-    two_hops.push_back(TwoHopsNs());
+    HandOver(hand_over);
+    Relay(relay);
   }
   if (auto daemon = wire::Channel::Connect(SocketPath()); daemon.ok()) kill(daemon->Peer()->first, SIGTERM);
   std::error_code busy;  // the daemon removes its own files meanwhile
   std::filesystem::remove_all(folder, busy);
   std::printf("{\n");
-  Print("hand_over_p50_ns", hand_over, ",");
-  Print("two_hops_p50_ns", two_hops, "");
+  Print("hand_over_p50_ns", hand_over.p50, ",");
+  Print("relay_p50_ns", relay.p50, ",");
+  Print("hand_over_p99_ns", hand_over.p99, ",");
+  Print("relay_p99_ns", relay.p99, "");
   std::printf("}\n");
   return 0;
 }
