@@ -1,6 +1,7 @@
 #include "csrc/bindings/interpreter.h"
 
 #include <Python.h>
+#include <cxxabi.h>
 #include <unistd.h>
 
 namespace hocket {
@@ -14,29 +15,42 @@ bool Running() {
 #endif
 }
 
+// Calls `take`, which takes the interpreter's lock. While the interpreter ends it ends the thread instead
+// (pthread_exit), and below C++ code that lets no exception through that would abort the process. So such a
+// thread stays here until the process is gone, as it does by itself from Python 3.14 on.
+template <typename Function>
+void TakeOrStay(Function take) {
+  try {
+    take();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
 // The released thread state; nullptr: this thread did not hold the lock.
 void* Release() { return Running() && PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
 
-// While the interpreter ends, it ends a thread that asks for its lock (pthread_exit), and that must not
-// happen below C++ code that lets no exception through: the process would abort. So such a thread stays here.
-// (One that has passed this question just before shares the fate of every thread of torch's that asks at that
-// moment.)
 void Reacquire(void* thread_state) {
   if (thread_state == nullptr) return;
-  while (!Running()) pause();
-  PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state));
+  TakeOrStay([thread_state] { PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state)); });
 }
 
 // Python runs signal handlers on its main thread only; on any other there is nothing to do.
 bool HandlerRaised() {
   if (!Running() || PyGILState_GetThisThreadState() == nullptr) return false;
-  const PyGILState_STATE lock = PyGILState_Ensure();
-  const bool raised = PyErr_CheckSignals() != 0;
-  PyGILState_Release(lock);
+  bool raised = false;
+  TakeOrStay([&raised] {
+    const PyGILState_STATE lock = PyGILState_Ensure();
+    raised = PyErr_CheckSignals() != 0;
+    PyGILState_Release(lock);
+  });
   return raised;
 }
 
 }  // namespace
+
+Unlocked::Unlocked() : thread_state_(Release()) {}
+Unlocked::~Unlocked() { Reacquire(thread_state_); }
 
 BlockingHooks InterpreterHooks() { return {&Release, &Reacquire, &HandlerRaised}; }
 

@@ -11,6 +11,19 @@ namespace hocket {
 // down nothing is released: the lock could not be had back.
 BlockingHooks InterpreterHooks();
 
+// Releases the interpreter's lock for its life, if this thread holds it: py::call_guard<Unlocked>() around
+// what can wait. Unlike pybind11's, a thread that waits while the interpreter ends does not abort the
+// process.
+class Unlocked {
+ public:
+  Unlocked();
+  ~Unlocked();
+  Unlocked(const Unlocked&) = delete;
+
+ private:
+  void* const thread_state_;
+};
+
 }  // namespace hocket
 
 #endif  // HOCKET_CSRC_BINDINGS_INTERPRETER_H_

@@ -12,13 +12,14 @@ namespace py = pybind11;
 namespace hocket {
 namespace {
 
-using Unlocked = py::call_guard<py::gil_scoped_release>;
+using Waits = py::call_guard<Unlocked>;
 
 void InstallAllocator() { RaiseIfFailed(Process::Get().Install()); }
 void Join() { RaiseIfFailed(Process::Get().Join()); }
 void BeginStep() { RaiseIfFailed(Process::Get().BeginStep()); }
 void EndStep(bool count) { Process::Get().EndStep(count); }
 void Leave() { Process::Get().Leave(); }
+void LeaveAtExit() { Process::Get().LeaveAtExit(); }
 bool IsInstalled() { return Process::Get().installed(); }
 
 void Configure(const std::string& name, double weight, const std::string& priority,
@@ -59,18 +60,18 @@ py::list HoldingsOfDevices() {
 PYBIND11_MODULE(_native, m) {
   using namespace hocket;
   m.attr("built_for") = Process::BuiltFor();
-  m.def("install_allocator", &InstallAllocator, Unlocked());
+  m.def("install_allocator", &InstallAllocator, Waits());
   m.def("is_installed", &IsInstalled);
   m.def("configure", &Configure, py::arg("name"), py::arg("weight"), py::arg("priority"),
         py::arg("memory_limit"), py::arg("total_steps"));
-  m.def("join", &Join, Unlocked());
-  m.def("begin_step", &BeginStep, Unlocked());
-  m.def("end_step", &EndStep, py::arg("count") = true, Unlocked());
-  m.def("join_gang", &JoinGang, py::arg("gang"), py::arg("rank"), py::arg("size"), Unlocked());
-  m.def("leave", &Leave, Unlocked());
+  m.def("join", &Join, Waits());
+  m.def("begin_step", &BeginStep, Waits());
+  m.def("end_step", &EndStep, py::arg("count") = true, Waits());
+  m.def("join_gang", &JoinGang, py::arg("gang"), py::arg("rank"), py::arg("size"), Waits());
+  m.def("leave", &Leave, Waits());
   m.def("info", &Info);
   m.def("holdings", &HoldingsOfDevices);
 
   Process::Get().SetHooks(InterpreterHooks());
-  py::module_::import("atexit").attr("register")(m.attr("leave"));
+  py::module_::import("atexit").attr("register")(py::cpp_function(&LeaveAtExit, Waits()));
 }

@@ -38,18 +38,9 @@ void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   TheClients().mutex.Unlock();
 }
 
-void AtExit() {
-  std::vector<ClientImpl*> all;
-  {
-    MutexLock lock(&TheClients().mutex);
-    all = TheClients().all;
-  }
-  for (ClientImpl* client : all) client->LeaveAtExit();
-}
-
 bool InstallHandlers() {
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
-  std::atexit(AtExit);
+  std::atexit(LeaveAtExit);
   return true;
 }
 
@@ -65,6 +56,15 @@ void RegisterClient(ClientImpl* client) {
 void UnregisterClient(ClientImpl* client) {
   MutexLock lock(&TheClients().mutex);
   std::erase(TheClients().all, client);
+}
+
+void LeaveAtExit() {
+  std::vector<ClientImpl*> all;
+  {
+    MutexLock lock(&TheClients().mutex);
+    all = TheClients().all;
+  }
+  for (ClientImpl* client : all) client->LeaveAtExit();
 }
 
 }  // namespace hocket

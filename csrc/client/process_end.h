@@ -11,6 +11,9 @@ class ClientImpl;
 void RegisterClient(ClientImpl* client);
 void UnregisterClient(ClientImpl* client);
 
+// All of them leave, as at the end of the process (which does it again, for those that came later).
+void LeaveAtExit();
+
 }  // namespace hocket
 
 #endif  // HOCKET_CSRC_CLIENT_PROCESS_END_H_

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "csrc/base/status_macros.h"
+#include "csrc/client/process_end.h"
 #include "csrc/torch/cuda_allocator.h"
 #include "csrc/torch/torch_version.h"
 
@@ -109,6 +110,10 @@ void Process::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_
 
 void Process::Leave() {
   if (!forked_) devices_.Leave();
+}
+
+void Process::LeaveAtExit() {
+  if (!forked_) hocket::LeaveAtExit();
 }
 
 JobInfo Process::Info() const {

@@ -60,8 +60,11 @@ class HOCKET_EXPORT Process {
 
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size);
 
-  // Gives turns back and leaves; the process goes on outside. Also to be called before it ends.
+  // Gives turns back and leaves; the process goes on outside.
   void Leave();
+  // The same for a process that is about to end: waits for at most a second, and brings nothing back from the
+  // host.
+  void LeaveAtExit();
 
   // Of the first device in use. `joined` and not `coordinated`: no coordinator was to be had, or this process
   // has left.
