@@ -11,8 +11,8 @@
 // A Search visits every reachable state once and reports the first one that breaks a promise:
 //   nobody is in a step, or has an allocation under way, after the turn was passed
 //   one gives the turn, not two
-//   where nothing can happen any more, everybody has finished, every message was heard and no asked-for turn is
-//   still held
+//   where nothing can happen any more, everybody has finished, every message was heard and no asked-for turn
+//   is still held
 #ifndef HOCKET_TESTS_CLIENT_STATE_WORD_MODEL_H_
 #define HOCKET_TESTS_CLIENT_STATE_WORD_MODEL_H_
 

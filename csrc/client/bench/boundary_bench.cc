@@ -1,7 +1,8 @@
 // What a step costs at its two ends while nobody waits, in one run and in turns with what it is compared to:
 // boundary_bench [ROUNDS] > figures.json
 //
-//   boundary   BeginStep() and EndStep() of a job that has the turn, without an allocator (its part is measured
+//   boundary   BeginStep() and EndStep() of a job that has the turn, without an allocator (its part is
+//   measured
 //              with it)
 //   atomics    two atomic additions to one word: the least that such a boundary can do
 //
