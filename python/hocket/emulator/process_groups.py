@@ -23,7 +23,9 @@ def install() -> None:
     from torch.distributed import distributed_c10d
 
     original = getattr(distributed_c10d, "ProcessGroupNCCL", None)
-    if original is None or getattr(original, "_hocket_stand_in", False):
+    if original is None or not hasattr(distributed_c10d, "ProcessGroupGloo"):
+        return
+    if getattr(original, "_hocket_stand_in", False):
         return
     stand_in = _stand_in_for(original, distributed_c10d)
     for module in (distributed_c10d, distributed):
@@ -33,7 +35,15 @@ def install() -> None:
 
 
 def _stand_in_for(original: Any, distributed_c10d: Any) -> Any:
-    class ProcessGroupNCCL:
+    class GlooForNCCL(distributed_c10d.ProcessGroupGloo):
+        """What is made where NCCL's group is asked for."""
+
+    class LooksLikeNCCL(type):
+        # Torch 2.11 checks that it got what it asked for.
+        def __instancecheck__(cls, group: object) -> bool:
+            return isinstance(group, GlooForNCCL)
+
+    class ProcessGroupNCCL(metaclass=LooksLikeNCCL):
         """Makes gloo's process group where NCCL's is asked for."""
 
         _hocket_stand_in = True
@@ -43,6 +53,6 @@ def _stand_in_for(original: Any, distributed_c10d: Any) -> Any:
         def __new__(cls, store: Any, rank: int, size: int, options: Any = None, device: Any = None) -> Any:
             _say.once("nccl", "the emulated GPU has no NCCL: this process group is served by gloo.")
             timeout = getattr(options, "_timeout", None) or distributed_c10d.default_pg_timeout
-            return distributed_c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
+            return GlooForNCCL(store, rank, size, timeout=timeout)
 
     return ProcessGroupNCCL
