@@ -45,6 +45,21 @@ void hocket_emulator_begin_kernel(HocketEmulatorStream stream, const char* name,
 // The kernel begun last on this thread has finished. `late` uses (fresh outputs) may be recorded here.
 void hocket_emulator_end_kernel(HocketEmulatorStream stream, const HocketEmulatorRange* ranges, size_t count);
 
+// Stream capture (values mode). While a stream captures, a device computes nothing; here an operator must
+// run once all the same, so that its results have sizes. What kernels overwrite on a capturing stream is
+// therefore put back when the capture ends. Kernels begun on this thread between begin and end of a recording
+// become one node of the graph: launching the graph calls `compute(data)` on the launching thread (0: done;
+// anything else fails the launch, and the callee has said why), `drop(data)` when the graph is gone. With
+// compute == NULL nothing becomes a node. A kernel outside a recording makes a graph that cannot be launched.
+// 1 while any stream of the process captures: one load.
+int hocket_emulator_any_capture(void);
+// 1 while `stream` captures.
+int hocket_emulator_is_capturing(HocketEmulatorStream stream);
+void hocket_emulator_begin_recording(void);
+void hocket_emulator_end_recording(HocketEmulatorStream stream, const char* name,
+                                   const HocketEmulatorRange* ranges, size_t count, int (*compute)(void*),
+                                   void* data, void (*drop)(void*));
+
 // Timing mode. Queues `microseconds` of device time on `stream`; returns at once.
 void hocket_emulator_launch(HocketEmulatorStream stream, const char* name, double microseconds);
 

@@ -131,6 +131,7 @@ class World:
         self.folder = folder
         self.memory = "512MiB"
         self.devices = 1
+        self.check = True  # uses of memory that no wait has ordered end their program
         self.name = f"test-{uuid.uuid4().hex[:12]}"
         self.programs: list[Program] = []
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_")}
@@ -146,7 +147,7 @@ class World:
     def start(self, *command: str, emulated: bool = True, **variables: str) -> Program:
         """Starts a command on the device (or beside it)."""
         emulate = [*hocket_command(), "emulate", "--name", self.name, "--memory", self.memory]
-        emulate += ["--devices", str(self.devices), "--"]
+        emulate += ["--devices", str(self.devices), *(["--check"] if self.check else []), "--"]
         program = Program([*(emulate if emulated else []), *command], {**self.environment, **variables})
         self.programs.append(program)
         return program

@@ -202,6 +202,12 @@ TEST_F(CheckedPair, AnInterprocessEventOrdersAHandOver) {
   Does(b_, "kernel first s write r 0 64");
 }
 
+TEST_F(CheckedPair, UnmappingWhatAnotherProcessUsesNowHarmsNobody) {
+  Does(a_, "kernel last s write r 0 64");
+  Does(b_, "unmap r 0 2048");
+  Does(a_, "kernel more s write r 0 64");
+}
+
 TEST_F(CheckedPair, ADeadProcessOwesNoWait) {
   Does(a_, "kernel last s write r 0 64");
   a_.Kill();

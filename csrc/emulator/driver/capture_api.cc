@@ -1,6 +1,8 @@
 // The driver's functions that deal with stream capture and graphs.
 #include <cstdio>
+#include <cstring>
 
+#include "csrc/emulator/driver/faults.h"
 #include "csrc/emulator/driver/gpu.h"
 
 using hocket::Stream;
@@ -12,7 +14,27 @@ namespace cuda = hocket::cuda;
 
 namespace {
 
-// A kernel that was computed while it was captured (values mode) cannot be computed again.
+// What was freed and unmapped meanwhile needs nothing.
+void PutBack(const KeptBytes& overwritten) {
+  DeviceMemory& memory = Gpu::Get().memory();
+  overwritten.ForEach([&](std::uint64_t address, const std::vector<char>& bytes) {
+    if (!memory.Accessible(address, bytes.size())) return;
+    std::memcpy(reinterpret_cast<char*>(address) + memory.window().alias_offset(), bytes.data(),
+                bytes.size());
+  });
+}
+
+// The operator runs here and now, in the stream's order.
+bool Compute(StreamState& stream, const Operation& node) {
+  stream.BeginInline(node.name, node.uses);
+  BeginKernel(node.name);
+  const bool computed = node.compute();
+  EndKernel();
+  stream.EndInline();
+  return computed;
+}
+
+// A kernel that was computed while it was captured, and that nobody knows how to compute again (values mode).
 const char* NotReplayable(const GraphState& graph) {
   for (const Operation& node : graph.nodes) {
     if (node.nanoseconds < 0) return node.name;
@@ -39,7 +61,11 @@ HOCKET_DRIVER_API Result cuStreamBeginCapture_v2(Stream handle, int mode) {
 HOCKET_DRIVER_API Result cuStreamEndCapture(Stream handle, Graph* graph) {
   HOCKET_ENTER();
   const auto stream = Gpu::Get().FindStream(handle);
-  return stream == nullptr ? cuda::kInvalidHandle : Gpu::Get().captures().End(*stream, graph);
+  if (stream == nullptr) return cuda::kInvalidHandle;
+  KeptBytes overwritten;
+  const Result result = Gpu::Get().captures().End(*stream, graph, &overwritten);
+  PutBack(overwritten);
+  return result;
 }
 
 HOCKET_DRIVER_API Result cuStreamIsCapturing(Stream handle, int* status) {
@@ -93,11 +119,17 @@ HOCKET_DRIVER_API Result cuGraphLaunch(GraphExec exec, Stream handle) {
     std::fprintf(
         stderr,
         "hocket: the graph holds the kernel %s, which the emulated GPU computed while it was captured "
-        "and cannot compute again. Run without CUDA graphs, or in timing mode.\n",
+        "and cannot compute again. Leave it out of the graph, or run in timing mode.\n",
         kernel);
     return cuda::kNotSupported;
   }
-  for (const Operation& node : graph->nodes) stream->Submit(node);
+  const bool captures = Gpu::Get().captures().IsCapturing(*stream);
+  for (const Operation& node : graph->nodes) {
+    if (captures || !node.compute)
+      stream->Submit(node);
+    else if (!Compute(*stream, node))
+      return cuda::kLaunchFailed;
+  }
   return cuda::kSuccess;
 }
 

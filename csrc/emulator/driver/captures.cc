@@ -1,6 +1,7 @@
 #include "csrc/emulator/driver/captures.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "csrc/emulator/driver/streams.h"
@@ -21,6 +22,24 @@ void Merge(const Knowledge& more, Knowledge& knowledge) {
 }
 
 }  // namespace
+
+void KeptBytes::Keep(std::uint64_t address, const char* bytes, std::size_t size) {
+  const std::uint64_t end = address + size;
+  std::uint64_t at = address;
+  auto next = pieces_.upper_bound(at);
+  if (next != pieces_.begin()) {
+    const auto& [before, kept] = *std::prev(next);
+    at = std::max(at, before + kept.size());
+  }
+  while (at < end) {
+    const std::uint64_t gap_end = next == pieces_.end() ? end : std::min(end, next->first);
+    if (at < gap_end)
+      pieces_.emplace(at, std::vector<char>(bytes + (at - address), bytes + (gap_end - address)));
+    if (next == pieces_.end()) return;
+    at = next->first + next->second.size();
+    ++next;
+  }
+}
 
 int& Captures::ThreadMode() {
   thread_local int mode = cuda::kCaptureGlobal;
@@ -44,7 +63,7 @@ cuda::Result Captures::Begin(StreamState& stream, int mode) {
   return cuda::kSuccess;
 }
 
-cuda::Result Captures::End(StreamState& stream, cuda::Graph* graph) {
+cuda::Result Captures::End(StreamState& stream, cuda::Graph* graph, KeptBytes* overwritten) {
   const std::lock_guard lock(mutex_);
   if (graph != nullptr) *graph = nullptr;
   const CapturePtr capture = Of(stream.id());
@@ -52,6 +71,7 @@ cuda::Result Captures::End(StreamState& stream, cuda::Graph* graph) {
   if (capture->origin != stream.id()) return cuda::kCaptureUnmatched;
   if (capture->mode != cuda::kCaptureRelaxed && !Own(*capture)) return cuda::kCaptureWrongThread;
   Forget(*capture);
+  *overwritten = std::move(capture->overwritten);
   if (capture->invalidated) return cuda::kCaptureInvalidated;
   if (!Joined(*capture)) return cuda::kCaptureUnjoined;
   auto state = std::make_shared<GraphState>();
@@ -84,6 +104,12 @@ bool Captures::Add(const StreamState& stream, Operation& operation) {
   capture->nodes.push_back(std::move(operation));
   ++capture->branches[stream.id()][stream.id()];
   return true;
+}
+
+void Captures::KeepBytes(const StreamState& stream, std::uint64_t address, const char* bytes,
+                         std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  if (const CapturePtr capture = Of(stream.id())) capture->overwritten.Keep(address, bytes, size);
 }
 
 std::shared_ptr<Captures::Captured> Captures::Record(const StreamState& stream) const {

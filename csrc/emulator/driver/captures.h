@@ -9,6 +9,9 @@
 //   thread-local          error if own       error                allowed
 //   relaxed               allowed            allowed              allowed
 //
+// In values mode operators are computed while they are captured, because a program must know their results'
+// sizes. No device would: so what they overwrite is kept and comes back when the capture ends.
+//
 // A graph is the captured operations in the order in which they were captured, which respects all their
 // dependencies; a launch queues them one after the other. Thread-safe.
 #ifndef HOCKET_CSRC_EMULATOR_DRIVER_CAPTURES_H_
@@ -33,6 +36,21 @@ class StreamState;
 // What one stream, or an event, knows to lie before it: for each stream of a capture, how many nodes.
 using Knowledge = std::map<std::uint64_t, std::size_t>;
 
+// Bytes as they were, by address; the first version of each byte is kept.
+class KeptBytes {
+ public:
+  // `bytes` is where the host reads what a device knows under `address`.
+  void Keep(std::uint64_t address, const char* bytes, std::size_t size);
+  // Calls `put_back(address, bytes)` for everything kept.
+  template <typename PutBack>
+  void ForEach(PutBack put_back) const {
+    for (const auto& [address, bytes] : pieces_) put_back(address, bytes);
+  }
+
+ private:
+  std::map<std::uint64_t, std::vector<char>> pieces_;  // disjoint
+};
+
 struct Capture {
   std::uint64_t id = 0;
   int mode = cuda::kCaptureGlobal;
@@ -41,6 +59,7 @@ struct Capture {
   bool origin_is_blocking = false;
   bool invalidated = false;
   std::vector<Operation> nodes;
+  KeptBytes overwritten;                        // values mode
   std::map<std::uint64_t, Knowledge> branches;  // by stream; its own entry counts its own nodes
 };
 
@@ -51,7 +70,10 @@ struct GraphState {
 class Captures {
  public:
   cuda::Result Begin(StreamState& stream, int mode);
-  cuda::Result End(StreamState& stream, cuda::Graph* graph);
+  // `overwritten` gets what is to be put back, whatever came of the capture, once it is over.
+  cuda::Result End(StreamState& stream, cuda::Graph* graph, KeptBytes* overwritten);
+  // A kernel on the capturing `stream` is about to write `size` bytes.
+  void KeepBytes(const StreamState& stream, std::uint64_t address, const char* bytes, std::size_t size);
   // kCaptureStatus..., and the capture's id where there is one.
   int Status(const StreamState& stream, std::uint64_t* id) const;
 
@@ -59,6 +81,7 @@ class Captures {
   bool Add(const StreamState& stream, Operation& operation);
   bool Add(const StreamState& stream, Operation&& operation) { return Add(stream, operation); }
   bool IsCapturing(const StreamState& stream) const;
+  bool Any() const { return active_ != 0; }
 
   // An event is recorded on `stream`: what is to be kept with it, nullptr outside a capture.
   struct Captured {

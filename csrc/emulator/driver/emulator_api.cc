@@ -27,16 +27,24 @@ std::shared_ptr<StreamState> StreamOrDie(HocketEmulatorStream handle, const char
 }
 
 // Kernels under way on this thread, the innermost last.
-thread_local std::vector<Ticket> tickets;
+struct Running {
+  Ticket ticket;
+  bool captured = false;
+};
+thread_local std::vector<Running> running;
 
-// Check mode names operations long after they are over, so their names are kept.
-const char* Kept(const char* name) {
-  if (Gpu::Get().order() == nullptr) return name;
+// Recordings under way on this thread: their kernels are part of one node.
+thread_local int recordings = 0;
+
+const char* KeptForEver(const char* name) {
   static std::mutex& mutex = *new std::mutex;
   static std::set<std::string>& names = *new std::set<std::string>;
   const std::lock_guard lock(mutex);
   return names.insert(name).first->c_str();
 }
+
+// Check mode names operations long after they are over, so their names are kept.
+const char* Kept(const char* name) { return Gpu::Get().order() == nullptr ? name : KeptForEver(name); }
 
 // The uses that check mode wants to know; none outside it.
 std::vector<Use> UsesOf(const HocketEmulatorRange* ranges, size_t count) {
@@ -52,7 +60,14 @@ std::vector<Use> UsesOf(const HocketEmulatorRange* ranges, size_t count) {
 
 // In values mode a captured kernel has run once, at its capture; a launch of the graph cannot run it again.
 Operation NotReplayable(const char* name) {
-  return Operation{.name = Kept(name), .engine = Engine::kCompute, .nanoseconds = -1};
+  return Operation{.name = KeptForEver(name), .engine = Engine::kCompute, .nanoseconds = -1};
+}
+
+void KeepBytes(const StreamState& stream, const HocketEmulatorRange& range) {
+  DeviceMemory& memory = Gpu::Get().memory();
+  if (range.write == 0 || range.bytes == 0 || !memory.window().HasDeviceAddress(range.address)) return;
+  const char* bytes = reinterpret_cast<const char*>(range.address) + memory.window().alias_offset();
+  Gpu::Get().captures().KeepBytes(stream, range.address, bytes, range.bytes);
 }
 
 // A range that is not all mapped ends the process, before the kernel would.
@@ -87,19 +102,56 @@ HOCKET_DRIVER_API void hocket_emulator_begin_kernel(HocketEmulatorStream handle,
                                                     const HocketEmulatorRange* ranges, size_t count) {
   const auto stream = StreamOrDie(handle, name);
   for (size_t i = 0; i < count; ++i) CheckMapped(name, ranges[i]);
-  if (Gpu::Get().captures().IsCapturing(*stream)) Gpu::Get().captures().Add(*stream, NotReplayable(name));
-  const Ticket ticket = stream->BeginInline(Kept(name), UsesOf(ranges, count));
-  tickets.push_back(ticket);
+  Captures& captures = Gpu::Get().captures();
+  const bool captured = captures.IsCapturing(*stream);
+  if (captured && recordings == 0) captures.Add(*stream, NotReplayable(name));
+  // A device would compute nothing now: no use counts, and what is overwritten comes back.
+  const Ticket ticket =
+      stream->BeginInline(Kept(name), captured ? std::vector<Use>() : UsesOf(ranges, count));
+  for (size_t i = 0; captured && i < count; ++i) KeepBytes(*stream, ranges[i]);
+  running.push_back({ticket, captured});
   BeginKernel(name);
 }
 
 HOCKET_DRIVER_API void hocket_emulator_end_kernel(HocketEmulatorStream handle,
                                                   const HocketEmulatorRange* ranges, size_t count) {
   EndKernel();
-  if (tickets.empty()) hocket_emulator_fatal("hocket_emulator_end_kernel() without a begin on this thread.");
-  if (Order* order = Gpu::Get().order()) order->Uses(tickets.back(), UsesOf(ranges, count));
-  tickets.pop_back();
+  if (running.empty()) hocket_emulator_fatal("hocket_emulator_end_kernel() without a begin on this thread.");
+  Order* order = Gpu::Get().order();
+  if (order != nullptr && !running.back().captured) order->Uses(running.back().ticket, UsesOf(ranges, count));
+  running.pop_back();
   StreamOrDie(handle, "(ending)")->EndInline();
+}
+
+HOCKET_DRIVER_API int hocket_emulator_any_capture(void) {
+  return Gpu::IfStarted() != nullptr && Gpu::Get().captures().Any() ? 1 : 0;
+}
+
+HOCKET_DRIVER_API int hocket_emulator_is_capturing(HocketEmulatorStream handle) {
+  const auto stream = Gpu::Get().FindStream(static_cast<hocket::Stream>(handle));
+  return stream != nullptr && Gpu::Get().captures().IsCapturing(*stream) ? 1 : 0;
+}
+
+HOCKET_DRIVER_API void hocket_emulator_begin_recording(void) { ++recordings; }
+
+HOCKET_DRIVER_API void hocket_emulator_end_recording(HocketEmulatorStream handle, const char* name,
+                                                     const HocketEmulatorRange* ranges, size_t count,
+                                                     int (*compute)(void*), void* data, void (*drop)(void*)) {
+  if (recordings == 0)
+    hocket_emulator_fatal("hocket_emulator_end_recording() without a begin on this thread.");
+  --recordings;
+  if (compute == nullptr) return;
+  const auto stream = StreamOrDie(handle, name);
+  std::shared_ptr<void> kept(data, drop);
+  const std::vector<HocketEmulatorRange> touched(ranges, ranges + count);
+  Gpu::Get().captures().Add(*stream, Operation{.name = KeptForEver(name),
+                                               .engine = Engine::kCompute,
+                                               .uses = UsesOf(ranges, count),
+                                               .compute = [kept, compute, touched, name = KeptForEver(name)] {
+                                                 for (const HocketEmulatorRange& range : touched)
+                                                   CheckMapped(name, range);
+                                                 return compute(kept.get()) == 0;
+                                               }});
 }
 
 HOCKET_DRIVER_API void hocket_emulator_launch(HocketEmulatorStream handle, const char* name,

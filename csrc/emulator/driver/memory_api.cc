@@ -19,7 +19,7 @@ DeviceMemory& Memory() { return Gpu::Get().memory(); }
 
 // Check mode: memory is about to go; every use of it must be over.
 void CheckOver(const char* name, std::uint64_t address, Bytes size) {
-  if (Order* order = Gpu::Get().order()) order->HostUses(name, address, size, true);
+  if (Order* order = Gpu::Get().order()) order->Goes(name, address, size);
 }
 
 void Forget(std::uint64_t address, Bytes size) {

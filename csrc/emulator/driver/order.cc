@@ -41,7 +41,7 @@ Ticket Order::Queue(std::uint64_t stream, const std::vector<std::uint64_t>& behi
   Join(joined, clock);
   const Ticket ticket{stream, ++last_number_, name};
   const Access now{stream, ticket.number, name};
-  for (const Use& use : uses) Check(now, clock, use);
+  CheckAll(now, clock, uses);
   clock[stream] = ticket.number;
   return ticket;
 }
@@ -49,8 +49,7 @@ Ticket Order::Queue(std::uint64_t stream, const std::vector<std::uint64_t>& behi
 void Order::Uses(const Ticket& ticket, const std::vector<Use>& uses) {
   const std::lock_guard lock(mutex_);
   const Access now{ticket.stream, ticket.number, ticket.name};
-  const Clock clock = ClockOf(ticket.stream);
-  for (const Use& use : uses) Check(now, clock, use);
+  CheckAll(now, ClockOf(ticket.stream), uses);
 }
 
 Clock Order::Record(const std::vector<std::uint64_t>& streams, std::uint64_t* covered) const {
@@ -89,11 +88,11 @@ void Order::PublishFinished() {
   state_.FinishedUses(finished);
 }
 
-void Order::HostUses(const char* name, std::uint64_t address, Bytes size, bool writes) {
+void Order::Goes(const char* name, std::uint64_t address, Bytes size) {
   const std::lock_guard lock(mutex_);
   Clock& host = ClockOf(kHost);
   const Access now{kHost, ++last_number_, name};
-  Check(now, host, Use{address, size, writes});
+  Check(now, host, Use{address, size, /*writes=*/true});
   host[kHost] = now.number;
 }
 
@@ -109,9 +108,15 @@ void Order::Knows(int process, std::uint64_t use) {
   known_[process] = std::max(known_[process], use);
 }
 
+void Order::CheckAll(const Access& now, const Clock& clock, const std::vector<Use>& uses) {
+  for (const Use& use : uses) {
+    if (use.bytes != 0) CheckSharedChunk(now, use);
+    Check(now, clock, use);
+  }
+}
+
 void Order::Check(const Access& now, const Clock& clock, const Use& use) {
   if (use.bytes == 0) return;
-  CheckSharedChunk(now, use);
   auto segment = segments_.upper_bound(use.address);
   if (segment != segments_.begin() && std::prev(segment)->second.end > use.address) --segment;
   for (; segment != segments_.end() && segment->first < use.address + use.bytes; ++segment) {

@@ -66,8 +66,9 @@ class Order {
   void StreamWaits(std::uint64_t stream, const Clock& clock);
   void HostWaits(const Clock& clock);
 
-  // The host (or the driver on its behalf) uses memory now: `name` is for the message.
-  void HostUses(const char* name, std::uint64_t address, Bytes size, bool writes);
+  // Memory is about to go from this process's addresses: its own uses of it must be over. Another process may
+  // go on using the chunk through its own mapping. `name` is for the message.
+  void Goes(const char* name, std::uint64_t address, Bytes size);
   // The memory is gone; what was known of it is forgotten.
   void Forget(std::uint64_t address, Bytes size);
 
@@ -90,6 +91,8 @@ class Order {
 
   // REQUIRES: mutex_ is held, for all below.
   Clock& ClockOf(std::uint64_t stream);
+  // By this process and by the others.
+  void CheckAll(const Access& now, const Clock& clock, const std::vector<Use>& uses);
   void Check(const Access& now, const Clock& clock, const Use& use);
   void CheckOne(const Access& before, const Access& now, const Clock& clock, const Use& use,
                 bool before_writes);

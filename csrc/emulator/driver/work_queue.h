@@ -54,6 +54,8 @@ struct Operation {
   bool seen_by_others = false;    // the action must come in time although nobody here asks
   std::vector<Point> after = {};  // what must be done first, besides the operation before it
   std::vector<Use> uses = {};     // check mode
+  // A captured operator (values mode): the thread that launches the graph executes it itself. False: failed.
+  std::function<bool()> compute = {};
 };
 
 class WorkQueue : public Progress {

@@ -15,6 +15,7 @@
 
 #include "csrc/emulator/operators/alias.h"
 #include "csrc/emulator/operators/kernel.h"
+#include "csrc/emulator/operators/recording.h"
 
 namespace hocket::emulator {
 namespace {
@@ -23,11 +24,19 @@ void CopyOnDevice(const at::Tensor& to, const at::Tensor& from) {
   Aliases aliases;
   const at::Tensor to_alias = aliases.Of(to, true);
   const at::Tensor from_alias = aliases.Of(from, false);
-  // Each device's stream waits for what is queued on it.
-  const Kernel source("copy_", from.device(), nullptr, 0);
-  const Kernel kernel("copy_", to.device(), aliases.ranges(), aliases.range_count());
-  const at::AutoDispatchBelowADInplaceOrView below;
-  to_alias.copy_(from_alias);
+  Recording recording(to.device());
+  {
+    // Each device's stream waits for what is queued on it.
+    const Kernel source("copy_", from.device(), nullptr, 0);
+    const Kernel kernel("copy_", to.device(), aliases.ranges(), aliases.range_count());
+    const at::AutoDispatchBelowADInplaceOrView below;
+    to_alias.copy_(from_alias);
+  }
+  if (!recording.active()) return;
+  recording.Keep("copy_", RecordedResults().Touched(aliases), [to_alias, from_alias] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    to_alias.copy_(from_alias);
+  });
 }
 
 bool SameBytes(const at::Tensor& a, const at::Tensor& b) {

@@ -6,6 +6,8 @@
 #include "csrc/emulator/operators/alias.h"
 #include "csrc/emulator/operators/generators.h"
 #include "csrc/emulator/operators/kernel.h"
+#include "csrc/emulator/operators/recording.h"
+#include "csrc/emulator/operators/selection.h"
 
 namespace hocket::emulator {
 namespace {
@@ -21,15 +23,24 @@ bool IsGenerator(const c10::Argument& argument) {
 // One call: its arguments replaced, run, its results replaced.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
-      : op_(op), schema_(op.schema()), stack_(*stack), first_(stack->size() - schema_.arguments().size()) {}
+  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool draws_by_default)
+      : op_(op),
+        schema_(op.schema()),
+        stack_(*stack),
+        first_(stack->size() - schema_.arguments().size()),
+        draws_by_default_(draws_by_default) {}
 
   void Run() {
+    if (hocket_emulator_any_capture()) given_.assign(stack_.begin() + first_, stack_.end());
     ReplaceArguments();
     const c10::OptionalDeviceGuard guard(Device());
+    Recording recording(Device());
+    if (generator_argument_) TwinGenerator(stack_[*generator_argument_]);
+    if (draws_by_default_) twin_.emplace(std::nullopt, Device());
     Compute();
     aliases_.CommitWrites();
     ReplaceResults();
+    if (recording.active()) Record(recording);
   }
 
  private:
@@ -45,19 +56,24 @@ class Call {
       Replace(stack_[first_ + i], written);
       if (IsGenerator(argument)) generator_argument_ = first_ + i;
     }
-    if (generator_argument_) TwinGenerator(stack_[*generator_argument_]);
+    devices_.Check(op_);
   }
 
   void Replace(IValue& value, bool written) {
     if (value.isTensor()) {
+      devices_.See(value.toTensor());
       value = aliases_.Of(value.toTensor(), written);
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(aliases_.Of(tensor, written));
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        devices_.See(tensor);
+        list.push_back(aliases_.Of(tensor, written));
+      }
       value = list;
     } else if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> list;
       for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+        if (tensor) devices_.See(*tensor);
         list.push_back(tensor ? std::optional(aliases_.Of(*tensor, written)) : std::nullopt);
       }
       value = list;
@@ -84,7 +100,11 @@ class Call {
   void Compute() {
     const Kernel kernel(schema_.name().c_str(), Device(), aliases_.ranges(), aliases_.range_count());
     const at::AutoDispatchBelowADInplaceOrView below;
+    std::optional<AsDefaultGenerator> drawing;
+    if (draws_by_default_) drawing.emplace(twin_->cpu());
     op_.callBoxed(&stack_);
+    drawing.reset();
+    if (twin_) draws_ = twin_->Finish();
     twin_.reset();
   }
 
@@ -95,28 +115,72 @@ class Call {
 
   void ReplaceResult(IValue& value) {
     if (value.isTensor()) {
-      value = aliases_.Original(value.toTensor(), Device());
+      value = OnDevice(value.toTensor());
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : value.toTensorVector())
-        list.push_back(aliases_.Original(tensor, Device()));
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(OnDevice(tensor));
       value = list;
     }
+  }
+
+  at::Tensor OnDevice(const at::Tensor& result) {
+    at::Tensor original = aliases_.Original(result, Device());
+    if (!given_.empty()) results_.Add(result, original);
+    return original;
+  }
+
+  // The same again at each launch of the graph: on new aliases, because the operator may have resized its
+  // arguments.
+  void Record(Recording& recording) {
+    Aliases aliases;
+    torch::jit::Stack arguments = std::move(given_);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const c10::Argument& argument = schema_.arguments()[i];
+      const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+      ForEachTensor(arguments[i], [&](const at::Tensor& tensor) {
+        if (written && (tensor.layout() != c10::kStrided || tensor.is_nested())) results_.CannotBeLaunched();
+        return tensor.is_cuda() ? aliases.Of(tensor, written) : tensor.clone();
+      });
+      if (arguments[i].isDevice()) arguments[i] = c10::Device(c10::kCPU);
+    }
+    std::optional<size_t> generator;
+    if (draws_ && !draws_by_default_) generator = *generator_argument_ - first_;
+    recording.Keep(schema_.name().c_str(), results_.Touched(aliases),
+                   [op = op_, arguments = std::move(arguments), results = std::move(results_), generator,
+                    draws = draws_, by_default = draws_by_default_] {
+                     torch::jit::Stack stack = arguments;
+                     std::optional<LaunchedTwin> twin;
+                     std::optional<AsDefaultGenerator> drawing;
+                     if (draws) twin.emplace(*draws);
+                     if (generator) stack[*generator] = twin->cpu();
+                     if (draws && by_default) drawing.emplace(twin->cpu());
+                     const at::AutoDispatchBelowADInplaceOrView below;
+                     op.callBoxed(&stack);
+                     results.Write(stack);
+                   });
   }
 
   const c10::OperatorHandle& op_;
   const c10::FunctionSchema& schema_;
   torch::jit::Stack& stack_;
   const size_t first_;
+  const bool draws_by_default_;
   Aliases aliases_;
+  SameDevice devices_;
   std::optional<c10::Device> asked_device_;
   std::optional<size_t> generator_argument_;
   std::optional<GeneratorTwin> twin_;
+  // In a capture:
+  torch::jit::Stack given_;
+  RecordedResults results_;
+  std::optional<CapturedDraws> draws_;
 };
 
 }  // namespace
 
-void ComputeOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack).Run(); }
+void ComputeOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack, false).Run(); }
+
+void ComputeDrawing(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack, true).Run(); }
 
 void Refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {
   TORCH_CHECK_NOT_IMPLEMENTED(false, "the emulated GPU cannot compute ", toString(op.operator_name()),

@@ -11,6 +11,9 @@ namespace hocket::emulator {
 // a CUDA device the CPU; the operator runs; written arguments and results go back to the device.
 void ComputeOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// The same for operators that draw from the default generator without being given one.
+void ComputeDrawing(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
 // A boxed kernel for operators that only the GPU has: an error that names the operator.
 void Refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 

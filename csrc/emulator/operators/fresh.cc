@@ -19,7 +19,7 @@ at::Tensor Dense(const at::Tensor& host, c10::Device device) {
   at::Tensor fresh = at::empty_strided(host.sizes(), host.strides(), host.options().device(device));
   if (const size_t bytes = SpanBytes(host)) {
     const HocketEmulatorRange range = {reinterpret_cast<uint64_t>(fresh.mutable_data_ptr()), bytes, 1};
-    const Kernel kernel("result", device, &range, 1);
+    const Kernel kernel(LastKernel(), device, &range, 1);  // the operator's own last act
     std::memcpy(OnHost(fresh.mutable_data_ptr()), host.const_data_ptr(), bytes);
   }
   fresh._set_conj(host.is_conj());

@@ -2,10 +2,14 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 
 #include <cstring>
 #include <deque>
 #include <mutex>
+
+#include "csrc/emulator/operators/recording.h"
+#include "csrc/emulator/operators/span.h"
 
 namespace hocket::emulator {
 namespace {
@@ -80,6 +84,19 @@ uint64_t CountDraws(at::mt19937 engine, const at::mt19937& after) {
   return draws;
 }
 
+// How much `twin`, which began at this seed and offset, has drawn. Where it stands now is kept.
+uint64_t KeepDrawn(uint64_t seed, uint64_t offset, const at::Generator& twin) {
+  const at::mt19937 after = Cpu(twin)->engine();
+  const uint64_t before = Draws(offset);
+  const uint64_t drawn = CountDraws(offset == 0 ? at::mt19937(seed) : TheEngines().At(seed, before), after);
+  if (drawn != 0) TheEngines().Keep(seed, before + drawn, after);
+  return drawn;
+}
+
+int64_t ReadOnDevice(const int64_t* address) {
+  return address == nullptr ? 0 : *static_cast<int64_t*>(OnHost(const_cast<int64_t*>(address)));
+}
+
 at::Generator& DefaultCpu() {
   static auto* const generator = new at::Generator(at::detail::getDefaultCPUGenerator());
   return *generator;
@@ -95,30 +112,45 @@ void CopyState(const at::Generator& from, const at::Generator& to) {
 
 GeneratorTwin::GeneratorTwin(const std::optional<at::Generator>& generator, c10::Device device)
     : cuda_(generator ? *generator : at::globalContext().defaultGenerator(device)),
-      seed_(cuda_.current_seed()),
-      offset_(cuda_.get_offset()),
+      captured_(IsCapturing(device)),
+      seed_(captured_ ? 0 : cuda_.current_seed()),
+      offset_(captured_ ? 0 : cuda_.get_offset()),
       cpu_(TwinAt(seed_, offset_)) {}
 
 GeneratorTwin::~GeneratorTwin() {
-  const at::mt19937 after = Cpu(cpu_)->engine();
-  const uint64_t before = Draws(offset_);
-  const uint64_t drawn =
-      CountDraws(offset_ == 0 ? at::mt19937(seed_) : TheEngines().At(seed_, before), after);
-  if (drawn == 0) return;
-  TheEngines().Keep(seed_, before + drawn, after);
+  if (!finished_ && !captured_) Finish();
+}
+
+std::optional<CapturedDraws> GeneratorTwin::Finish() {
+  finished_ = true;
+  const uint64_t drawn = KeepDrawn(seed_, offset_, cpu_);
+  if (drawn == 0) return captured_ ? std::optional(CapturedDraws()) : std::nullopt;
   std::lock_guard<std::mutex> lock(cuda_.mutex());
-  cuda_.set_offset(offset_ + drawn * kOffsetStep);
+  if (!captured_) {
+    cuda_.set_offset(offset_ + drawn * kOffsetStep);
+    return std::nullopt;
+  }
+  const at::PhiloxCudaState state =
+      at::check_generator<at::CUDAGeneratorImpl>(cuda_)->philox_cuda_state(drawn * kOffsetStep);
+  return CapturedDraws{state.seed_.ptr, state.offset_.ptr, state.offset_intragraph_};
 }
 
-DefaultGeneratorTwin::DefaultGeneratorTwin(c10::Device device)
-    : twin_(std::nullopt, device), saved_(DefaultCpu().clone()) {
+LaunchedTwin::LaunchedTwin(const CapturedDraws& draws)
+    : seed_(static_cast<uint64_t>(ReadOnDevice(draws.seed))),
+      offset_(static_cast<uint64_t>(ReadOnDevice(draws.offset)) + draws.within_graph),
+      cpu_(TwinAt(seed_, offset_)) {}
+
+LaunchedTwin::~LaunchedTwin() { KeepDrawn(seed_, offset_, cpu_); }
+
+AsDefaultGenerator::AsDefaultGenerator(const at::Generator& twin)
+    : twin_(twin), saved_(DefaultCpu().clone()) {
   std::lock_guard<std::mutex> lock(DefaultCpu().mutex());
-  CopyState(twin_.cpu(), DefaultCpu());
+  CopyState(twin_, DefaultCpu());
 }
 
-DefaultGeneratorTwin::~DefaultGeneratorTwin() {
+AsDefaultGenerator::~AsDefaultGenerator() {
   std::lock_guard<std::mutex> lock(DefaultCpu().mutex());
-  CopyState(DefaultCpu(), twin_.cpu());
+  CopyState(DefaultCpu(), twin_);
   CopyState(saved_, DefaultCpu());
 }
 

@@ -18,8 +18,17 @@ namespace hocket::emulator {
 
 inline constexpr uint64_t kOffsetStep = 4;
 
+// Where a launch of a CUDA graph finds the generator's state: torch puts seed and offset there before it, and
+// the operator has its own place behind the offset. Without addresses the operator drew nothing.
+struct CapturedDraws {
+  const int64_t* seed = nullptr;  // device addresses
+  const int64_t* offset = nullptr;
+  uint64_t within_graph = 0;
+};
+
 // For one operator: a CPU generator in the state that the CUDA generator says. Destruction counts what was
-// drawn and moves the CUDA generator on.
+// drawn and moves the CUDA generator on. Where the stream captures there is no such state: any numbers are
+// drawn, and their count becomes the graph's.
 class GeneratorTwin {
  public:
   // `generator` is a CUDA generator, or nothing for `device`'s default one.
@@ -29,25 +38,44 @@ class GeneratorTwin {
   GeneratorTwin& operator=(const GeneratorTwin&) = delete;
 
   const at::Generator& cpu() const { return cpu_; }
+  // What destruction does, now. Nothing outside a capture.
+  std::optional<CapturedDraws> Finish();
 
  private:
   at::Generator cuda_;
+  const bool captured_;
+  const uint64_t seed_, offset_;
+  at::Generator cpu_;
+  bool finished_ = false;
+};
+
+// For one operator of a graph that is launched: the CPU generator in the state that the launch says.
+class LaunchedTwin {
+ public:
+  explicit LaunchedTwin(const CapturedDraws& draws);
+  ~LaunchedTwin();
+  LaunchedTwin(const LaunchedTwin&) = delete;
+  LaunchedTwin& operator=(const LaunchedTwin&) = delete;
+
+  const at::Generator& cpu() const { return cpu_; }
+
+ private:
   const uint64_t seed_, offset_;
   at::Generator cpu_;
 };
 
 // The same for an operator that draws from the default generator without being given one: meanwhile the CPU's
-// default generator is in the state of `device`'s; afterwards it is as it was.
-class DefaultGeneratorTwin {
+// default generator is in the state of `twin`'s; afterwards it is as it was, and `twin`'s has drawn.
+// `twin` must outlive it.
+class AsDefaultGenerator {
  public:
-  explicit DefaultGeneratorTwin(c10::Device device);
-  ~DefaultGeneratorTwin();
-  DefaultGeneratorTwin(const DefaultGeneratorTwin&) = delete;
-  DefaultGeneratorTwin& operator=(const DefaultGeneratorTwin&) = delete;
+  explicit AsDefaultGenerator(const at::Generator& twin);
+  ~AsDefaultGenerator();
+  AsDefaultGenerator(const AsDefaultGenerator&) = delete;
+  AsDefaultGenerator& operator=(const AsDefaultGenerator&) = delete;
 
  private:
-  GeneratorTwin twin_;
-  at::Generator saved_;
+  const at::Generator twin_, saved_;
 };
 
 }  // namespace hocket::emulator

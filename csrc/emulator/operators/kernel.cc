@@ -4,20 +4,24 @@
 #include <cuda_runtime_api.h>
 
 namespace hocket::emulator {
-
 namespace {
 
-// The current stream of `device`, whose context is current on this thread then (autograd's threads may come
-// here before they have called CUDA at all; freeing nothing is the customary first call).
-HocketEmulatorStream StreamOf(c10::Device device) {
+thread_local const char* last_kernel = "result";
+
+}  // namespace
+
+const char* LastKernel() { return last_kernel; }
+
+// Autograd's threads may come here before they have called CUDA at all; freeing nothing is the customary
+// first call.
+HocketEmulatorStream CurrentStream(c10::Device device) {
   cudaFree(nullptr);
   return c10::cuda::getCurrentCUDAStream(device.index()).stream();
 }
 
-}  // namespace
-
 Kernel::Kernel(const char* name, c10::Device device, const HocketEmulatorRange* ranges, size_t count)
-    : stream_(StreamOf(device)), ranges_(ranges), count_(count) {
+    : stream_(CurrentStream(device)), ranges_(ranges), count_(count) {
+  last_kernel = name;
   hocket_emulator_begin_kernel(stream_, name, ranges_, count_);
 }
 

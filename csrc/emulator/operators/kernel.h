@@ -8,6 +8,9 @@
 
 namespace hocket::emulator {
 
+// The current stream of `device`, whose context is current on this thread then.
+HocketEmulatorStream CurrentStream(c10::Device device);
+
 // From construction to destruction the calling thread runs the kernel `name` in place of the current stream
 // of `device`: the stream's earlier work is done by then, and (check mode) the uses of `ranges` are verified
 // and recorded. `name` and `ranges` must outlive it. Kernels nest.
@@ -23,6 +26,9 @@ class Kernel {
   const HocketEmulatorRange* const ranges_;
   const size_t count_;
 };
+
+// The kernel that began last on this thread.
+const char* LastKernel();
 
 }  // namespace hocket::emulator
 

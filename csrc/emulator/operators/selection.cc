@@ -1,5 +1,7 @@
 #include "csrc/emulator/operators/selection.h"
 
+#include <c10/util/Exception.h>
+
 #include <string>
 #include <unordered_set>
 
@@ -56,7 +58,47 @@ bool ReturnsView(const c10::FunctionSchema& schema) {
   return false;
 }
 
+// What on a GPU takes tensors of the host, or of several devices, among its arguments; by the beginning of
+// the name: indices, lengths, sizes of nested tensors, probabilities, lists that are worked off one by one.
+constexpr const char* kTakeHostTensors[] = {"aten::index.",
+                                            "aten::index_put",
+                                            "aten::_index_put",
+                                            "aten::_unsafe_index",
+                                            "aten::_unsafe_masked_index",
+                                            "aten::_foreach",
+                                            "aten::_ctc_loss",
+                                            "aten::ctc_loss",
+                                            "aten::_nested",
+                                            "aten::nested",
+                                            "aten::bernoulli",
+                                            "aten::lstm.data",
+                                            "aten::gru.data",
+                                            "aten::rnn_tanh.data",
+                                            "aten::rnn_relu.data"};
+
+bool TakesHostTensors(const std::string& name) {
+  for (const char* beginning : kTakeHostTensors) {
+    if (name.rfind(beginning, 0) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+void SameDevice::See(const at::Tensor& tensor) {
+  if (!tensor.defined()) return;
+  if (tensor.is_cpu()) host_ |= tensor.dim() > 0;
+  if (!tensor.is_cuda()) return;
+  if (!first_) first_ = tensor.device();
+  if (tensor.device() != *first_) other_ = tensor.device();
+}
+
+void SameDevice::Check(const c10::OperatorHandle& op) const {
+  if (!first_ || (!other_ && (!host_ || TakesHostTensors(NameOf(op))))) return;
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ",
+              *first_, " and ", other_.value_or(c10::Device(c10::kCPU)), "! (when checking the arguments of ",
+              NameOf(op), ")");
+}
 
 Treatment TreatmentOf(const c10::OperatorHandle& op, c10::DispatchKey cuda, c10::DispatchKey cpu) {
   const std::string name = NameOf(op);

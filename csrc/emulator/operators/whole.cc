@@ -13,6 +13,8 @@
 #include "csrc/emulator/operators/fallback.h"
 #include "csrc/emulator/operators/generators.h"
 #include "csrc/emulator/operators/kernel.h"
+#include "csrc/emulator/operators/recording.h"
+#include "csrc/emulator/operators/selection.h"
 
 namespace hocket::emulator {
 namespace {
@@ -28,10 +30,15 @@ constexpr const char* kWhole[] = {
 // The node that stands in torch's CUDA graph for a whole CPU graph.
 class CpuGraph : public torch::autograd::Node {
  public:
+  // What a CUDA graph in which both forward and backward were captured shares between its launches.
+  struct Tape {
+    variable_list inputs;  // aliases of those arguments that want a gradient, leaves of the CPU graph
+    variable_list outputs;
+  };
+
   variable_list kept;           // every CUDA argument: the CPU graph works on their bytes
   variable_list device_inputs;  // those that want a gradient
-  variable_list inputs;         // their aliases, leaves of the CPU graph
-  variable_list outputs;
+  std::shared_ptr<Tape> tape = std::make_shared<Tape>();
   c10::Device device{c10::kCUDA, 0};
 
   std::string name() const override { return "HocketCpuGraph"; }
@@ -39,22 +46,38 @@ class CpuGraph : public torch::autograd::Node {
   void release_variables() override {
     kept.clear();
     device_inputs.clear();
-    outputs.clear();
+    tape.reset();
   }
 
   variable_list apply(variable_list&& gradients) override {
-    TORCH_CHECK(!outputs.empty(), "Trying to backward through the graph a second time");
+    TORCH_CHECK(tape != nullptr, "Trying to backward through the graph a second time");
     TORCH_CHECK(!c10::GradMode::is_enabled() || !AnyRequiresGrad(gradients),
                 "the emulated GPU has no gradient of this operator's gradient (create_graph=True)");
+    Recording recording(device);
     Aliases aliases;
-    variable_list from, seeds;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (!gradients[i].defined() || !outputs[i].requires_grad()) continue;
-      from.push_back(outputs[i]);
-      seeds.push_back(aliases.Of(gradients[i], false));
+    variable_list seeds;
+    for (const at::Tensor& gradient : gradients) {
+      seeds.push_back(gradient.defined() ? aliases.Of(gradient, false) : gradient);
     }
-    variable_list results = Run(from, seeds, aliases);
-    for (at::Tensor& result : results) result = aliases.Original(result, device);
+    variable_list results;
+    {
+      const Kernel kernel("backward of a whole operator", device, aliases.ranges(), aliases.range_count());
+      results = Differentiate(*tape, seeds);
+    }
+    RecordedResults recorded;
+    for (at::Tensor& result : results) {
+      const at::Tensor on_host = result;
+      result = aliases.Original(on_host, device);
+      if (recording.active()) recorded.Add(on_host, result);
+    }
+    if (recording.active()) {
+      recording.Keep("backward of a whole operator", recorded.Touched(aliases),
+                     [tape = tape, seeds, recorded] {
+                       const variable_list again = Differentiate(*tape, seeds);
+                       torch::jit::Stack stack(again.begin(), again.end());
+                       recorded.Write(stack);
+                     });
+    }
     return results;
   }
 
@@ -66,10 +89,15 @@ class CpuGraph : public torch::autograd::Node {
     return false;
   }
 
-  variable_list Run(const variable_list& from, const variable_list& seeds, const Aliases& aliases) {
-    if (from.empty()) return variable_list(inputs.size());
-    const Kernel kernel("backward of a whole operator", device, aliases.ranges(), aliases.range_count());
-    return torch::autograd::grad(from, inputs, seeds, /*retain_graph=*/true, /*create_graph=*/false,
+  static variable_list Differentiate(const Tape& tape, const variable_list& gradients) {
+    variable_list from, seeds;
+    for (size_t i = 0; i < tape.outputs.size(); ++i) {
+      if (!gradients[i].defined() || !tape.outputs[i].requires_grad()) continue;
+      from.push_back(tape.outputs[i]);
+      seeds.push_back(gradients[i]);
+    }
+    if (from.empty()) return variable_list(tape.inputs.size());
+    return torch::autograd::grad(from, tape.inputs, seeds, /*retain_graph=*/true, /*create_graph=*/false,
                                  /*allow_unused=*/true);
   }
 };
@@ -81,18 +109,6 @@ auto MakeNode() {
     return c10::make_intrusive<T>();
   } else {
     return std::shared_ptr<T>(new T, [](auto* node) { deleteNode(node); });
-  }
-}
-
-// Calls `change` for every tensor in `value`, which may be a list, and puts its result in its place.
-template <typename Change>
-void ForEachTensor(c10::IValue& value, Change change) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) value = change(value.toTensor());
-  } else if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(change(tensor));
-    value = list;
   }
 }
 
@@ -121,36 +137,91 @@ Wanted Look(const torch::jit::Stack& stack, size_t count) {
   return wanted;
 }
 
+// Runs the operator on aliases in the place of the current stream, drawing from the device's generator.
+void Run(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Device device, const Aliases& aliases,
+         std::optional<CapturedDraws>& draws) {
+  const Kernel kernel(op.schema().name().c_str(), device, aliases.ranges(), aliases.range_count());
+  GeneratorTwin twin(std::nullopt, device);
+  {
+    const AsDefaultGenerator drawing(twin.cpu());
+    op.callBoxed(stack);
+  }
+  draws = twin.Finish();
+}
+
+// The tensors among an operator's results.
+variable_list ResultsOf(torch::jit::Stack& stack) {
+  variable_list results;
+  for (c10::IValue& value : stack) {
+    ForEachTensor(value, [&](const at::Tensor& result) {
+      results.push_back(result);
+      return result;
+    });
+  }
+  return results;
+}
+
+variable_list WantingGradient(const variable_list& tensors) {
+  variable_list wanting;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.requires_grad()) wanting.push_back(tensor);
+  }
+  return wanting;
+}
+
+// A launch of the graph: forward again, on a new tape for the backward that follows.
+void RunAgain(const c10::OperatorHandle& op, const torch::jit::Stack& arguments, const CapturedDraws& draws,
+              CpuGraph::Tape& tape, const RecordedResults& recorded) {
+  torch::jit::Stack stack = arguments;
+  {
+    const c10::AutoGradMode taped(true);
+    const LaunchedTwin twin(draws);
+    const AsDefaultGenerator drawing(twin.cpu());
+    op.callBoxed(&stack);
+  }
+  tape.outputs = WantingGradient(ResultsOf(stack));
+  recorded.Write(stack);
+}
+
 void RecordAndRun(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto node = MakeNode<CpuGraph>();
   Aliases aliases;
-  const size_t arguments = op.schema().arguments().size();
-  for (size_t i = stack->size() - arguments; i < stack->size(); ++i) {
+  SameDevice devices;
+  const size_t first = stack->size() - op.schema().arguments().size();
+  for (size_t i = first; i < stack->size(); ++i) {
     ForEachTensor((*stack)[i], [&](const at::Tensor& tensor) {
+      devices.See(tensor);
       const at::Tensor alias = aliases.Of(tensor, false);
       node->kept.push_back(tensor);
       if (!WantsGradient(tensor)) return alias;
       node->device_inputs.push_back(tensor);
-      node->inputs.push_back(alias.requires_grad_());
+      node->tape->inputs.push_back(alias.requires_grad_());
       return alias;
     });
   }
+  devices.Check(op);
   node->device = aliases.device().value_or(node->device);
   node->set_next_edges(torch::autograd::collect_next_edges(node->device_inputs));
-  {
-    const Kernel kernel(op.schema().name().c_str(), node->device, aliases.ranges(), aliases.range_count());
-    const DefaultGeneratorTwin twin(node->device);
-    op.callBoxed(stack);
-  }
+  Recording recording(node->device);
+  const torch::jit::Stack arguments(stack->begin() + first, stack->end());
+  std::optional<CapturedDraws> draws;
+  Run(op, stack, node->device, aliases, draws);
+  RecordedResults recorded;
   for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
     ForEachTensor((*stack)[i], [&](const at::Tensor& result) {
       at::Tensor on_device = aliases.Original(result.detach(), node->device);
+      if (recording.active()) recorded.Add(result, on_device);
       if (!result.requires_grad()) return on_device;
-      node->outputs.push_back(result);
+      node->tape->outputs.push_back(result);
       torch::autograd::create_gradient_edge(on_device, node);
       return on_device;
     });
   }
+  if (!recording.active()) return;
+  recording.Keep(op.schema().name().c_str(), recorded.Touched(aliases),
+                 [op, arguments, draws = draws.value_or(CapturedDraws()), tape = node->tape, recorded] {
+                   RunAgain(op, arguments, draws, *tape, recorded);
+                 });
 }
 
 void RunWhole(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -161,9 +232,7 @@ void RunWhole(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   } else if (wanted.gradient) {
     RecordAndRun(op, stack);
   } else {
-    const DefaultGeneratorTwin twin(
-        c10::Device(c10::kCUDA, c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index()));
-    ComputeOnCpu(op, stack);
+    ComputeDrawing(op, stack);
   }
 }
 
@@ -172,7 +241,7 @@ void RunWhole(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
 void InstallWhole(torch::Library& autograd_cuda, torch::Library& cuda) {
   for (const char* name : kWhole) {
     autograd_cuda.impl(name, torch::CppFunction::makeFromBoxedFunction<&RunWhole>());
-    cuda.impl(name, torch::CppFunction::makeFromBoxedFunction<&ComputeOnCpu>());
+    cuda.impl(name, torch::CppFunction::makeFromBoxedFunction<&ComputeDrawing>());
   }
 }
 

@@ -75,5 +75,5 @@ import torch.nn as nn, torch.nn.functional as F
 def emulator() -> Emulator:
     libraries = _libraries()
     if libraries is None:
-        pytest.skip("the emulator is not built: cmake --build build/dev --target hocket_emulator_operators")
+        pytest.fail("the emulator is not built: run ./scripts/setup, or ninja -C build/dev hocket_package")
     return Emulator(libraries)

@@ -2,13 +2,16 @@
 
 usage: operator_worker.py {operators|modules|optimizers} NAME...     (names as `--list` prints them)
 
-A line {"begin": NAME} comes first, so that whoever reads knows which one killed the process.
+A line {"begin": NAME} comes first, so that whoever reads knows which one killed the process. Nothing is left out
+silently: samples that the CPU itself refuses, and those whose bits the CPU does not repeat, are counted and said.
 """
 
 from __future__ import annotations
 
+import collections
 import copy
 import json
+import pathlib
 import sys
 import time
 import warnings
@@ -17,6 +20,9 @@ from typing import Any
 
 import bits
 import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "python"))
+import _hocket_start
 
 warnings.filterwarnings("ignore")
 
@@ -27,28 +33,59 @@ UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_
 INDICES_ON_CPU = {"tensor_split"}
 
 
+COMPRESSED = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
+
+# Compiled for a GPU at run time; op_db gives them types on the CPU and keeps them off it by decorators.
+ONLY_CUDA = "jiterator_"
+
+# An operator without float32 is compared in the first of these that both devices have.
+OTHER_TYPES = (torch.int64, torch.bool, torch.complex64, torch.float64, torch.bfloat16, torch.float16, torch.uint8)
+
+
 class Outcome:
+    """What came of one entry's samples.
+
+    `samples`: compared. `refused_by_cpu`: the CPU's own errors and how often; nothing could be compared.
+    `unsteady`: samples that differ, and whose bits the CPU does not give again either.
+    """
+
     def __init__(self) -> None:
         self.samples = 0
-        self.refused_by_cpu = 0
+        self.unsteady = 0
+        self.refused_by_cpu: collections.Counter[str] = collections.Counter()
         self.difference: str | None = None
+
+    @property
+    def seen(self) -> int:
+        return self.samples + self.refused_by_cpu.total()
 
     def compare(self, on_cpu: Callable[[], Any], on_cuda: Callable[[], Any], values: bool = True) -> None:
         torch.manual_seed(7)
         try:
             expected = on_cpu()
-        except Exception:
-            self.refused_by_cpu += 1
+        except Exception as error:
+            self.refused_by_cpu[_in_words(error)] += 1
             return
         self.samples += 1
         torch.manual_seed(7)
         try:
             difference = self._difference(expected, on_cuda(), values)
         except Exception as error:
-            lines = str(error).strip().splitlines() or [""]
-            difference = f"{type(error).__name__}: {lines[0][:300]}"
-        if difference and self.difference is None and self._repeats(on_cpu, expected, values):
-            self.difference = f"sample {self.samples + self.refused_by_cpu - 1}: {difference}"
+            difference = _in_words(error)
+        if difference is None:
+            return
+        if not self._repeats(on_cpu, expected):
+            self.unsteady += 1
+        elif self.difference is None:
+            self.difference = f"sample {self.seen - 1}: {difference}"
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "samples": self.samples,
+            "refused_by_cpu": dict(self.refused_by_cpu),
+            "unsteady": self.unsteady,
+            "difference": self.difference or (None if self.samples else "no sample was compared"),
+        }
 
     @staticmethod
     def _difference(expected: dict, got: dict, values: bool) -> str | None:
@@ -58,7 +95,7 @@ class Outcome:
         return None
 
     @staticmethod
-    def _repeats(on_cpu: Callable[[], Any], expected: dict, values: bool) -> bool:
+    def _repeats(on_cpu: Callable[[], Any], expected: dict) -> bool:
         """Does the CPU give its own bits again?"""
         torch.manual_seed(7)
         again = on_cpu()
@@ -66,6 +103,11 @@ class Outcome:
             repr(torch.utils._pytree.tree_map(_key, expected[p])) == repr(torch.utils._pytree.tree_map(_key, again[p]))
             for p in expected
         )
+
+
+def _in_words(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:300]}"
 
 
 def _key(value: Any) -> Any:
@@ -91,19 +133,22 @@ def _wanting_gradient(value: Any) -> list[torch.Tensor]:
 def operators() -> dict[str, Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
-    both = [
-        op
-        for op in op_db
-        if torch.float32 in op.supported_dtypes("cpu") and torch.float32 in op.supported_dtypes("cuda")
-    ]
+    both = [op for op in op_db if _type_of(op) and not op.name.startswith(ONLY_CUDA)]
     return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in both}
+
+
+def _type_of(op: Any) -> torch.dtype | None:
+    """The type in which the operator is compared; None where the devices have none in common."""
+    both = op.supported_dtypes("cpu") & op.supported_dtypes("cuda")
+    return next((t for t in (torch.float32, *OTHER_TYPES) if t in both), None)
 
 
 def compare_operator(op: Any) -> Outcome:
     outcome = Outcome()
-    differentiable = op.supports_autograd and op.supports_dtype(torch.float32, "cpu")
+    dtype = _type_of(op)
+    differentiable = op.supports_autograd and dtype.is_floating_point
     torch.manual_seed(5)
-    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=differentiable):
+    for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiable):
         arguments = (sample.input, sample.args, sample.kwargs)
 
         def run(move: Callable[[Any], Any]) -> dict:
@@ -123,7 +168,10 @@ class _Cloned:
     """The CPU's own copy, storages whole, so that operators may write their arguments."""
 
     def __call__(self, value: Any) -> Any:
-        return copy.deepcopy(torch.utils._pytree.tree_map(self._leaf, value))
+        leaves = torch.utils._pytree.tree_map(self._leaf, value)
+        # Compressed tensors have no storage that deepcopy could look at.
+        compressed = [t for t in bits.tensors_of(leaves) if isinstance(t, torch.Tensor) and t.layout in COMPRESSED]
+        return copy.deepcopy(leaves, {id(t): t.detach().clone().requires_grad_(t.requires_grad) for t in compressed})
 
     @staticmethod
     def _leaf(value: Any) -> Any:
@@ -200,7 +248,7 @@ def _ways(info: Any, kwargs: dict) -> Iterator[dict]:
 def _train(info: Any, kwargs: dict, device: str) -> dict:
     draw = torch.Generator().manual_seed(2)
     sparse = "SparseAdam" in info.optim_cls.__name__
-    matrices_only = getattr(info, "only_supports_2d_parameters", False)
+    matrices_only = info.optim_cls.__name__ == "Muon"
     shapes = [(20, 6)] if sparse else [(6, 5), (5, 3)] if matrices_only else [(6, 5), (5,), (5, 3)]
     weights = [torch.nn.Parameter(torch.randn(s, generator=draw).to(device)) for s in shapes]
     optimizer = info.optim_cls(weights, **kwargs)
@@ -237,6 +285,10 @@ KINDS = {
 
 
 def main() -> None:
+    _hocket_start.imported_by_program = False
+    from hocket import emulator
+
+    emulator.activate()
     kind, names = sys.argv[1], sys.argv[2:]
     catalogue, compare = KINDS[kind]
     entries = catalogue()
@@ -248,18 +300,9 @@ def main() -> None:
         print(json.dumps({"begin": name}), flush=True)
         begun = time.perf_counter()
         try:
-            outcome = compare(entries[name])
-            line = {
-                "samples": outcome.samples,
-                "refused_by_cpu": outcome.refused_by_cpu,
-                "difference": outcome.difference,
-            }
+            line = compare(entries[name]).line()
         except Exception as error:
-            line = {
-                "samples": 0,
-                "refused_by_cpu": 0,
-                "difference": f"measuring failed: {type(error).__name__}: {str(error)[:300]}",
-            }
+            line = {**Outcome().line(), "difference": f"measuring failed: {_in_words(error)}"}
         print(json.dumps({"end": name, "seconds": round(time.perf_counter() - begun, 3)} | line), flush=True)
 
 

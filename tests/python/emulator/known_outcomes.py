@@ -1,0 +1,40 @@
+"""What scripts/measure-operators is known to find, by name; whatever else it finds, or no longer finds, is a surprise.
+
+docs/emulator.md says why. An entry that is mended must leave its list.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Not the CPU's bits.
+DIFFERENT: dict[str, set[str]] = {
+    # No CUDA kernel: refused by name, as on a GPU (aten::_sparse_mm_reduce_impl).
+    "operators": {"sparse.mm.reduce"},
+    "modules": set(),
+    "optimizers": set(),
+}
+
+# Samples that PyTorch's CPU kernels themselves refuse: nothing can be compared.
+REFUSED_BY_CPU: dict[str, dict[str, int]] = {"operators": {}, "modules": {}, "optimizers": {}}
+
+# Samples whose bits the CPU does not give a second time, and which differ.
+UNSTEADY: dict[str, dict[str, int]] = {"operators": {}, "modules": {}, "optimizers": {}}
+
+
+def surprises(kind: str, outcomes: dict[str, dict[str, Any]], whole: bool) -> list[str]:
+    """Sentences about what is not as listed. `whole`: every entry was measured, so a missing one is a surprise."""
+    found = []
+    different = {name for name, outcome in outcomes.items() if outcome["difference"] is not None}
+    found += [f"{name}: {outcomes[name]['difference']}" for name in sorted(different - DIFFERENT[kind])]
+    found += [f"{name} gives the same bits now" for name in sorted(DIFFERENT[kind] & set(outcomes) - different)]
+    for part, listed in (("refused_by_cpu", REFUSED_BY_CPU[kind]), ("unsteady", UNSTEADY[kind])):
+        for name, outcome in outcomes.items():
+            value = outcome[part]
+            count = sum(value.values()) if isinstance(value, dict) else value
+            if count != listed.get(name, 0):
+                found.append(f"{name}: {part} {count}, listed {listed.get(name, 0)}: {value}")
+    if whole:
+        listed_names = DIFFERENT[kind] | set(REFUSED_BY_CPU[kind]) | set(UNSTEADY[kind])
+        found += [f"{name} is listed and was not measured" for name in sorted(listed_names - set(outcomes))]
+    return found
