@@ -262,6 +262,103 @@ TEST_F(StreamsTest, ACaptureBecomesAGraphThatRunsWhenLaunched) {
   EXPECT_EQ(cuGraphLaunch(exec, two_), kInvalidValue);
 }
 
+// Writes `value` to a byte on the device, as an operator does; recorded as one node.
+struct Store {
+  DevicePtr to;
+  unsigned char value;
+  int* dropped;
+
+  static unsigned char* At(DevicePtr address) {
+    return reinterpret_cast<unsigned char*>(address + hocket_emulator_alias_offset());
+  }
+  static int Compute(void* data) {
+    const auto* store = static_cast<Store*>(data);
+    *At(store->to) += store->value;
+    return store->value == 0 ? 1 : 0;
+  }
+  static void Drop(void* data) {
+    ++*static_cast<Store*>(data)->dropped;
+    delete static_cast<Store*>(data);
+  }
+  void Record(hocket::Stream stream) const {
+    const HocketEmulatorRange range = {to, 1, 1};
+    hocket_emulator_begin_recording();
+    hocket_emulator_begin_kernel(stream, "store", &range, 1);
+    *At(to) = 77;
+    hocket_emulator_end_kernel(stream, &range, 1);
+    hocket_emulator_end_recording(stream, "store", &range, 1, Compute, new Store(*this), Drop);
+  }
+};
+
+TEST_F(StreamsTest, ARecordedOperatorRunsAtEachLaunchAndItsCaptureLeavesMemoryAsItWas) {
+  Graph graph = nullptr;
+  GraphExec exec = nullptr;
+  int dropped = 0;
+  *Store::At(device_) = 1;
+  *Store::At(device_ + 1) = 2;
+  ASSERT_EQ(hocket_emulator_any_capture(), 0);
+  ASSERT_EQ(cuStreamBeginCapture_v2(one_, kCaptureGlobal), kSuccess);
+  EXPECT_EQ(hocket_emulator_is_capturing(one_), 1);
+  EXPECT_EQ(hocket_emulator_is_capturing(two_), 0);
+  Store{device_, 5, &dropped}.Record(one_);
+  Store{device_ + 1, 6, &dropped}.Record(one_);
+  Store{device_, 7, &dropped}.Record(one_);
+  ASSERT_EQ(cuStreamEndCapture(one_, &graph), kSuccess);
+  EXPECT_EQ(*Store::At(device_), 1);
+  EXPECT_EQ(*Store::At(device_ + 1), 2);
+
+  ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kSuccess);
+  ASSERT_EQ(cuGraphLaunch(exec, two_), kSuccess);
+  ASSERT_EQ(cuGraphLaunch(exec, two_), kSuccess);
+  EXPECT_EQ(*Store::At(device_), 1 + 2 * 12);
+  EXPECT_EQ(*Store::At(device_ + 1), 2 + 2 * 6);
+  EXPECT_EQ(cuGraphDestroy(graph), kSuccess);
+  EXPECT_EQ(dropped, 0);
+  EXPECT_EQ(cuGraphExecDestroy(exec), kSuccess);
+  EXPECT_EQ(dropped, 3);
+}
+
+TEST_F(StreamsTest, ARecordedOperatorThatFailsFailsItsLaunch) {
+  Graph graph = nullptr;
+  GraphExec exec = nullptr;
+  int dropped = 0;
+  ASSERT_EQ(cuStreamBeginCapture_v2(one_, kCaptureGlobal), kSuccess);
+  Store{device_, 0, &dropped}.Record(one_);
+  ASSERT_EQ(cuStreamEndCapture(one_, &graph), kSuccess);
+  ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kSuccess);
+  EXPECT_EQ(cuGraphLaunch(exec, one_), kLaunchFailed);
+  EXPECT_EQ(cuGraphDestroy(graph), kSuccess);
+  EXPECT_EQ(cuGraphExecDestroy(exec), kSuccess);
+}
+
+TEST_F(StreamsTest, AKernelOutsideARecordingMakesAGraphThatCannotBeLaunched) {
+  Graph graph = nullptr;
+  GraphExec exec = nullptr;
+  ASSERT_EQ(cuStreamBeginCapture_v2(one_, kCaptureGlobal), kSuccess);
+  hocket_emulator_begin_kernel(one_, "unknown", nullptr, 0);
+  hocket_emulator_end_kernel(one_, nullptr, 0);
+  ASSERT_EQ(cuStreamEndCapture(one_, &graph), kSuccess);
+  ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kSuccess);
+  EXPECT_EQ(cuGraphLaunch(exec, one_), kNotSupported);
+  EXPECT_EQ(cuGraphDestroy(graph), kSuccess);
+  EXPECT_EQ(cuGraphExecDestroy(exec), kSuccess);
+}
+
+TEST_F(StreamsTest, WhatOverlappingKernelsOverwriteInACaptureComesBack) {
+  for (int i = 0; i < 64; ++i) *Store::At(device_ + i) = static_cast<unsigned char>(i);
+  ASSERT_EQ(cuStreamBeginCapture_v2(one_, kCaptureGlobal), kSuccess);
+  for (const auto& [from, size] : {std::pair<int, size_t>{8, 8}, {24, 8}, {4, 40}, {0, 6}, {30, 34}}) {
+    const HocketEmulatorRange range = {device_ + from, size, 1};
+    hocket_emulator_begin_kernel(one_, "fill", &range, 1);
+    std::memset(Store::At(device_ + from), 200, size);
+    hocket_emulator_end_kernel(one_, &range, 1);
+  }
+  Graph graph = nullptr;
+  ASSERT_EQ(cuStreamEndCapture(one_, &graph), kSuccess);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(*Store::At(device_ + i), i);
+  EXPECT_EQ(cuGraphDestroy(graph), kSuccess);
+}
+
 TEST_F(StreamsTest, WaitingForACapturingStreamInvalidatesTheCapture) {
   Graph graph = nullptr;
   int status = -1;
