@@ -93,6 +93,110 @@ print(same, torch.equal(first, torch.rand(4, device='cuda')))
     )
 
 
+def test_every_attention_backend_can_be_chosen_and_trains(emulator):
+    assert (
+        emulator.output("""
+from torch.nn.attention import sdpa_kernel, SDPBackend as B
+def run(device, backends, **how):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 16, 8).to(device).requires_grad_() for _ in range(3))
+    with sdpa_kernel(backends):
+        y = F.scaled_dot_product_attention(q, k, v, **how)
+    y.pow(2).sum().backward()
+    return torch.stack([t.detach().cpu() for t in (y, q.grad, k.grad, v.grad)])
+mask = torch.ones(16, 16, dtype=torch.bool).tril()
+for backends in ([B.MATH], [B.FLASH_ATTENTION], [B.EFFICIENT_ATTENTION], [B.CUDNN_ATTENTION],
+                 [B.FLASH_ATTENTION, B.EFFICIENT_ATTENTION, B.MATH]):
+    masked = run('cuda', backends, attn_mask=mask.cuda())
+    causal = run('cuda', backends, is_causal=True)
+    expected = run('cpu', [B.MATH], is_causal=True)
+    assert torch.allclose(causal, expected, atol=1e-5) and torch.allclose(masked, expected, atol=1e-5), backends
+print('same')
+""")
+        == "same"
+    )
+
+
+def test_an_embedding_with_sparse_gradients_gives_the_cpus_bits(emulator):
+    assert (
+        emulator.output("""
+def run(device):
+    torch.manual_seed(0)
+    table = nn.Embedding(30, 6, sparse=True, padding_idx=0).to(device)
+    bag = nn.EmbeddingBag(30, 6, mode='sum', sparse=True).to(device)
+    optimizer = torch.optim.SparseAdam([*table.parameters(), *bag.parameters()], 0.1)
+    for rows in ([1, 4, 4, 0], [2, 4, 29, 7]):
+        rows = torch.tensor(rows, device=device)
+        (table(rows).pow(2).sum() + bag(rows[None]).pow(2).sum()).backward()
+        kind = table.weight.grad.layout, bag.weight.grad.layout
+        optimizer.step(); optimizer.zero_grad()
+    return kind, table.weight.detach().cpu(), bag.weight.detach().cpu()
+a, b = run('cpu'), run('cuda')
+print(a[0] == b[0] == (torch.sparse_coo, torch.sparse_coo), torch.equal(a[1], b[1]), torch.equal(a[2], b[2]))
+""")
+        == "True True True"
+    )
+
+
+def test_linear_algebra_gives_the_cpus_bits(emulator):
+    assert (
+        emulator.output("""
+L = torch.linalg
+torch.manual_seed(0)
+a = torch.randn(3, 6, 6); spd = a @ a.mT + 6 * torch.eye(6); b = torch.randn(3, 6, 2)
+calls = {
+    'svd': lambda a, s, b: L.svd(a), 'svdvals': lambda a, s, b: L.svdvals(a), 'qr': lambda a, s, b: L.qr(a),
+    'eigh': lambda a, s, b: L.eigh(s), 'eig': lambda a, s, b: L.eig(a), 'cholesky': lambda a, s, b: L.cholesky(s),
+    'solve': lambda a, s, b: L.solve(a, b), 'lstsq': lambda a, s, b: L.lstsq(a, b).solution,
+    'lu': lambda a, s, b: L.lu(a), 'inv': lambda a, s, b: L.inv(a), 'pinv': lambda a, s, b: L.pinv(a),
+    'det': lambda a, s, b: L.det(a), 'slogdet': lambda a, s, b: L.slogdet(a), 'norm': lambda a, s, b: L.norm(a),
+    'matrix_exp': lambda a, s, b: L.matrix_exp(a), 'rank': lambda a, s, b: L.matrix_rank(a),
+    'triangular': lambda a, s, b: L.solve_triangular(s.tril(), b, upper=False),
+    'cond': lambda a, s, b: L.cond(a), 'householder': lambda a, s, b: L.householder_product(*torch.geqrf(a)),
+}
+for name, call in calls.items():
+    on_cpu, on_cuda = (tuple(x) if isinstance(x, tuple) else (x,) for x in
+                       (call(a, spd, b), call(a.cuda(), spd.cuda(), b.cuda())))
+    assert all(y.is_cuda and torch.equal(x, y.cpu()) for x, y in zip(on_cpu, on_cuda)), name
+try: L.cholesky(-torch.eye(3, device='cuda')); print('no error')
+except L.LinAlgError as error: print('positive' in str(error))
+""")
+        == "True"
+    )
+
+
+def test_a_gradient_that_overflows_makes_the_scaler_skip_its_step(emulator):
+    assert (
+        emulator.output("""
+model = nn.Linear(4, 4).cuda(); optimizer = torch.optim.SGD(model.parameters(), 1.0)
+scaler = torch.amp.GradScaler('cuda', init_scale=2.0 ** 15)
+before, scales = model.weight.clone(), []
+for value in (1e30, 1.0):
+    with torch.autocast('cuda', dtype=torch.bfloat16):
+        loss = (model(torch.ones(2, 4, device='cuda')) * value).sum() * value
+    optimizer.zero_grad(); scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
+    scales.append(scaler.get_scale()); print(torch.equal(before, model.weight), end=' ')
+print(scales)
+""")
+        == "True False [16384.0, 16384.0]"
+    )
+
+
+def test_generators_are_independent_and_their_state_travels(emulator):
+    assert (
+        emulator.output("""
+a, b = torch.Generator('cuda').manual_seed(1), torch.Generator('cuda').manual_seed(1)
+first = torch.randn(9, generator=a, device='cuda')
+torch.rand(3, device='cuda')
+same = torch.equal(first, torch.randn(9, generator=b, device='cuda'))
+state = a.get_state(); x = torch.randint(0, 99, (5,), generator=a, device='cuda')
+b.set_state(state); y = torch.randint(0, 99, (5,), generator=b, device='cuda')
+print(same, torch.equal(x, y), a.initial_seed(), a.device.type, b.get_offset() == a.get_offset() > 0)
+""")
+        == "True True 1 cuda True"
+    )
+
+
 def test_checkpointing_recomputes_the_same_dropout(emulator):
     assert (
         emulator.output("""
