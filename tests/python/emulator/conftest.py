@@ -31,6 +31,11 @@ class Emulator:
     def __init__(self, libraries: pathlib.Path) -> None:
         self.libraries = libraries
 
+    @property
+    def prelude(self) -> str:
+        """What a program begins with that is started by other means than ``run``."""
+        return PRELUDE
+
     def environment(self, mode: str = "values", **more: str) -> dict[str, str]:
         return (
             os.environ

@@ -289,13 +289,12 @@ def test_two_ranks_train_over_gloo_in_nccls_name(emulator, tmp_path):
     import subprocess
     import sys
 
-    import conftest
     import torch
 
     env = emulator.environment(FOLDER=str(tmp_path), MASTER_ADDR="127.0.0.1", GLOO_SOCKET_IFNAME="lo")
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", conftest.PRELUDE + DDP],
+            [sys.executable, "-c", emulator.prelude + DDP],
             env=env | {"RANK": str(r), "LOCAL_RANK": str(r)},
             stderr=subprocess.PIPE,
             text=True,
