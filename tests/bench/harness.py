@@ -10,6 +10,7 @@ puts its commands on the device with ``emulate``, which is nothing but the comma
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import datetime
@@ -23,7 +24,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.bench import source
@@ -164,6 +165,28 @@ def hocket() -> str:
     if not found:
         raise RuntimeError("no hocket command beside this Python: run scripts/setup, then scripts/bench")
     return found
+
+
+@contextlib.contextmanager
+def reasons(environment: dict[str, str]) -> Iterator[collections.Counter[str]]:
+    """What the coordinator says of its jobs while the block runs: sentences (without their numbers) and how often.
+
+    For a repetition that is not counted: it says why a figure is what it is.
+    """
+    found: collections.Counter[str] = collections.Counter()
+    command = [hocket(), "status", "--watch", "--json", "--interval", "0.1"]
+    watch = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **environment}
+    )
+    assert watch.stdout
+    watch.stdout.readline()
+    yield found
+    watch.terminate()
+    for line in watch.stdout:
+        with contextlib.suppress(json.JSONDecodeError):  # the last may be cut
+            for job in json.loads(line)["jobs"]:
+                found[re.sub(r"[0-9.]+ ?([kMG]iB|ms|s|min)?\b", "N", f"{job['state']}: {job['why']}")] += 1
+    watch.wait()
 
 
 def emulate(name: str, memory: str, command: Sequence[str], *, timing: bool = False) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
 
 from tests.bench.jobs import KINDS
@@ -12,18 +10,15 @@ from tests.gpu.device import Device, data
 FORCED = {"HOCKET_FORCE_SPILL": "1"}
 
 
-def losses(device: Device, name: str) -> pathlib.Path:
-    return device.losses(name)
-
-
 def alone_and_shared(device: Device, *how: object) -> None:
-    """Runs the training alone without Hocket, then twice at once with it, and compares to the last bit."""
-    arguments = ("--size", device.size, "--steps", 5, *how)
-    device.program("train", *arguments, "--plain", "--losses", device.losses("alone")).finishes()
+    """Runs the training under plain PyTorch and twice with Hocket, and compares to the last bit."""
+    arguments = ("--steps", 5, *how)
+    plain = device.program("train", *arguments, "--plain", "--losses", device.losses("alone"))
     shared = [device.program("train", *arguments, "--losses", device.losses(n), **FORCED) for n in ("a", "b")]
     for job in shared:
         assert data(job, "holdings")["restored_total"] > 0, job.story()
         job.finishes()
+    plain.finishes()
     alone = device.losses("alone").read_text()
     assert len(alone.split()) == 5
     for name in ("a", "b"):
@@ -32,17 +27,17 @@ def alone_and_shared(device: Device, *how: object) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_are_those_of_running_alone(device: Device, kind: str) -> None:
-    alone_and_shared(device, "--kind", kind)
+    alone_and_shared(device, "--kind", kind, "--size", device.size)
 
 
 @pytest.mark.needs("compile")
 def test_compiled_losses_are_those_of_running_alone(device: Device) -> None:
-    alone_and_shared(device, "--kind", "gpt", "--compile", "default")
+    alone_and_shared(device, "--kind", "gpt", "--size", "small", "--compile", "default")
 
 
 @pytest.mark.needs("graphs")
 def test_reduce_overhead_trains_the_same_or_names_the_alternative(device: Device, fact) -> None:
-    arguments = ("--size", device.size, "--steps", 5, "--kind", "cnn", "--compile", "reduce-overhead")
+    arguments = ("--size", "small", "--steps", 5, "--kind", "cnn", "--compile", "reduce-overhead")
     device.program("train", *arguments, "--plain", "--losses", device.losses("alone")).finishes()
     job = device.program("train", *arguments, "--losses", device.losses("shared"), **FORCED)
     if job.wait() == 0:

@@ -57,7 +57,7 @@ def _configure(emulator: bool) -> list[str]:
         "cmake", "-S", str(ROOT), "-B", str(BUILD), *(["-GNinja"] if shutil.which("ninja") else []),
         "-DCMAKE_BUILD_TYPE=Release", "-DHOCKET_TESTS=ON", "-DHOCKET_BENCHMARKS=ON",
         f"-DHOCKET_EMULATOR={'ON' if emulator else 'OFF'}", f"-DHOCKET_PYTHON={sys.executable}",
-        "-DFETCHCONTENT_FULLY_DISCONNECTED=ON",
+        "-DFETCHCONTENT_FULLY_DISCONNECTED=ON", "-DCMAKE_POLICY_VERSION_MINIMUM=3.5",
         # Newer compilers no longer bring it in by the way, which Debian 12's Abseil relies on.
         "-DCMAKE_CXX_FLAGS=-include cstdint",
         *[f"-D{name}_DIR={found[file + '.cmake']}" for name, file in places.items()],

@@ -8,13 +8,14 @@ import sys
 import tarfile
 import tempfile
 
-from tests.bench.jobs import KINDS
 from tests.gpu.check.build import ROOT, WORK
 
 FILE = WORK / "histories.tar.gz"
 
 
 def main() -> int:
+    from tests.bench.jobs import KINDS  # imports torch, which those who only want FILE need not
+
     emulate = "--emulate" in sys.argv
     prefix = ["hocket", "emulate", "--name", "gpu-check-histories", "--memory", "2GiB", "--"] if emulate else []
     failed = []

@@ -47,7 +47,7 @@ def parts(emulate: bool, quick: bool) -> list[Part]:
         Part("machine", "what this machine is", (*python, "tests.gpu.check.machine", *where), 5, 60),
         Part("tests", "tests/gpu", pytest, 30, 240 * patience),
         bench("step_time", "step time alone", 60),
-        bench("spill_rate", "spill and restore rate", 45),
+        bench("spill_rate", "spill and restore rate", 75),
         bench("makespan", "two jobs of 50 % duty", 60),
         Part("histories", "allocation histories", (*python, "tests.gpu.check.histories", *where), 20, 60 * patience),
         bench("hand_over", "hand-over without bytes to move", 20),
