@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -61,10 +64,25 @@ absl::string_view WithoutComment(absl::string_view line) {
   return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
 }
 
+std::string TextOf(const char* file) {
+  std::ifstream stream(file);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  HOCKET_CHECK(stream.good()) << "HOCKET_EMULATOR_COSTS names " << file << ", which cannot be read";
+  return text;
+}
+
+CostModel FromEnvironment() {
+  const char* file = std::getenv("HOCKET_EMULATOR_COSTS");
+  if (file == nullptr || *file == '\0') return CostModel();
+  const absl::StatusOr<CostModel> model = CostModel::Parse(TextOf(file));
+  HOCKET_CHECK(model.ok()) << "HOCKET_EMULATOR_COSTS names " << file << ": " << model.status().message();
+  return *model;
+}
+
 }  // namespace
 
 const CostModel& CostModel::Default() {
-  static const CostModel& model = *new CostModel;
+  static const CostModel& model = *new CostModel(FromEnvironment());
   return model;
 }
 

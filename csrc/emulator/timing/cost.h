@@ -49,6 +49,8 @@ struct CostModel {
 
   std::vector<KernelCost> kernels;
 
+  // What this process uses: the numbers above, changed by the file that HOCKET_EMULATOR_COSTS names
+  // (scripts/calibrate makes one of a GPU's record). A file that cannot be read ends the process.
   static const CostModel& Default();
 
   // The default, changed by the rows of `text` (see above). kInvalidArgument names the line and what is

@@ -2,6 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
 
 namespace hocket::emulator::timing {
 namespace {
@@ -47,6 +53,21 @@ TEST(CostTest, ABadRowIsNamedWithItsLine) {
   EXPECT_THAT(message("kernel gemm -1"), HasSubstr("-1 is not a number above 0"));
   EXPECT_THAT(message("kernel gemm nan"), HasSubstr("nan is not a number above 0"));
   EXPECT_THAT(message("colour red 1"), HasSubstr("unknown row 'colour'"));
+}
+
+// In a process of its own: the model is read once.
+TEST(CostDeathTest, AFileInTheEnvironmentChangesTheModel) {
+  const std::string file = ::testing::TempDir() + "/costs";
+  std::ofstream(file) << "rate copy_in_bytes_per_us 1000\n";
+  const auto microseconds = [&](const char* named) {
+    setenv("HOCKET_EMULATOR_COSTS", named, 1);
+    const double us = CostModel::Default().CopyMicroseconds(Engine::kToDevice, 1'000'000);
+    std::cerr << "takes " << us << " us";
+    _exit(0);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(microseconds(file.c_str()), ::testing::ExitedWithCode(0), "takes 1000 us");
+  EXPECT_DEATH(microseconds("/nonexistent/costs"), "HOCKET_EMULATOR_COSTS names /nonexistent/costs");
 }
 
 TEST(CostTest, TimesAreRoundedToTheNanosecond) {

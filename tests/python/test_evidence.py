@@ -1,0 +1,87 @@
+"""What makes figures: goals in both directions, which sources they are of, and the emulator's model from a record."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.bench import harness, source, table
+
+CALIBRATE = pathlib.Path(__file__).parents[2] / "scripts" / "calibrate"
+
+
+def figure(samples: list[float], **how) -> harness.Figure:
+    return harness.figure("name", "text", samples, 1.0, "baseline", **how)
+
+
+def test_a_figure_is_the_median_and_its_bounds_hold_it() -> None:
+    made = figure([1.0, 9.0, 1.2, 1.1, 0.9])
+    assert made.value == 1.1
+    assert made.low <= made.value <= made.high <= 9.0
+
+
+def test_a_goal_is_met_from_its_side() -> None:
+    low, high = [0.9] * 5, [1.1] * 5
+    assert figure(low).met and not figure(high).met
+    assert figure(high, at_least=True).met and not figure(low, at_least=True).met
+
+
+def test_four_samples_are_no_figure() -> None:
+    with pytest.raises(ValueError, match="4 samples"):
+        figure([1.0] * 4)
+
+
+def test_without_git_the_bundles_note_names_the_commit_while_nothing_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    note = tmp_path / "SOURCE.json"
+    monkeypatch.setattr(source, "_described", lambda: "")
+    monkeypatch.setattr(source, "NOTE", note)
+    assert source.commit() == "unknown"
+    note.write_text(json.dumps({"commit": "abc1234", "fingerprint": source.fingerprint()}))
+    assert source.commit() == "abc1234"
+    note.write_text(json.dumps({"commit": "abc1234", "fingerprint": "another"}))
+    assert source.commit() == "abc1234-dirty"
+
+
+def test_a_figure_taken_beside_other_work_says_so() -> None:
+    record = {"machine": "cpu, 2 cores, Linux", "load": [2.1, 2.0, 2.0]}
+    assert table._busy(record) == ""
+    assert "busy" in table._busy({**record, "load": [9.0, 2.0, 2.0]})
+
+
+def record(tmp_path: pathlib.Path, command: str, facts: list[dict]) -> pathlib.Path:
+    file = tmp_path / "record.json"
+    machine = {"device": "NVIDIA H200", "torch": "2.11.0", "commit": "abc1234"}
+    file.write_text(json.dumps({"about": {"command": command, "date": "today"}, "machine": machine, "facts": facts}))
+    return file
+
+
+def calibrate(file: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(CALIBRATE), str(file)], capture_output=True, text=True, check=False)
+
+
+def test_a_record_becomes_a_timing_model_with_its_source(tmp_path: pathlib.Path) -> None:
+    facts = [{"fact": "rate copy_in_bytes_per_us", "value": 55000.0}, {"fact": "something else", "value": 1}]
+    lines = calibrate(record(tmp_path, "scripts/gpu-check", facts)).stdout.splitlines()
+    assert lines[-1] == "rate copy_in_bytes_per_us 55000"
+    assert "NVIDIA H200" in lines[0] and "abc1234" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "facts", "why"),
+    [
+        ("scripts/gpu-check --emulate", [{"fact": "rate shortest_us", "value": 3.0}], "emulated"),
+        ("scripts/gpu-check", [], "no rates"),
+    ],
+)
+def test_a_record_that_measured_no_gpu_is_refused(
+    tmp_path: pathlib.Path, command: str, facts: list[dict], why: str
+) -> None:
+    refused = calibrate(record(tmp_path, command, facts))
+    assert refused.returncode == 1
+    assert why in refused.stderr
