@@ -17,6 +17,8 @@ BENCHMARKS = {
     "hand_over": "end of a turn to the next job's start / a raw two-hop message over the same sockets",
     "makespan": "two jobs of 50 % duty together / one after the other",
     "share": "share of the device that two jobs get / that they asked for",
+    "evicted": "end of the other's turn to an evicted job's first kernel / a plain copy of its bytes",
+    "losses": "jobs whose losses are those of plain torch, to the last bit",
     "memory_of_four": "device memory held by four jobs / (sum of persistent + largest transient)",
 }
 
