@@ -13,6 +13,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
+import world  # noqa: E402
 from world import PATIENCE as PATIENCE  # noqa: E402
 from world import Program as Program  # noqa: E402
 from world import World  # noqa: E402
@@ -64,8 +65,9 @@ class Device(World):
         self.memory = "512MiB"
         self.size = size
         self._emulate = emulate
-        if not emulate:  # nobody computes on the CPU but the tests' own comparisons
-            self.environment["OMP_NUM_THREADS"] = "4"
+        if not emulate:
+            self.environment["OMP_NUM_THREADS"] = "4"  # nobody computes on the CPU but the tests' own comparisons
+            world.PATIENCE = 60  # device time is short: one that hangs must not cost the others theirs
         inherited = self.environment.get("PYTHONPATH", "")
         self.environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([inherited] if inherited else [])])
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.gpu.device import Device, data
+from tests.gpu.device import Device, Program, data
 
 BUILD = pathlib.Path(os.environ.get("HOCKET_BUILD_DIR") or pathlib.Path(__file__).parents[2] / "build" / "dev")
 SUITE = BUILD / "tests" / "contract" / "driver_contract_test"
@@ -21,13 +21,25 @@ def promises() -> list[str]:
     return [line.strip() for line in said.splitlines() if line.startswith("  ")]
 
 
+_kept: set[str] = set()  # by the whole suite in one process
+
+
+def suite(device: Device, which: str) -> Program:
+    return device.start(str(SUITE), f"--gtest_filter={which}", HOCKET_CONTRACT_DRIVER="libcuda.so.1")
+
+
 @pytest.mark.parametrize("promise", promises())
 def test_the_driver_keeps_the_promise(device: Device, promise: str) -> None:
     assert SUITE.exists(), f"build it: there is no {SUITE} (HOCKET_BUILD_DIR names the build folder)"
-    # Each in a process of its own: an error of the device stays with the process.
-    run = device.start(
-        str(SUITE), f"--gtest_filter=*.{promise}", HOCKET_CONTRACT_DRIVER="libcuda.so.1", GTEST_FAIL_IF_NO_TEST="1"
-    ).finishes()
+    if not _kept:
+        together = suite(device, "*")
+        together.wait()
+        _kept.add("(tried)")
+        _kept.update(line.split(".", 1)[1].split()[0] for line in together.lines if line.startswith("[       OK"))
+    if promise in _kept:
+        return
+    # Alone it may be kept: an error of the device stays with its process, and may have been another's.
+    run = suite(device, f"*.{promise}").finishes()
     assert any("PASSED  ] 1 test" in line for line in run.lines), run.story()
 
 

@@ -20,7 +20,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORK = ROOT / "build" / "gpu-check"
 BUNDLE, BUILD, SITE = WORK / "bundle", WORK / "build", WORK / "site"
 PACKED = ROOT / ".cache" / "offline-bundle" / "bundle.tar.gz"
-TARGETS = ("hocket_package", "driver_contract_test", "hocket_bench_spill", "client_hand_over_bench")
+TARGETS = (
+    "hocket_package",
+    "driver_contract_test",
+    "hocket_bench_spill",
+    "client_hand_over_bench",
+    "client_boundary_bench",
+)
 
 
 def unpack() -> None:
