@@ -30,7 +30,7 @@ def run(quick: bool) -> None:
             each.end()
         ratios, raw = [], []
         for _ in range(repeats + 1):
-            pushes.begin()  # it waits for room until the other stands at its door
+            pushes.ask()  # it is in its step, and waits for room until the other stands at its door
             stays.begin()
             ended, back = pushes.end(), stays.end()
             raw.append({**ended, **back})

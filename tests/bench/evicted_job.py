@@ -2,8 +2,8 @@
 
 ``stays`` holds the bytes. A request runs one step and answers when its first kernel was queued (monotonic seconds), how
 many bytes had come back for it, and how long a plain pinned copy of as many takes now.
-``pushes`` holds nothing between requests. In one it takes the bytes, so that the other's must go, frees them, and
-answers when its step had ended.
+``pushes`` holds nothing between requests. In one it answers from its step; then it takes the bytes, so that the other's
+must go, frees them, and answers when its step had ended.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def push() -> None:
     print(json.dumps({}), flush=True)
     for _ in sys.stdin:
         with hocket.step():
+            print(json.dumps({}), flush=True)
             taken = torch.empty(size, dtype=torch.uint8, device="cuda")
             del taken
             torch.cuda.empty_cache()
