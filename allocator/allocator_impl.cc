@@ -31,9 +31,9 @@ absl::Status ForkedChild() {
 
 // docs/decisions/0001-chunk-size.md
 Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
-  constexpr Bytes kChunksPerDevice = 512;
-  const Bytes size = std::bit_ceil(std::max<Bytes>(1, capacity / kChunksPerDevice));
-  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 64_MiB));
+  constexpr Bytes kChunksPerDevice = 1024;
+  const Bytes size = std::bit_floor(std::max<Bytes>(1, capacity / kChunksPerDevice));
+  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 32_MiB));
 }
 
 }  // namespace
@@ -167,6 +167,7 @@ void AllocatorImpl::Decide(Request& request) {
     survives |= LooksPersistent(request.size);
   }
   request.planned = planned.block;
+  request.deviates = planned.deviates;
   totals_.step_allocations += survivors_.InStep() ? 1 : 0;
   totals_.planned_allocations += planned.block != nullptr ? 1 : 0;
   request.space = survives ? persistent_.get() : transient_.get();
@@ -201,6 +202,10 @@ absl::StatusOr<Block*> AllocatorImpl::Place(Request& request) {
 absl::StatusOr<Block*> AllocatorImpl::PlaceInCache(Request& request) {
   Block* block = request.space->blocks().Allocate(request.size, request.stream, request.pool, request.fit);
   if (block != nullptr) return block;
+  if (request.deviates && request.space == transient_.get() && plan_ != nullptr) {
+    LeavePlan();
+    return PlaceInCache(request);
+  }
   HOCKET_RETURN_IF_ERROR(Grow(request));
   block = request.space->blocks().Allocate(request.size, request.stream, request.pool, request.fit);
   HOCKET_CHECK(block != nullptr) << "no place for " << request.size << " bytes after growing";

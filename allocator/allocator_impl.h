@@ -82,6 +82,7 @@ class AllocatorImpl final : public CachingAllocator {
     Stream stream = nullptr;
     Space* space = nullptr;    // where it is to lie; nullptr: not decided yet
     Block* planned = nullptr;  // a plan has placed it
+    bool deviates = false;     // from the plan that is followed
     PoolIndex pool = 0;
     Fit fit = Fit::kBest;
     Birth birth;
@@ -140,6 +141,14 @@ class AllocatorImpl final : public CachingAllocator {
   bool BackPlaces(const Plan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the arena's chunks away from empty positions that a plan does not need.
   void UnplaceOutside(const std::vector<bool>& needed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For the rest of the step.
+  void LeavePlan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nobody has waited for a long time, so no hand-over has given back what the job no longer uses: does it
+  // now.
+  void Tidy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Empty private chunks, and arena chunks created here in which no block has lain since the last
+  // ForgetUse().
+  Bytes Unused() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The region is whole again: to be called before anything looks at its positions.
   void EndLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -153,7 +162,8 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<Chunk> ChunkForRestore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lost(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdoptSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TrimArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives back the chunks that this job created and has not used for more than so many turns.
+  void TrimArena(int idle_turns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Adopt(Position position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes ArenaInUse() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -186,6 +196,7 @@ class AllocatorImpl final : public CachingAllocator {
   absl::flat_hash_map<Bytes, int> look_alikes_ ABSL_GUARDED_BY(mutex_);  // first step: how many more, by size
   Plans plans_ ABSL_GUARDED_BY(mutex_);
   Plan* plan_ ABSL_GUARDED_BY(mutex_) = nullptr;          // the one that has the lease
+  int steps_since_tidy_ ABSL_GUARDED_BY(mutex_) = 0;      // or a hand-over
   bool may_follow_plan_ ABSL_GUARDED_BY(mutex_) = false;  // in this step
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
   std::vector<Pool> pools_ ABSL_GUARDED_BY(mutex_);  // index: PoolIndex - 1

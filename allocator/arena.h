@@ -26,6 +26,9 @@ namespace hocket {
 
 class Arena {
  public:
+  // A chunk that its creator has not used for more turns than this is given back.
+  static constexpr int kIdleTurns = 16;
+
   struct Member {
     ArenaChunkId id = 0;
     bool created_here = false;
@@ -57,13 +60,13 @@ class Arena {
   Chunk Remove(ArenaChunkId id);
 
   // A turn has ended. `used(position)`: a block lay there in this turn. Returns the chunks that this job
-  // created and has not needed for several turns: the lane may do without them.
+  // created and has not needed for more than `idle_turns` turns: the lane may do without them.
   template <typename Used>
-  std::vector<ArenaChunkId> EndTurn(Used used) {
+  std::vector<ArenaChunkId> EndTurn(Used used, int idle_turns) {
     std::vector<ArenaChunkId> idle;
     for (Member& member : members_) {
       member.idle_turns = member.position && used(*member.position) ? 0 : member.idle_turns + 1;
-      if (member.created_here && member.idle_turns > kIdleTurns) idle.push_back(member.id);
+      if (member.created_here && member.idle_turns > idle_turns) idle.push_back(member.id);
     }
     return idle;
   }
@@ -71,8 +74,6 @@ class Arena {
   void CheckInvariants(const Region& region) const;
 
  private:
-  static constexpr int kIdleTurns = 16;
-
   std::vector<Member> members_;  // the longest known first
 };
 

@@ -172,7 +172,7 @@ Plan::Answer Plan::Next(Bytes size, Stream stream) {
   const Alignment::Match match = alignment_.Next(step_, size, stream);
   if (!match.found) {
     ++deviations_;
-    return {};
+    return {.deviates = true};
   }
   const Index index = match.index;
   if (match.undid_jump) GoBack(index, match.mistake);
@@ -182,7 +182,7 @@ Plan::Answer Plan::Next(Bytes size, Stream stream) {
   Place& place = places_[index];
   if (place.blocked || (!strays_.empty() && MeetsStray(index))) {
     ++deviations_;
-    return {.known = true};
+    return {.known = true, .deviates = true};
   }
   Block& block = blocks_[index];
   HOCKET_CHECK(block.state == Block::State::kFree && occupant_[place.slot] == kNone)

@@ -59,6 +59,7 @@ class Plan {
   struct Answer {
     bool known = false;      // the allocation answers to one of the plan's
     bool survives = false;   // which outlived its step
+    bool deviates = false;   // it should have a place, or answers to nothing
     Block* block = nullptr;  // its place, taken; nullptr: best fit must serve
   };
   // REQUIRES: leased.

@@ -2,7 +2,9 @@
 //
 //   BeginStep        the plan of this step is expected
 //   first Malloc     memory is put behind its places and lent to it
-//   Malloc           a place of the plan's; what deviates goes to best fit, outside the lease
+//   Malloc           a place of the plan's; what deviates goes to best fit, outside the lease; where that has
+//   no
+//                    memory for it, the lease ends: a step that is not the plan's needs what the plan has
 //   EndStep          followed to the end: the lease goes on into the next step; otherwise it ends
 //   PassTurn, Spill, memory short, ...  EndLease first: they see a region of plain blocks
 #include <algorithm>
@@ -15,11 +17,15 @@ namespace {
 // A step with more deviations than this (and an eighth of its allocations) is not the plan's.
 constexpr std::size_t kDeviations = 32;
 
+// As many as the turns after which a hand-over gives back what is not used.
+constexpr int kStepsUntilTidy = Arena::kIdleTurns;
+
 }  // namespace
 
 void AllocatorImpl::BeginStep() {
   MutexLock lock(&mutex_);
   if (!survivors_.BeginStep()) return;
+  if (++steps_since_tidy_ > kStepsUntilTidy && HoldsTurn() && open_pools_.empty()) Tidy();
   Plan* const expected = plans_.Expected();
   may_follow_plan_ = expected != nullptr;
   if (plan_ == expected && plan_ != nullptr) {
@@ -55,13 +61,13 @@ Plan::Answer AllocatorImpl::AskPlan(Bytes size, Stream stream) {
       answer = other->Next(size, stream);
     }
   }
-  if (plan_->deviations() > kDeviations + plan_->step().size() / 8) {
-    may_follow_plan_ = false;
-    if (answer.block != nullptr) plan_->Free(answer.block);
-    EndLease();
-    answer.block = nullptr;
-  }
+  if (answer.block == nullptr && plan_->deviations() > kDeviations + plan_->step().size() / 8) LeavePlan();
   return answer;
+}
+
+void AllocatorImpl::LeavePlan() {
+  may_follow_plan_ = false;
+  EndLease();
 }
 
 bool AllocatorImpl::Lease(Plan& plan, bool may_move) {
@@ -106,6 +112,33 @@ void AllocatorImpl::UnplaceOutside(const std::vector<bool>& needed) {
     if (chunk.ok()) arena_.Return(id, *std::move(chunk));
   }
   CountReserved();
+}
+
+Bytes AllocatorImpl::Unused() const {
+  Bytes unused = (persistent_->EmptyPositions(Region::State::kPrivate).size() +
+                  transient_->EmptyPositions(Region::State::kPrivate).size()) *
+                 chunk_size_;
+  for (const Arena::Member& member : arena_.members()) {
+    const bool used = member.position && transient_->blocks().used(*member.position);
+    if (member.created_here && !used) unused += chunk_size_;
+  }
+  return unused;
+}
+
+// Giving back needs the device idle, and a wait is worth it only for a good part of what is held.
+void AllocatorImpl::Tidy() {
+  constexpr Bytes kWorthAWait = 32;  // one part in so many
+  steps_since_tidy_ = 0;
+  EndLease();
+  if (Unused() * kWorthAWait > Reserved() && WaitForDevice().ok()) {
+    const InContext in_context(driver_, context_);
+    AllStreamsPassed();
+    ReleaseEmptyPrivate(*persistent_);
+    ReleaseEmptyPrivate(*transient_);
+    TrimArena(/*idle_turns=*/0);
+    CountReserved();
+  }
+  transient_->blocks().ForgetUse();
 }
 
 void AllocatorImpl::EndLease() {

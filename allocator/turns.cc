@@ -113,7 +113,8 @@ void AllocatorImpl::PassTurn() {
   AdoptSurvivors();
   ReleaseEmptyPrivate(*persistent_);
   ReleaseEmptyPrivate(*transient_);
-  TrimArena();
+  TrimArena(Arena::kIdleTurns);
+  steps_since_tidy_ = 0;
   persistent_->blocks().ForgetUse();
   transient_->blocks().ForgetUse();
   CountReserved();
@@ -160,9 +161,9 @@ Chunk AllocatorImpl::TakeFromArena() {
   return chunk;
 }
 
-void AllocatorImpl::TrimArena() {
+void AllocatorImpl::TrimArena(int idle_turns) {
   const auto used = [this](Position position) { return transient_->blocks().used(position); };
-  for (const ArenaChunkId id : arena_.EndTurn(used)) {
+  for (const ArenaChunkId id : arena_.EndTurn(used, idle_turns)) {
     const std::optional<Position> position = arena_.Find(id)->position;
     if (position) {
       absl::StatusOr<Chunk> chunk = transient_->Unback(*position);

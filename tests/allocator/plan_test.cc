@@ -218,6 +218,28 @@ TEST_F(PlannedJobTest, ATurnLostInMidStepTakesThePlannedBlocksAlong) {
   Step();
 }
 
+TEST_F(PlannedJobTest, AJobAloneGivesBackWhatItNoLongerUses) {
+  Step(40);
+  const Bytes large = job.Held().arena;
+  for (int i = 0; i < 40; ++i) Step();
+  EXPECT_LT(job.Held().arena, large / 2);
+  const Bytes settled = job.Held().arena;
+  gpu.ForgetCalls();
+  for (int i = 0; i < 40; ++i) Step();
+  EXPECT_EQ(job.Held().arena, settled);
+  EXPECT_EQ(gpu.Calls()["EventRecord"] + gpu.Calls()["CtxRecordEvent"], 0) << "nothing to give back: no wait";
+}
+
+TEST_F(PlannedJobTest, AnotherStepUsesThePlansMemoryBeforeItTakesMore) {
+  for (int i = 0; i < 3; ++i) Step();
+  const Bytes before = gpu.used();
+  job.allocator->BeginStep();
+  const DevicePtr one = Malloc(5_MiB), two = Malloc(7_MiB);
+  EXPECT_EQ(gpu.used(), before);
+  Free(one), Free(two);
+  job.allocator->EndStep();
+}
+
 TEST_F(PlannedJobTest, TheWholeRegionServesWhenMemoryIsShort) {
   for (int i = 0; i < 3; ++i) Step();
   job.allocator->BeginStep();

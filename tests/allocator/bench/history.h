@@ -4,6 +4,7 @@
 #define HOCKET_TESTS_ALLOCATOR_BENCH_HISTORY_H_
 
 #include <istream>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -74,6 +75,26 @@ class History {
 
   std::vector<Step> steps;
   std::size_t blocks = 0;
+
+  // Goes on for `times` steps like the last three in turn, as a job does whose lengths change. What they
+  // leave alive is freed at their end.
+  void Cycle(int times) {
+    const std::vector<Step> last(steps.end() - 3, steps.end());
+    for (int i = 0; i < times; ++i) {
+      Step step{.number = steps.back().number + 1, .events = {}};
+      std::map<std::size_t, Event> born;
+      for (const Event& event : last[static_cast<std::size_t>(i) % 3].events) {
+        if (!event.frees) {
+          step.events.push_back(born[event.block] = {blocks++, event.size, false});
+        } else if (const auto own = born.find(event.block); own != born.end()) {
+          step.events.push_back({own->second.block, event.size, true});
+          born.erase(own);
+        }
+      }
+      for (auto& [block, event] : born) step.events.push_back({event.block, event.size, true});
+      steps.push_back(std::move(step));
+    }
+  }
 
  private:
   static std::vector<std::size_t> Births(const Step& step) {

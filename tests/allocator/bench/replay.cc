@@ -1,5 +1,6 @@
 // Replays a recorded history of allocations (history.h, on stdin) over the allocator, with a hand-over after
-// every step, and says what it cost. The last step is repeated as often as asked, if it is steady.
+// every step, and says what it cost. The last step is repeated as often as asked (the last three in turn,
+// where they differ).
 //
 //   zcat gpt.txt.gz | hocket_allocator_replay 16MiB 20
 //
@@ -97,7 +98,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   auto history = hocket::bench::History::Read(std::cin);
-  if (argc == 3 && history.Steady()) history.Repeat(std::atoi(argv[2]));
+  const int times = argc == 3 ? std::atoi(argv[2]) : 0;
+  history.Steady() ? history.Repeat(times) : history.Cycle(times);
   hocket::Replay(*chunk).Run(history);
   return 0;
 }

@@ -1,0 +1,132 @@
+// Replays a recorded history (history.h) through PyTorch's current CUDA allocator: its native one, or
+// Hocket's.
+//
+//   hocket emulate -- hocket_allocator_versus_native native|hocket HISTORY
+//
+// Each pass of the history's last step is a step of the job. One line on stdin, {"steps": N}, runs N of them
+// and is answered by a line of JSON: nanoseconds of all mallocs and frees together, of the median and the
+// 99th percentile malloc + free (each timed alone, in a pass of its own), and the largest number of reserved
+// bytes. No byte of device memory is touched. The command line that drives it: tests/bench/allocation.py.
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "csrc/torch/hocket.h"
+#include "tests/allocator/bench/history.h"
+
+namespace hocket::bench {
+namespace {
+
+using c10::cuda::CUDACachingAllocator::CUDAAllocator;
+
+std::int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+class Replay {
+ public:
+  Replay(CUDAAllocator& allocator, Job* job, History history)
+      : allocator_(allocator), job_(job), history_(std::move(history)), blocks_(history_.blocks) {}
+
+  // The next `count` steps of the history; nanoseconds of their mallocs and frees. `each`: of each, timed
+  // alone.
+  std::int64_t Run(int count, std::vector<std::int64_t>* each = nullptr) {
+    std::int64_t sum = 0;
+    for (; count > 0; --count) {
+      if (next_ == history_.steps.size()) Extend();
+      const Step& step = history_.steps[next_++];
+      std::optional<Job::Scope> scope;
+      if (job_ != nullptr && step.number >= 0) scope.emplace(job_->Step());
+      const std::int64_t start = Now();
+      for (const Event& event : step.events) {
+        const std::int64_t before = each == nullptr ? 0 : Now();
+        Do(event);
+        if (each != nullptr) each->push_back(Now() - before);
+      }
+      sum += Now() - start;
+    }
+    return sum;
+  }
+
+  std::size_t recorded() const { return history_.steps.size(); }
+  std::size_t events() const { return history_.steps.back().events.size(); }
+
+ private:
+  void Extend() {
+    constexpr int kAhead = 20;
+    history_.Steady() ? history_.Repeat(kAhead) : history_.Cycle(kAhead);
+    blocks_.resize(history_.blocks);
+  }
+  void Do(const Event& event) {
+    if (event.frees) {
+      allocator_.raw_delete(blocks_[event.block]);
+    } else {
+      blocks_[event.block] = allocator_.raw_alloc_with_stream(event.size, nullptr);
+    }
+  }
+
+  CUDAAllocator& allocator_;
+  Job* const job_;
+  History history_;
+  std::vector<void*> blocks_;
+  std::size_t next_ = 0;
+};
+
+std::int64_t Percentile(std::vector<std::int64_t>& sorted, double share) {
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+}
+
+int Main(const std::string& kind, const std::string& path) {
+  std::unique_ptr<Job> job;
+  if (kind == "hocket") job = std::make_unique<Job>("replay");
+  c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
+  CUDAAllocator& allocator = *c10::cuda::CUDACachingAllocator::get();
+  std::ifstream file(path);
+  Replay replay(allocator, job.get(), History::Read(file));
+  // The recorded steps, and as many again in which what was learned settles.
+  replay.Run(static_cast<int>(replay.recorded()));
+  const auto reserved = [&] { return allocator.getDeviceStats(0).reserved_bytes[0].peak; };
+  const std::int64_t first = reserved();
+  replay.Run(6);
+  allocator.resetPeakStats(0);
+  for (std::string line; std::getline(std::cin, line);) {
+    const int steps = std::max(1, std::atoi(line.substr(line.find(':') + 1).c_str()));
+    const std::int64_t sum = replay.Run(steps);
+    std::vector<std::int64_t> each;
+    replay.Run(1, &each);
+    std::sort(each.begin(), each.end());
+    std::printf(
+        "{\"ns\": %lld, \"calls\": %zu, \"p50\": %lld, \"p99\": %lld, \"reserved\": %lld, "
+        "\"reserved_first\": %lld}\n",
+        static_cast<long long>(sum), steps * replay.events(), static_cast<long long>(Percentile(each, 0.5)),
+        static_cast<long long>(Percentile(each, 0.99)), static_cast<long long>(reserved()),
+        static_cast<long long>(first));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace hocket::bench
+
+int main(int argc, char** argv) try {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: hocket_allocator_versus_native native|hocket HISTORY < REQUESTS\n");
+    return 2;
+  }
+  return hocket::bench::Main(argv[1], argv[2]);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "hocket_allocator_versus_native: %s\n", error.what());
+  return 1;
+}
