@@ -1,4 +1,5 @@
-"""Prints the largest number of bytes in use on device 0 between its start and the end of its standard input.
+"""Prints the largest number of bytes in use on device 0: since its start, or since it last answered, for each line
+on its standard input; then, at its end, once more.
 
 Asks the driver itself (cuMemGetInfo) every 2 ms, through libcuda.so.1: torch is not involved.
 """
@@ -17,12 +18,15 @@ def main() -> None:
     assert driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(device), 0) == 0
     assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
     assert driver.cuCtxSetCurrent(context) == 0
-    largest = 0
     print("watching", flush=True)
-    while not select.select([sys.stdin], [], [], 0.002)[0]:
-        assert driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
-        largest = max(largest, total.value - free.value)
-    print(largest, flush=True)
+    line = "begin"
+    while line:
+        largest = 0
+        while not select.select([sys.stdin], [], [], 0.002)[0]:
+            assert driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+            largest = max(largest, total.value - free.value)
+        line = sys.stdin.readline()
+        print(largest, flush=True)
 
 
 if __name__ == "__main__":
