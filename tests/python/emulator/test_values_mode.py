@@ -147,7 +147,7 @@ a = torch.randn(3, 6, 6); spd = a @ a.mT + 6 * torch.eye(6); b = torch.randn(3, 
 calls = {
     'svd': lambda a, s, b: L.svd(a), 'svdvals': lambda a, s, b: L.svdvals(a), 'qr': lambda a, s, b: L.qr(a),
     'eigh': lambda a, s, b: L.eigh(s), 'eig': lambda a, s, b: L.eig(a), 'cholesky': lambda a, s, b: L.cholesky(s),
-    'solve': lambda a, s, b: L.solve(a, b), 'lstsq': lambda a, s, b: L.lstsq(a, b).solution,
+    'solve': lambda a, s, b: L.solve(a, b), 'lstsq': lambda a, s, b: L.lstsq(a, b, driver='gels').solution,
     'lu': lambda a, s, b: L.lu(a), 'inv': lambda a, s, b: L.inv(a), 'pinv': lambda a, s, b: L.pinv(a),
     'det': lambda a, s, b: L.det(a), 'slogdet': lambda a, s, b: L.slogdet(a), 'norm': lambda a, s, b: L.norm(a),
     'matrix_exp': lambda a, s, b: L.matrix_exp(a), 'rank': lambda a, s, b: L.matrix_rank(a),
