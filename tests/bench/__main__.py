@@ -19,6 +19,8 @@ BENCHMARKS = {
     "share": "share of the device that two jobs get / that they asked for",
     "evicted": "end of the other's turn to an evicted job's first kernel / a plain copy of its bytes",
     "losses": "jobs whose losses are those of plain torch, to the last bit",
+    "device_time": "the emulated GPU's timing mode: step time, CPU time, shares / what its model says",
+    "killed_memory": "when the emulated GPU has a killed process's memory back / the kernel's report",
     "memory_of_four": "device memory held by four jobs / (sum of persistent + largest transient)",
 }
 

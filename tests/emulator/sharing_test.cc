@@ -1,5 +1,6 @@
 // One device, several processes: capacity, memory passed by descriptor, deaths.
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -93,6 +94,15 @@ TEST(SharingTest, MemoryOfAKilledProcessStaysForTheTeardownDelay) {
   // Who asks decides how long that is.
   Puppet c = world.Start({{"HOCKET_EMULATOR_TEARDOWN_MS", "0"}});
   EXPECT_EQ(c.Ask("used"), "ok 0 of 65536");
+}
+
+TEST(SharingTest, MemoryOfAKilledProcessIsBackAfterTheTeardownDelay) {
+  World world("HOCKET_EMULATOR_TEARDOWN_MS", "5");
+  Puppet a = world.Start(), b = world.Start();
+  ASSERT_EQ(a.Ask("alloc x 65536"), "ok");
+  a.Kill();
+  while (b.Ask("used") == "ok 65536 of 65536") std::this_thread::yield();
+  EXPECT_EQ(b.Ask("used"), "ok 0 of 65536");
 }
 
 TEST(SharingTest, AContextTakesItsOverhead) {

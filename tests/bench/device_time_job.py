@@ -1,0 +1,83 @@
+"""A worker of ``device_time``: runs steps of one program on the emulated GPU in timing mode; see harness.Worker.
+
+A request ``{"program": P, "steps": n}`` or ``{"program": P, "seconds": s}`` is answered with the steps done and the
+wall and CPU seconds that they took. Programs:
+
+``products``  a step is ten matrix products of 2 ms each; the next step is queued before the last is waited for
+``training``  a step trains a transformer whose kernels are worth about 20 ms, and waits for them
+``dispatch``  the same training with tensors so small that its kernels are worth next to nothing
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+# 2 * 4096 * 3994 * 4096 operations at 67 per picosecond (csrc/emulator/timing/cost.h) are 2000.2 us.
+ROWS, INNER, PRODUCTS = 4096, 3994, 10
+STEP_SECONDS = PRODUCTS * 2.0 * ROWS * INNER * ROWS / 67e12
+
+
+def products() -> Callable[[], None]:
+    left, right = torch.empty(ROWS, INNER, device="cuda"), torch.empty(INNER, ROWS, device="cuda")
+    result = torch.empty(ROWS, ROWS, device="cuda")
+    queued: list[torch.cuda.Event] = []
+
+    def step() -> None:
+        for _ in range(PRODUCTS):
+            torch.mm(left, right, out=result)
+        queued.append(torch.cuda.Event(blocking=True))
+        queued[-1].record()
+        if len(queued) > 1:
+            queued.pop(0).synchronize()
+
+    return step
+
+
+def training(width: int, context: int) -> Callable[[], None]:
+    layers = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
+    model = nn.TransformerEncoder(layers, 2, enable_nested_tensor=False).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    tokens = torch.empty(8, context, width, device="cuda")
+
+    def step() -> None:
+        model(tokens).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        torch.cuda.synchronize()
+
+    return step
+
+
+PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
+    "products": products,
+    "training": lambda: training(1024, 1030),
+    "dispatch": lambda: training(16, 8),
+}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    made: dict[str, Callable[[], None]] = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        name = request["program"]
+        if name not in made:
+            made[name] = PROGRAMS[name]()
+        step, steps = made[name], 0
+        wall, cpu = time.perf_counter(), time.process_time()
+        while steps < request.get("steps", 1 << 60) and time.perf_counter() - wall < request.get("seconds", 1e9):
+            step()
+            steps += 1
+        torch.cuda.synchronize()
+        answer = {"steps": steps, "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
