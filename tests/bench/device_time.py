@@ -1,7 +1,7 @@
 """The emulated GPU's timing mode itself: what a step worth 20 ms takes, and how two busy processes share the device.
 
 Real torch programs (device_time_job.py). Wall time is compared with what the cost model says, CPU time with the same
-training whose kernels are worth next to nothing: its dispatch alone.
+training on so few tokens that the device waits for the host: its dispatch alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(quick: bool) -> None:
     figures = [
         harness.figure("timing_step_wall", "step worth 20 ms, timing mode: wall time", wall, 1.05, model),
         harness.figure(
-            "timing_step_cpu", "step worth 20 ms, timing mode: CPU time", cpu, 1.1, "its dispatch alone (tiny tensors)"
+            "timing_step_cpu", "step worth 20 ms, timing mode: CPU time", cpu, 1.1, "its dispatch alone (few tokens)"
         ),
         harness.figure(
             "timing_share", "two busy processes, timing mode: off half by", shares, 5, "half the device", unit="%"

@@ -5,7 +5,7 @@ wall and CPU seconds that they took. Programs:
 
 ``products``  a step is ten matrix products of 2 ms each; the next step is queued before the last is waited for
 ``training``  a step trains a transformer whose kernels are worth about 20 ms, and waits for them
-``dispatch``  the same training with tensors so small that its kernels are worth next to nothing
+``dispatch``  the same training, launch by launch, on so few tokens that the device waits for the host
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def products() -> Callable[[], None]:
     return step
 
 
-def training(width: int, context: int) -> Callable[[], None]:
+def training(context: int, width: int = 1024) -> Callable[[], None]:
     layers = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
     model = nn.TransformerEncoder(layers, 2, enable_nested_tensor=False).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, foreach=False)  # as many launches whatever the sizes
     tokens = torch.empty(8, context, width, device="cuda")
 
     def step() -> None:
@@ -56,8 +56,8 @@ def training(width: int, context: int) -> Callable[[], None]:
 
 PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
     "products": products,
-    "training": lambda: training(1024, 1030),
-    "dispatch": lambda: training(16, 8),
+    "training": lambda: training(1030),
+    "dispatch": lambda: training(16),
 }
 
 

@@ -18,8 +18,12 @@ DIFFERENT: dict[str, set[str]] = {
 # Samples that PyTorch's CPU kernels themselves refuse: nothing can be compared.
 REFUSED_BY_CPU: dict[str, dict[str, int]] = {"operators": {}, "modules": {}, "optimizers": {}}
 
-# Samples whose bits the CPU does not give a second time, and which differ.
-UNSTEADY: dict[str, dict[str, int]] = {"operators": {}, "modules": {}, "optimizers": {}}
+# At most so many samples differ that the CPU does not give a second time with the same bits either.
+UNSTEADY: dict[str, dict[str, int]] = {
+    "operators": {"linalg.lstsq": 3},  # with torch 2.11; none with 2.15
+    "modules": {},
+    "optimizers": {},
+}
 
 
 def surprises(kind: str, outcomes: dict[str, dict[str, Any]], whole: bool) -> list[str]:
@@ -32,7 +36,8 @@ def surprises(kind: str, outcomes: dict[str, dict[str, Any]], whole: bool) -> li
         for name, outcome in outcomes.items():
             value = outcome[part]
             count = sum(value.values()) if isinstance(value, dict) else value
-            if count != listed.get(name, 0):
+            known = listed.get(name, 0)
+            if count > known or (count < known and part != "unsteady"):
                 found.append(f"{name}: {part} {count}, listed {listed.get(name, 0)}: {value}")
     if whole:
         listed_names = DIFFERENT[kind] | set(REFUSED_BY_CPU[kind]) | set(UNSTEADY[kind])

@@ -241,7 +241,8 @@ def _ways(info: Any, kwargs: dict) -> Iterator[dict]:
     yield {"foreach": False} if "foreach" in info.supported_impls else {}
     if "foreach" in info.supported_impls:
         yield {"foreach": True}
-    if "fused" in info.supported_impls and not kwargs.get("differentiable"):
+    both_fused = {"cpu", "cuda"} <= set(info.supports_fused_on)
+    if "fused" in info.supported_impls and both_fused and not kwargs.get("differentiable"):
         yield {"fused": True}
 
 

@@ -157,7 +157,9 @@ calls = {
 for name, call in calls.items():
     on_cpu, on_cuda = (tuple(x) if isinstance(x, tuple) else (x,) for x in
                        (call(a, spd, b), call(a.cuda(), spd.cuda(), b.cuda())))
-    assert all(y.is_cuda and torch.equal(x, y.cpu()) for x, y in zip(on_cpu, on_cuda)), name
+    # What LAPACK makes of a least-squares problem depends on where in memory it lies, on the CPU too.
+    same = torch.allclose if name == 'lstsq' else torch.equal
+    assert all(y.is_cuda and same(x, y.cpu()) for x, y in zip(on_cpu, on_cuda)), name
 try: L.cholesky(-torch.eye(3, device='cuda')); print('no error')
 except L.LinAlgError as error: print('positive' in str(error))
 """)
