@@ -13,19 +13,9 @@ import subprocess
 from tests.bench import harness
 
 
-def _real_time() -> bool:
-    """Whether processes may be scheduled in real time here. Leaves this one as it is."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    except PermissionError:
-        return False
-    return True
-
-
-def _measure(program: str, rounds: int, real_time: bool) -> dict[str, list[float]]:
+def _measure(program: str, rounds: int) -> dict[str, list[float]]:
     """What ``program`` prints: lists of the same length, one number for each of ``rounds`` blocks."""
-    command = [*(["chrt", "--fifo", "10"] if real_time else []), harness.binary(program), str(rounds)]
+    command = harness.undisturbed([harness.binary(program), str(rounds)])
     environment = {"HOCKET_DAEMON": harness.binary("hocketd"), **os.environ}
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if said.returncode:
@@ -38,9 +28,9 @@ def _ratios(measured: dict[str, list[float]], above: str, below: str) -> list[fl
 
 
 def run(quick: bool) -> None:
-    rounds, real_time = (5 if quick else 20), _real_time()
-    turns = _measure("client_hand_over_bench", rounds, real_time)
-    ends = _measure("client_boundary_bench", rounds, real_time)
+    rounds = 5 if quick else 20
+    turns = _measure("client_hand_over_bench", rounds)
+    ends = _measure("client_boundary_bench", rounds)
     relay = "the same two messages relayed raw through one process, same sockets"
     figures = [
         harness.figure(
@@ -63,7 +53,6 @@ def run(quick: bool) -> None:
     )
     extra = {
         "nanoseconds": {**turns, **ends},
-        "scheduling": "real time" if real_time else "usual",
         "speaks_of": ["coordinator", "csrc/client", "csrc/wire"],
     }
     harness.record("hand_over", figures, extra=extra)

@@ -14,6 +14,7 @@ import collections
 import contextlib
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import pathlib
@@ -167,6 +168,32 @@ def hocket() -> str:
     return found
 
 
+@functools.cache
+def scheduling() -> str:
+    """``real time`` where this process may schedule so, else ``usual``. Leaves this one as it is."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    except PermissionError:
+        return "usual"
+    return "real time"
+
+
+def in_real_time() -> None:
+    """As ``undisturbed``, for all threads that this process has: a worker calls it when it has come so far as to wait."""
+    with contextlib.suppress(PermissionError):
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(10))
+
+
+def undisturbed(command: Sequence[str]) -> list[str]:
+    """``command`` in real time where that is allowed: other work of the machine is not measured then.
+
+    For programs that wait more than they compute, and not for long.
+    """
+    return [*(["chrt", "--fifo", "10"] if scheduling() == "real time" else []), *command]
+
+
 @contextlib.contextmanager
 def reasons(environment: dict[str, str]) -> Iterator[collections.Counter[str]]:
     """What the coordinator says of its jobs while the block runs: sentences (without their numbers) and how often.
@@ -254,6 +281,7 @@ def record(
         "device": device,
         "driver": _driver(),
         "machine": f"{_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "scheduling": scheduling(),
         "load": [round(load, 1) for load in os.getloadavg()],
         "torch": torch.__version__,
         "python": platform.python_version(),
