@@ -180,7 +180,7 @@ def scheduling() -> str:
 
 
 def in_real_time() -> None:
-    """As ``undisturbed``, for all threads that this process has: a worker calls it when it has come so far as to wait."""
+    """As ``undisturbed``, for all threads of this process: a worker calls it when it is ready to be measured."""
     with contextlib.suppress(PermissionError):
         for thread in os.listdir("/proc/self/task"):
             os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(10))

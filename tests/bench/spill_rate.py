@@ -40,7 +40,6 @@ def run(quick: bool) -> None:
         figures,
         extra={
             "nanoseconds": measured,
-            "scheduling": harness.scheduling(),
             "speaks_of": ["allocator", "csrc/emulator"],
         },
     )

@@ -13,7 +13,7 @@ HEAD = """# Results
 Made by `scripts/bench` from the JSON files beside this page. A figure is the median of ratios measured in one run,
 interleaved with its baseline, and its 95 % bootstrap interval. *emulated*: measured on the emulated GPU; such a
 figure says nothing about a real one. *stale*: the code the figure speaks of has changed since. *busy*: the machine had
-other work while it was measured (load per core at the end of the run).
+other work while it was measured (load per core at the end of the run), and real-time scheduling was not allowed.
 
 | figure | goal | measured | met | baseline | device | torch | commit, date |
 |---|---|---|---|---|---|---|---|
@@ -41,7 +41,7 @@ def _stale(data: dict[str, Any]) -> bool:
 
 
 def _busy(data: dict[str, Any]) -> str:
-    if "load" not in data:
+    if "load" not in data or data.get("scheduling") == "real time":
         return ""
     cores = int(data["machine"].split(" cores")[0].rsplit(" ", 1)[1])
     load = data["load"][0] / cores

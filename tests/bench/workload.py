@@ -72,7 +72,7 @@ def main() -> None:
         hocket.join(name=options.name, weight=options.weight)
     import torch
 
-    from tests.bench import jobs
+    from tests.bench import harness, jobs
 
     torch.set_num_threads(1)
     job = jobs.make(options.kind, options.size)
@@ -84,6 +84,9 @@ def main() -> None:
     def steps(request: dict[str, Any]) -> Iterable[int]:
         return hocket.steps(numbers(request)) if options.mode == "hocket" else numbers(request)
 
+    job.step(0)
+    torch.cuda.synchronize()
+    harness.in_real_time()
     for line in sys.stdin:
         request = json.loads(line)
         before, wall, cpu = counter.read(), time.perf_counter(), time.process_time()
