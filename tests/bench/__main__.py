@@ -21,6 +21,7 @@ BENCHMARKS = {
     "losses": "jobs whose losses are those of plain torch, to the last bit",
     "device_time": "the emulated GPU's timing mode: step time, CPU time, shares / what its model says",
     "killed_memory": "when the emulated GPU has a killed process's memory back / the kernel's report",
+    "allocation": "malloc + free and reserved memory, recorded histories / PyTorch's native allocator",
     "memory_of_four": "device memory held by four jobs / (sum of persistent + largest transient)",
 }
 

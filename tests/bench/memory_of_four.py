@@ -2,8 +2,8 @@
 
 The four are of the sizes that people train (GPT-2 124 M on 8 x 512 tokens, BERT-base's shape on 64 to 384 tokens,
 ResNet-50 on 64 pictures, a large LSTM), on a device of 80 GiB: in timing mode nothing is computed, so they fit any
-machine, and every allocation is as in values mode. Chunks are 32 MiB there, 4 MiB on 4 GiB. Four jobs of a few MiB on 4 GiB are
-measured beside them, because whole chunks weigh more the smaller a job is.
+machine, and every allocation is as in values mode. Chunks are 32 MiB there, 4 MiB on 4 GiB. Four jobs of a few MiB
+on 4 GiB are measured beside them, because whole chunks weigh more the smaller a job is.
 
 Settled: the largest use while each of the four is past the first half of its steps. From start to end, the first
 steps included, the largest use is a figure of its own.

@@ -98,7 +98,7 @@ int Main(const std::string& kind, const std::string& path) {
   replay.Run(static_cast<int>(replay.recorded()));
   const auto reserved = [&] { return allocator.getDeviceStats(0).reserved_bytes[0].peak; };
   const std::int64_t first = reserved();
-  replay.Run(6);
+  replay.Run(40);
   allocator.resetPeakStats(0);
   for (std::string line; std::getline(std::cin, line);) {
     const int steps = std::max(1, std::atoi(line.substr(line.find(':') + 1).c_str()));
