@@ -16,6 +16,7 @@
 #include "coordinator/server/admission.h"
 #include "coordinator/server/log.h"
 #include "coordinator/server/server.h"
+#include "coordinator/simulator/report.h"
 #include "csrc/base/paths.h"
 #include "csrc/base/status_macros.h"
 
@@ -28,11 +29,13 @@ Jobs start it themselves; there is no need to do so by hand.
 
   --foreground            stay in the foreground, log to stderr too, serve until stopped
   --grace-seconds=N       end after N seconds without a job (default 30; with --foreground: never)
-  --policy=NAME           who is next: fair (default), fifo, round-robin
+  --policy=NAME           who is next: fair (default), fifo, priority, round-robin, srtf
   --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default 0.02)
   --runtime-dir=DIR       where socket, locks and log lie (default: $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
   --log-level=LEVEL       debug, info (default), warning, error
   --version, --help
+
+hocketd simulate FILE --help: plays recorded or invented jobs through the same core and policies
 )";
 
 struct Flags {
@@ -182,6 +185,7 @@ absl::Status Serve(Flags flags, Parent& parent) {
 }
 
 int Main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "simulate") return SimulateMain(argc - 1, argv + 1);
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--help") return std::fputs(kHelp, stdout) < 0;
     if (std::string(argv[i]) == "--version") return std::printf("hocketd %s\n", HOCKET_VERSION_STRING) < 0;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/limits.h"
-#include "coordinator/policies/registry.h"
 #include "csrc/base/check.h"
 
 namespace hocket::coordinator {
@@ -34,7 +33,10 @@ void Core::Settle() {
     GrantWaitingRanks(turn);
   }
   for (auto& [key, device] : state_.devices) Schedule(device);
-  for (auto& [number, turn] : state_.turns) AskIfContended(turn);
+  for (auto& [number, turn] : state_.turns) {
+    AskIfContended(turn);
+    NameOverdue(turn);
+  }
   for (auto& [id, job] : state_.jobs) {
     if (job.room) ServeRoom(job);
   }
@@ -51,9 +53,18 @@ absl::Time Core::NextDeadline() const {
     if (job.spill && !job.unresponsive) next = std::min(next, AnswerLimit(*job.spill));
     if (job.room) next = std::min(next, job.room->retry_at);
   }
+  for (const auto& [key, device] : state_.devices) {
+    if (device.kept_until > now_) next = std::min(next, device.kept_until);
+  }
   for (const auto& [number, turn] : state_.turns) {
-    if (!turn.asked_stop && Contended(turn)) next = std::min(next, StopTime(turn));
-    next = std::min(next, RealignTime(turn));
+    next = std::min({next, RealignTime(turn), HolderLimit(turn)});
+    if (turn.asked_stop) continue;
+    if (!Contended(turn)) {
+      next = std::min(next, StopForAbsent(turn));
+      continue;
+    }
+    next = std::min(next, StopTime(turn));
+    if (!turn.asked_idle) next = std::min(next, IdleTime(turn));
   }
   return next;
 }
@@ -71,11 +82,12 @@ void Core::On(Job* job, const SetShare& event) {
   job->info.weight = event.weight;
   job->info.priority = event.priority;
   job->priority = ParsePriority(event.priority);
+  job->info.total_steps = event.total_steps.value_or(job->info.total_steps);
 }
 
 void Core::On(Job* job, const SetPolicy& event) {
   state_.policy = event.name;
-  for (auto& [key, device] : state_.devices) device.policy = *MakePolicy(event.name);
+  for (auto& [key, device] : state_.devices) device.policy = MakePolicyNamed(event.name);
   for (const auto& [id, other] : state_.jobs) {
     if (other.waiting) DeviceOf(other).policy->Asked(ViewOf(other.entity));
   }

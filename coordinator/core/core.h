@@ -24,13 +24,16 @@
 // Invariants (CheckInvariants() tests them):
 //   a device has at most one turn, and every job that has part in it belongs to the turn's entity
 //   no job waits and has the turn; no job with the turn is being spilled
-//   a device is free only if nobody who waits for it could be granted it
+//   a device is free only if nobody who waits for it could be granted it, or while it is kept for one that
+//   the
+//     policy expects back soon
 //   every job is in exactly one lane of its device; a lane's chunks are counted once
 //
 // Not thread-safe.
 #ifndef HOCKET_COORDINATOR_CORE_CORE_H_
 #define HOCKET_COORDINATOR_CORE_CORE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,11 +49,12 @@ namespace hocket::coordinator {
 Priority ParsePriority(const std::string& text);
 
 struct CoreOptions {
-  std::string policy = "fair";  // REQUIRES: a known one
+  std::string policy = "fair";  // REQUIRES: `make_policy` makes it
   double switch_share = 0.02;   // of the time may go into hand-overs that move bytes
   std::string runtime_dir;      // lane locks lie there
   std::uint64_t epoch = 0;      // told to jobs
   TurnNumber first_turn = 1;
+  std::function<std::unique_ptr<Policy>(const std::string& name)> make_policy;  // none: a registered one
 };
 
 class Core {
@@ -69,6 +73,9 @@ class Core {
   std::string StateOf(JobId job) const;
   // Who has the turn of `device`; empty when it is free.
   std::string HolderOf(const Device& device) const;
+
+  // What policies are shown of it. REQUIRES: it is known.
+  JobView ViewOf(EntityId entity) const;
 
   // What the ledger says is left on `device`: capacity less what jobs, arenas and the dead hold.
   Bytes Free(const Device& device) const;
@@ -114,8 +121,17 @@ class Core {
   void EndPart(Job& job, const wire::TurnOver& last, bool died);
   void EndTurn(TurnNumber number);
   void BeginToWait(const Job& job);
-  void Charge(Turn& turn);
+  void Charge(Turn& turn, bool contended);
+  void Learn(Job& job, Turn& turn, const wire::TurnOver& last);
+  bool KeepFree(Device& device, EntityId next);
+  std::uint64_t StepsSince(const Job& job) const;
+  std::vector<JobView> Absent(const DeviceKey& device) const;
+  absl::Time StopForAbsent(const Turn& turn) const;
+  absl::Time IdleTime(const Turn& turn) const;
+  absl::Time HolderLimit(const Turn& turn) const;
+  void NameOverdue(Turn& turn);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
+  absl::Duration SwitchCost(EntityId entity) const;
   absl::Duration Quantum(EntityId entity) const;
   absl::Time StopTime(const Turn& turn) const;
   bool Eligible(EntityId entity) const;
@@ -125,7 +141,6 @@ class Core {
   bool Contended(const Turn& turn) const;
   std::vector<EntityId> Candidates(const Device& device) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
-  JobView ViewOf(EntityId entity) const;
 
   // gangs.cc
   std::vector<JobId> RanksOf(EntityId entity) const;
@@ -162,6 +177,7 @@ class Core {
   std::string RoomArithmetic(const Job& job) const;
 
   // rejoin.cc
+  std::unique_ptr<Policy> MakePolicyNamed(const std::string& name) const;
   Device& DeviceFor(const wire::Join& join);
   std::string UniqueName(const wire::Join& join) const;
   std::string SharingWith(const Job& job) const;
@@ -175,6 +191,7 @@ class Core {
   // explain.cc
   std::string ExplainWaiting(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;
+  std::string ExplainFreeDevice(const Device& device) const;
 
   Job& job(JobId id) { return state_.jobs.at(id); }
   const Job& job(JobId id) const { return state_.jobs.at(id); }

@@ -3,6 +3,7 @@
 #define HOCKET_COORDINATOR_CORE_EVENTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -40,6 +41,7 @@ struct SetPaused {
 struct SetShare {
   double weight = 1;
   std::string priority = "normal";
+  std::optional<std::uint64_t> total_steps;  // 0: unknown
 };
 struct SetPolicy {
   std::string name;  // a known one
@@ -90,6 +92,7 @@ struct TurnEnded {
   std::uint64_t steps = 0;
   Bytes restored = 0;        // at its begin
   Bytes spilled = 0;         // by others, to make room for it
+  absl::Duration ready;      // from the grant until it ran
   absl::Duration hand_over;  // from the end of the turn before (or the asking) to its first step
   bool died = false;
   std::string reason;  // the policy's

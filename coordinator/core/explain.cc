@@ -75,6 +75,15 @@ std::string Core::ExplainHolding(const Job& job) const {
   return text;
 }
 
+std::string Core::ExplainFreeDevice(const Device& device) const {
+  if (device.kept_until > now_)
+    return absl::StrCat("the device is kept free for ", NameOf(device.kept_for),
+                        ", which comes before it and should be back from between two steps, for at most ",
+                        absl::FormatDuration(device.kept_until - now_), " more");
+  return absl::StrCat("the device is kept free for ", reserved_ != 0 ? NameOf(reserved_) : "nobody",
+                      ", whose other devices are still in use");
+}
+
 std::string Core::ExplainWaiting(const Job& job) const {
   std::string text = absl::StrCat("has waited for ", Seconds(now_ - job.asked));
   if (WindowOpen()) {
@@ -89,10 +98,7 @@ std::string Core::ExplainWaiting(const Job& job) const {
   if (job.spill)
     return absl::StrCat(text, "; it is being spilled (", FormatBytes(job.spill->bytes), ") first");
   const Device& device = DeviceOf(job);
-  if (device.turn == 0) {
-    return absl::StrCat(text, "; the device is kept free for ", reserved_ != 0 ? NameOf(reserved_) : "nobody",
-                        ", whose other devices are still in use");
-  }
+  if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(device));
   const Turn& turn = state_.turns.at(device.turn);
   const auto order = InOrder(*device.policy, ViewOf(device, Candidates(device)));
   const auto place =
@@ -104,6 +110,13 @@ std::string Core::ExplainWaiting(const Job& job) const {
   if (place != order.end())
     absl::StrAppend(&text, "; number ", place - order.begin() + 1, " of ", order.size(), " that wait (",
                     state_.policy, ")");
+  if (turn.overdue)
+    absl::StrAppend(&text, "; ", NameOf(turn.entity), " was asked ", Seconds(now_ - turn.stop_asked),
+                    " ago to give it up and has not: does it hang?");
+  for (EntityId entity : {job.entity, turn.entity}) {
+    const std::string standing = device.policy->Standing(ViewOf(entity));
+    if (!standing.empty()) absl::StrAppend(&text, "; ", NameOf(entity), ": ", standing);
+  }
   return text;
 }
 

@@ -42,7 +42,7 @@ void Core::CheckInvariants() const {
   }
   for (const auto& [key, device] : state_.devices) {
     HOCKET_CHECK(device.turn == 0 || state_.turns.contains(device.turn)) << key << " has a turn that is over";
-    if (device.turn != 0 || reserved_ != 0) continue;
+    if (device.turn != 0 || reserved_ != 0 || device.kept_until > now_) continue;
     for (EntityId entity : Candidates(device))
       HOCKET_CHECK(!DevicesFree(entity)) << NameOf(entity) << " waits for " << key << ", which is free";
   }

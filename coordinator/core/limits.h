@@ -27,6 +27,14 @@ inline constexpr absl::Duration kRoomRetry = absl::Milliseconds(100);
 inline constexpr absl::Duration kRealignAfter = absl::Seconds(1);
 // No turn is kept longer than this for the sake of few hand-overs.
 inline constexpr absl::Duration kMaxQuantum = absl::Seconds(60);
+// A device is kept free no longer than this for a job that may be back soon.
+inline constexpr absl::Duration kMaxKeepFree = absl::Seconds(60);
+// A gap between two turns counts as no longer than this in the estimate: afterwards a usual one is soon
+// believed.
+inline constexpr absl::Duration kLongestGap = absl::Seconds(1);
+// A holder that was asked to stop, and has not for so long (or for ten of its steps, where that is longer)
+// while others wait, is named.
+inline constexpr absl::Duration kHolderLimit = absl::Seconds(5);
 // So often a job whose bytes do not fit now lets others go first before it gets the turn and waits in it.
 inline constexpr int kMaxPassedOver = 3;
 

@@ -62,11 +62,16 @@ void Core::KeepTurn(Job& job, TurnNumber number) {
   }
   Turn& turn = state_.turns[number];
   if (turn.number == 0)
-    turn = Turn{
-        .number = number, .entity = job.entity, .start = now_, .charged = now_, .reason = "had it already"};
+    turn = Turn{.number = number,
+                .entity = job.entity,
+                .start = now_,
+                .ready = now_,
+                .charged = now_,
+                .reason = "had it already"};
   if (device.turn == 0) turn.devices.push_back(device.key);
   device.turn = job.turn = job.told_turn = number;
   job.granted = now_;
+  job.steps_before = job.steps;
   turn.granted.insert(job.id);
 }
 
@@ -122,6 +127,10 @@ void Core::ForgetUnusedDevices() {
 
 // --- helpers --------------------------------------------------------------------------------------
 
+std::unique_ptr<Policy> Core::MakePolicyNamed(const std::string& name) const {
+  return options_.make_policy ? options_.make_policy(name) : *MakePolicy(name);
+}
+
 Device& Core::DeviceFor(const wire::Join& join) {
   auto [found, fresh] = state_.devices.try_emplace(join.device);
   Device& device = found->second;
@@ -129,7 +138,7 @@ Device& Core::DeviceFor(const wire::Join& join) {
     device.key = join.device;
     device.name = join.device_name.empty() ? join.device : join.device_name;
     device.capacity = join.capacity;
-    device.policy = *MakePolicy(state_.policy);
+    device.policy = MakePolicyNamed(state_.policy);
     device.free_since = now_;
   }
   return device;

@@ -47,6 +47,7 @@ struct Job {
   Priority priority = Priority::kNormal;
   unsigned user = 0;
   absl::Time joined;
+  absl::Time first_asked = absl::InfiniteFuture();
   EntityId entity = 0;  // itself, or its complete gang
   int lane = 0;
 
@@ -59,7 +60,15 @@ struct Job {
   TurnNumber told_turn =
       0;  // the number this job knows it by: turns of a gang's ranks are merged after a restart
   absl::Time granted;
-  absl::Duration granted_after;  // since the device was free and this job asked
+  std::uint64_t steps_before = 0;          // completed before this turn
+  absl::Duration granted_after;            // since the device was free and this job asked
+  absl::Time left = absl::InfinitePast();  // end of its last turn
+
+  // Measured.
+  Estimate step;   // time in its turn for a step
+  Estimate gap;    // from the end of its turn until it asks again
+  Estimate ready;  // from the grant until it runs
+  absl::Duration last_ready;
 
   // Standing aside.
   bool paused = false;
@@ -122,6 +131,8 @@ struct Device {
   absl::Time free_since;
   std::map<int, Lane> lanes;
   std::vector<Returning> returning;
+  absl::Time kept_until = absl::InfinitePast();  // free until then for `kept_for`, which may be back soon
+  EntityId kept_for = 0;
 };
 
 // The right to use one or more devices, held by an entity.
@@ -131,10 +142,14 @@ struct Turn {
   std::vector<DeviceKey> devices;
   std::set<JobId> granted;  // who has part in it now
   absl::Time start;
+  absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time
   std::string reason;
+  bool contended = false;   // somebody has waited for it
   bool asked_idle = false;  // Yield{now=false} is out
   bool asked_stop = false;  // Yield{now=true} is out
+  absl::Time stop_asked;    // since when
+  bool overdue = false;     // has not stopped within its limit while others wait, and has been named
   std::uint64_t stop = 0;   // gangs: the step after which all stop, counted from Gang::base
   int renamed = 0;          // how often a later one had to be named
   Bytes spilled = 0;        // by others, for it

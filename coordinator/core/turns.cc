@@ -17,11 +17,13 @@ void Core::On(Job* job, const wire::Wait& event) {
     return RejectJob(*job, absl::StrCat("Wait from ", job->info.name,
                                         job->waiting ? ", which waits already" : ", which has the turn"));
   }
+  if (job->left != absl::InfinitePast()) job->gap.Add(std::min(now_ - job->left, kLongestGap));
   BeginToWait(*job);
   job->waiting = true;
   job->implicit = event.implicit;
   job->need = event.need;
   job->asked = now_;
+  job->first_asked = std::min(job->first_asked, now_);
   job->steps = std::max(job->steps, event.gang_step);
 }
 
@@ -30,15 +32,17 @@ void Core::BeginToWait(const Job& job) {
   Device& device = DeviceOf(job);
   if (device.turn != 0 && !Contended(state_.turns.at(device.turn))) {
     Turn& turn = state_.turns.at(device.turn);
-    Charge(turn);
+    Charge(turn, /*contended=*/false);
     for (const DeviceKey& key : turn.devices) state_.devices.at(key).policy->Granted(ViewOf(turn.entity));
   }
   device.policy->Asked(ViewOf(job.entity));
 }
 
-void Core::Charge(Turn& turn) {
-  const absl::Duration used = now_ - std::exchange(turn.charged, now_);
-  for (const DeviceKey& key : turn.devices) state_.devices.at(key).policy->Charge(ViewOf(turn.entity), used);
+void Core::Charge(Turn& turn, bool contended) {
+  const absl::Time from = std::max(turn.ready, std::exchange(turn.charged, now_));
+  const absl::Duration used = std::max(absl::ZeroDuration(), now_ - from);
+  for (const DeviceKey& key : turn.devices)
+    state_.devices.at(key).policy->Charge(ViewOf(turn.entity), used, contended);
 }
 
 void Core::On(Job* job, const wire::TurnOver& event) {
@@ -94,8 +98,17 @@ std::vector<EntityId> Core::Candidates(const Device& device) const {
   return entities;
 }
 
+// Steps of this turn that nobody has reported yet, by the measured time of a step.
+std::uint64_t Core::StepsSince(const Job& job) const {
+  const absl::Duration ran = now_ - job.granted - job.ready.mean();
+  if (job.turn == 0 || job.step.mean() <= absl::ZeroDuration() || ran <= absl::ZeroDuration()) return 0;
+  const std::uint64_t run = static_cast<std::uint64_t>(absl::FDivDuration(ran, job.step.mean()));
+  const std::uint64_t reported = job.steps - job.steps_before;
+  return run > reported ? run - reported : 0;
+}
+
 JobView Core::ViewOf(EntityId entity) const {
-  JobView view{.id = entity, .asked = absl::InfiniteFuture()};
+  JobView view{.id = entity, .asked = absl::InfiniteFuture(), .left = absl::InfinitePast(), .now = now_};
   view.weight = 0;
   view.priority = Priority::kLow;
   for (JobId id : RanksOf(entity)) {
@@ -104,6 +117,15 @@ JobView Core::ViewOf(EntityId entity) const {
     view.weight = std::max(view.weight, rank.info.weight);
     view.priority = std::max(view.priority, rank.priority);
     if (rank.waiting) view.asked = std::min(view.asked, rank.asked);
+    view.left = std::max(view.left, rank.left);
+    view.served =
+        std::max(view.served, rank.held + (rank.turn != 0 ? now_ - rank.granted : absl::ZeroDuration()));
+    view.steps = std::max(view.steps, rank.steps + StepsSince(rank));
+    view.total_steps = std::max(view.total_steps, rank.info.total_steps);
+    if (rank.step.mean() >= view.step.mean()) view.step = rank.step;
+    if (rank.gap.mean() >= view.gap.mean()) view.gap = rank.gap;
+    if (rank.ready.mean() >= view.ready.mean()) view.ready = rank.ready;
+    view.last_ready = std::max(view.last_ready, rank.last_ready);
   }
   return view;
 }
@@ -129,6 +151,7 @@ void Core::Schedule(Device& device) {
   while (!fit.empty()) {
     const Choice choice = Pick(*device.policy, ViewOf(device, fit));
     if (DevicesFree(choice.job)) {
+      if (KeepFree(device, choice.job)) return;
       for (EntityId entity : candidates) passed_over_[entity] += entity != choice.job;
       return GrantTurn(choice.job, choice.reason);
     }
@@ -139,6 +162,43 @@ void Core::Schedule(Device& device) {
   }
 }
 
+// Single jobs that have had a turn of `device`, and neither wait nor have one now.
+std::vector<JobView> Core::Absent(const DeviceKey& device) const {
+  std::vector<JobView> views;
+  for (const auto& [id, other] : state_.jobs) {
+    const bool absent = !other.waiting && other.turn == 0 && other.left != absl::InfinitePast();
+    if (absent && !other.gone && !other.paused && !other.unresponsive && other.entity == id &&
+        other.info.device == device)
+      views.push_back(ViewOf(id));
+  }
+  return views;
+}
+
+// For somebody who may be back before a turn of `next` would be over, if the policy says so.
+bool Core::KeepFree(Device& device, EntityId next) {
+  device.kept_until = absl::InfinitePast();
+  const JobView view = ViewOf(next);
+  for (const JobView& absent : Absent(device.key)) {
+    const absl::Time until = absent.left + std::min(kMaxKeepFree, device.policy->KeepFree(absent, view));
+    if (until <= device.kept_until) continue;
+    device.kept_until = until;
+    device.kept_for = absent.id;
+  }
+  return device.kept_until > now_;
+}
+
+// When a holder that nobody waits for is to stop all the same.
+absl::Time Core::StopForAbsent(const Turn& turn) const {
+  absl::Time stop = absl::InfiniteFuture();
+  if (turn.asked_stop) return stop;
+  for (const DeviceKey& key : turn.devices) {
+    for (const JobView& absent : Absent(key))
+      stop =
+          std::min(stop, absent.left + state_.devices.at(key).policy->StopFor(absent, ViewOf(turn.entity)));
+  }
+  return stop;
+}
+
 void Core::GrantTurn(EntityId entity, const std::string& reason) {
   if (reserved_ == entity) reserved_ = 0;
   passed_over_.erase(entity);
@@ -146,9 +206,10 @@ void Core::GrantTurn(EntityId entity, const std::string& reason) {
   turn.number = next_turn_++;
   turn.entity = entity;
   turn.devices = DevicesOf(entity);
-  turn.start = turn.charged = now_;
+  turn.start = turn.ready = turn.charged = now_;
   turn.reason = reason;
-  turn.asked_idle = Contended(turn);
+  turn.contended = Contended(turn);
+  turn.asked_idle = turn.contended && now_ >= IdleTime(turn);
   for (const DeviceKey& key : turn.devices) {
     Device& device = state_.devices.at(key);
     device.turn = turn.number;
@@ -188,6 +249,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   job.movable = false;
   job.turn = job.told_turn = turn.number;
   job.granted = now_;
+  job.steps_before = job.steps;
   job.granted_after = now_ - std::max(job.asked, device.free_since);
   turn.granted.insert(job.id);
   const bool changed_lane = !grant.lane_lock.empty();
@@ -219,8 +281,12 @@ bool Core::Contended(const Turn& turn) const {
 void Core::AskIfContended(Turn& turn) {
   const auto ranks = RanksOf(turn.entity);
   const bool paused = std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).paused; });
-  if (!paused && !Contended(turn)) return;
-  if (!turn.asked_idle) AskForTurn(turn);
+  if (!paused && !Contended(turn)) {
+    if (now_ >= StopForAbsent(turn)) AskToStop(turn);
+    return;
+  }
+  turn.contended = true;
+  if (!turn.asked_idle && (paused || now_ >= IdleTime(turn))) AskForTurn(turn);
   if (!turn.asked_stop && (paused || now_ >= StopTime(turn))) AskToStop(turn);
 }
 
@@ -235,14 +301,45 @@ void Core::AskForTurn(Turn& turn) {
 
 void Core::AskToStop(Turn& turn) {
   turn.asked_stop = true;
+  turn.stop_asked = now_;
   if (state_.gangs.contains(turn.entity)) return NameStop(turn, 1);
   for (JobId id : turn.granted) SendYield(job(id), true, 0);
 }
 
-absl::Duration Core::Quantum(EntityId entity) const {
+// From when on it is to give the turn up between two steps. Where bytes have to move for the others, not for
+// a gap that is over before they would have moved there and back.
+absl::Time Core::IdleTime(const Turn& turn) const {
+  const absl::Duration cost = SwitchCost(turn.entity);
+  if (cost == absl::ZeroDuration()) return turn.start;
+  const JobView view = ViewOf(turn.entity);
+  const bool pays = view.gap.known() && view.gap.mean() > 2 * cost;
+  return pays ? turn.start : turn.start + Quantum(turn.entity);
+}
+
+absl::Time Core::HolderLimit(const Turn& turn) const {
+  if (!turn.asked_stop || turn.overdue || !Contended(turn)) return absl::InfiniteFuture();
+  return turn.stop_asked + std::max(kHolderLimit, 10 * ViewOf(turn.entity).step.mean());
+}
+
+void Core::NameOverdue(Turn& turn) {
+  if (now_ < HolderLimit(turn)) return;
+  turn.overdue = true;
+  const Job& first = job(*turn.granted.begin());
+  Say(absl::StrCat(NameOf(turn.entity), " (pid ", first.info.pid, ") has had the turn for ",
+                   absl::FormatDuration(now_ - turn.start), " and has not given it up since it was asked ",
+                   absl::FormatDuration(now_ - turn.stop_asked), " ago; ", Candidates(DeviceOf(first)).size(),
+                   " wait. Does it hang? Nothing is done to it."));
+}
+
+// Nothing where no bytes had to move lately.
+absl::Duration Core::SwitchCost(EntityId entity) const {
   absl::Duration cost;
   for (JobId id : RanksOf(entity)) cost = std::max(cost, job(id).switch_cost.value_or(absl::ZeroDuration()));
-  return std::min(kMaxQuantum, cost * (1 / state_.switch_share - 1));
+  return cost;
+}
+
+absl::Duration Core::Quantum(EntityId entity) const {
+  return std::min(kMaxQuantum, SwitchCost(entity) * (1 / state_.switch_share - 1));
 }
 
 absl::Time Core::StopTime(const Turn& turn) const {
@@ -266,9 +363,20 @@ void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& las
   job.switch_cost = job.switch_cost ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
 }
 
+// What it says about its own times is believed within the turn's bounds.
+void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
+  const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
+  job.last_ready = std::min(said, now_ - job.granted);
+  job.ready.Add(job.last_ready);
+  if (last.turn_steps > 0)
+    job.step.Add((now_ - job.granted - job.last_ready) / static_cast<double>(last.turn_steps));
+  turn.ready = std::max(turn.ready, std::min(turn.start + job.last_ready, now_));
+}
+
 void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
   Turn& turn = state_.turns.at(job.turn);
   LearnSwitchCost(job, turn, last);
+  if (!died) Learn(job, turn, last);
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
                    .name = job.info.name,
@@ -278,12 +386,14 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
                    .steps = last.turn_steps,
                    .restored = last.restored,
                    .spilled = turn.spilled,
+                   .ready = job.last_ready,
                    .died = died,
                    .reason = turn.reason};
   record.hand_over = job.granted_after +
                      absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   actions_.push_back(std::move(record));
   job.turn = 0;
+  job.left = now_;
   job.room.reset();
   job.held += now_ - job.granted;
   job.restored_total += last.restored;
@@ -294,7 +404,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
 }
 
 void Core::EndTurn(TurnNumber number) {
-  Charge(state_.turns.at(number));
+  Charge(state_.turns.at(number), state_.turns.at(number).contended);
   const Turn turn = std::move(state_.turns.at(number));
   state_.turns.erase(number);
   for (const DeviceKey& key : turn.devices) {

@@ -6,6 +6,11 @@
 #include "absl/strings/str_format.h"
 
 namespace hocket::coordinator {
+namespace {
+
+constexpr double kFade = 0.98;  // of the longest turn, for each turn
+
+}  // namespace
 
 double Fair::Share(const JobView& job) {
   switch (job.priority) {
@@ -19,16 +24,23 @@ double Fair::Share(const JobView& job) {
   return job.weight;
 }
 
+// Less than the floor by the credit at most.
+double Fair::Group::Enter(double own, double second) const {
+  return std::max(own, floor - std::max(2 * longest, second));
+}
+
+void Fair::Group::Added(double time) { longest = std::max(time, longest * kFade); }
+
 double Fair::UserServed(const JobView& job) const {
   auto user = users_.find(job.user);
-  return user == users_.end() ? floor_ : user->second.served;
+  return user == users_.end() ? all_.floor : user->second.served;
 }
 
 double Fair::JobServed(const JobView& job) const {
   auto user = users_.find(job.user);
   if (user == users_.end()) return 0;
   auto served = user->second.jobs.find(job.id);
-  return served == user->second.jobs.end() ? user->second.floor : served->second;
+  return served == user->second.jobs.end() ? user->second.jobs_of.floor : served->second;
 }
 
 bool Fair::Before(const JobView& a, const JobView& b) const {
@@ -40,6 +52,11 @@ std::string Fair::Reason(const JobView& next) const {
   return absl::StrFormat("least device time for its weight (%.3g)", Share(next));
 }
 
+std::string Fair::Standing(const JobView& job) const {
+  return absl::StrFormat("device time over weight %.3g: %.3g s, the one picked last %.3g s", Share(job),
+                         JobServed(job), users_.contains(job.user) ? users_.at(job.user).jobs_of.floor : 0);
+}
+
 absl::Duration Fair::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
   const JobView next = InOrder(*this, gpu).front();
   const double seconds = absl::ToDoubleSeconds(held);
@@ -49,24 +66,35 @@ absl::Duration Fair::Keep(const JobView& holder, absl::Duration held, const GpuV
   return std::max(absl::ZeroDuration(), absl::Seconds(behind));
 }
 
+absl::Duration Fair::KeepFree(const JobView& absent, const JobView& next) const {
+  if (!absent.gap.known() || !Before(absent, next)) return absl::ZeroDuration();
+  const bool short_gap = absent.gap.mean() <= absent.step.mean() && absent.gap.Upper() <= next.step.mean();
+  return short_gap ? absent.gap.Upper() : absl::ZeroDuration();
+}
+
 void Fair::Asked(const JobView& job) {
-  User& user = users_.try_emplace(job.user, User{.served = floor_}).first->second;
-  user.served = std::max(user.served, floor_);
-  double& served = user.jobs[job.id];
-  served = std::max(served, user.floor);
+  auto [user, new_user] = users_.try_emplace(job.user);
+  user->second.served = new_user ? all_.floor : all_.Enter(user->second.served, 1);
+  Group& group = user->second.jobs_of;
+  auto [served, new_job] = user->second.jobs.try_emplace(job.id, group.floor);
+  if (!new_job) served->second = group.Enter(served->second, 1 / Share(job));
 }
 
 void Fair::Granted(const JobView& job) {
   Asked(job);
   User& user = users_[job.user];
-  floor_ = user.served;
-  user.floor = user.jobs[job.id];
+  all_.floor = std::max(all_.floor, user.served);
+  user.jobs_of.floor = std::max(user.jobs_of.floor, user.jobs[job.id]);
 }
 
-void Fair::Charge(const JobView& job, absl::Duration device_time) {
+void Fair::Charge(const JobView& job, absl::Duration device_time, bool contended) {
   User& user = users_[job.user];
-  user.served += absl::ToDoubleSeconds(device_time);
-  user.jobs[job.id] += absl::ToDoubleSeconds(device_time) / Share(job);
+  const double seconds = absl::ToDoubleSeconds(device_time);
+  user.served += seconds;
+  user.jobs[job.id] += seconds / Share(job);
+  if (!contended) return;
+  all_.Added(seconds);
+  user.jobs_of.Added(seconds / Share(job));
 }
 
 void Fair::Forget(EntityId job) {

@@ -3,8 +3,10 @@
 // Each user and each job has a virtual time: the device time it has had, divided (for a job) by its weight.
 // The least is next. A priority multiplies the weight: high 4, normal 1, low 1/4.
 //
-// Whoever comes, or comes back after a pause, starts where the one that runs stands: it neither starves the
-// others nor pays for the time it was away.
+// Whoever comes, or comes back after a pause, starts near where the one that runs stands: it neither starves
+// the others nor pays for the time it was away. *Near*: who was away between two steps only has waited for
+// its share, and keeps what it is owed, up to the credit: two of the longest turns that anybody has had
+// lately, and at least one second.
 #ifndef HOCKET_COORDINATOR_POLICIES_FAIR_H_
 #define HOCKET_COORDINATOR_POLICIES_FAIR_H_
 
@@ -21,18 +23,30 @@ class Fair final : public Policy {
   // Until the first of those that wait would be before it: a job of twice the weight keeps the turn twice as
   // long.
   absl::Duration Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const override;
+  // For one that is owed time and between two steps, where waiting for it costs less than the step of
+  // another.
+  absl::Duration KeepFree(const JobView& absent, const JobView& next) const override;
   void Asked(const JobView& job) override;
   void Granted(const JobView& job) override;
-  void Charge(const JobView& job, absl::Duration device_time) override;
+  void Charge(const JobView& job, absl::Duration device_time, bool contended) override;
+  std::string Standing(const JobView& job) const override;
   void Forget(EntityId job) override;
 
   // A job's weight times its priority's factor.
   static double Share(const JobView& job);
 
  private:
+  // Virtual times that belong together: of all users, or of one user's jobs.
+  struct Group {
+    double floor = 0;    // of the one picked last, when it was picked
+    double longest = 0;  // what the longest of the last turns added to one of them; fades
+    // Where one that asks starts, which stood at `own`, and for which `second` is a second of device time.
+    double Enter(double own, double second) const;
+    void Added(double time);
+  };
   struct User {
-    double served = 0;                // seconds of device time
-    double floor = 0;                 // what the job of this user picked last had been served
+    double served = 0;  // seconds of device time
+    Group jobs_of;
     std::map<EntityId, double> jobs;  // seconds of device time, divided by Share()
   };
 
@@ -40,7 +54,7 @@ class Fair final : public Policy {
   double JobServed(const JobView& job) const;
 
   std::map<unsigned, User> users_;
-  double floor_ = 0;  // what the user picked last had been served
+  Group all_;
 };
 
 }  // namespace hocket::coordinator

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/policies/estimate.h"
 #include "csrc/base/bytes.h"
 
 namespace hocket::coordinator {
@@ -23,13 +24,23 @@ using EntityId = std::uint64_t;
 
 enum class Priority { kLow, kNormal, kHigh };
 
-// What a policy may know about a job.
+// What a policy may know about a job. Of a gang: of the rank that says most.
 struct JobView {
   EntityId id = 0;
   unsigned user = 0;  // uid
   double weight = 1;  // > 0
   Priority priority = Priority::kNormal;
-  absl::Time asked;  // since when it waits
+  absl::Time asked;               // since when it waits; infinite future: it does not
+  absl::Time left;                // end of its last turn; infinite past: it has had none
+  absl::Duration served;          // device time it has had, this turn included
+  std::uint64_t steps = 0;        // completed; of a holder, those of this turn by estimate
+  std::uint64_t total_steps = 0;  // 0: unknown
+  // Measured.
+  Estimate step;              // time in its turn for a step
+  Estimate gap;               // from the end of its turn until it asks again
+  Estimate ready;             // from the grant until it runs: the lock, room, bytes that come back
+  absl::Duration last_ready;  // of the turn that it has, or had last
+  absl::Time now;             // of the event at hand
 };
 
 // What a policy may look at when it chooses.
@@ -55,10 +66,26 @@ class Policy {
   // Why `next` is the first of those that wait, in a few words.
   virtual std::string Reason(const JobView& next) const = 0;
 
+  // Where `job` stands in this policy's account, in words and numbers; empty where there is nothing to say.
+  virtual std::string Standing(const JobView& job) const { return ""; }
+
   // `holder` has had the turn for `held` since it was charged last, while `gpu.waiting` (never empty) wait:
   // for how much longer should it go on before it is asked to stop after its step? Zero: not at all.
   virtual absl::Duration Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
     return absl::ZeroDuration();
+  }
+
+  // `next` would get the free device now, while `absent` does not wait: it left its last turn at
+  // `absent.left` and may be back soon. Until how long after it left is the device kept free for it? Zero:
+  // not at all.
+  virtual absl::Duration KeepFree(const JobView& absent, const JobView& next) const {
+    return absl::ZeroDuration();
+  }
+
+  // The other way round: `holder` has the turn and nobody waits. Until how long after `absent` left may it
+  // begin another step? Infinite: as long as nobody waits.
+  virtual absl::Duration StopFor(const JobView& absent, const JobView& holder) const {
+    return absl::InfiniteDuration();
   }
 
   // `job` begins to wait, or is no longer paused while it waits.
@@ -67,9 +94,10 @@ class Policy {
   // `job` gets the turn; also when it has had it alone and somebody begins to wait.
   virtual void Granted(const JobView& job) {}
 
-  // `job` has had the turn for `device_time` more. Called at the end of each turn, also for a job that died
-  // in it, and within a turn when the first one begins to wait for it.
-  virtual void Charge(const JobView& job, absl::Duration device_time) {}
+  // `job` has had the turn for `device_time` more, what it took until it was ready not counted. Called at the
+  // end of each turn, also for a job that died in it, and within a turn when the first one begins to wait for
+  // it. `contended`: somebody waited meanwhile.
+  virtual void Charge(const JobView& job, absl::Duration device_time, bool contended) {}
 
   // `job` has left; its id is never used again.
   virtual void Forget(EntityId job) {}

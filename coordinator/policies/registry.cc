@@ -5,7 +5,9 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/policies/fair.h"
 #include "coordinator/policies/fifo.h"
+#include "coordinator/policies/priority.h"
 #include "coordinator/policies/round_robin.h"
+#include "coordinator/policies/srtf.h"
 
 namespace hocket::coordinator {
 namespace {
@@ -21,7 +23,9 @@ const std::vector<PolicyEntry>& AllPolicies() {
   static const auto* const policies = new std::vector<PolicyEntry>{
       {"fair", "device time in proportion to weight and priority, users first", &Make<Fair>},
       {"fifo", "the job that has waited longest is next", &Make<Fifo>},
+      {"priority", "high priority first, slowed down by the others by at most 2 %", &Make<ProductionFirst>},
       {"round-robin", "each job in its turn, in the order in which they joined", &Make<RoundRobin>},
+      {"srtf", "the job with the least time left is next", &Make<Srtf>, /*shares=*/false},
   };
   return *policies;
 }

@@ -17,6 +17,7 @@ struct PolicyEntry {
   const char* name;
   const char* summary;  // one line, for `hocket policy`
   std::unique_ptr<Policy> (*make)();
+  bool shares = true;  // equal jobs have equal parts of the device at any time, whenever they came
 };
 
 const std::vector<PolicyEntry>& AllPolicies();

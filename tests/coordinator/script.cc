@@ -11,6 +11,8 @@
 namespace hocket::coordinator {
 namespace {
 
+constexpr absl::Duration kIdleLimit = absl::Milliseconds(5);
+
 class FieldsAsText {
  public:
   template <typename Value>
@@ -63,6 +65,8 @@ void Script::Handle(JobId job, decltype(Event::what) what) {
       story_.push_back(absl::StrCat("        rejected: ", reject->reason));
     } else if (auto* turn = std::get_if<TurnEnded>(&action)) {
       turns_.push_back(*turn);
+    } else if (auto* log = std::get_if<Log>(&action)) {
+      sentences_.push_back(log->text);
     }
   }
 }
@@ -81,7 +85,8 @@ void Script::Joins(const std::string& name, Part part) {
                   .device = part.device,
                   .capacity = capacity_,
                   .weight = part.weight,
-                  .priority = part.priority};
+                  .priority = part.priority,
+                  .total_steps = part.total_steps};
   join.rejoin = part.rejoin;
   join.job = id;
   join.holds_turn = part.holds_turn;
@@ -216,15 +221,18 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
   if (std::holds_alternative<wire::Grant>(message)) {
     HOCKET_CHECK(!actor.has_turn) << name << " is granted a turn while having one\n" << Story();
     actor.has_turn = true;
-    actor.stop = false;
+    actor.stop = actor.in_gap = false;
+    actor.idle = std::get<wire::Grant>(message).contended;
     actor.turn_steps = actor.restored = 0;
     actor.ready = absl::ZeroDuration();
     actor.granted = now_;
     actor.restoring = true;
     if (actor.lives) actor.next = now_;
   } else if (auto* yield = std::get_if<wire::Yield>(&message); yield != nullptr && yield->now) {
-    actor.stop = true;
+    actor.stop = actor.idle = true;
     actor.stop_step = yield->stop_step;
+  } else if (yield != nullptr) {
+    actor.idle = true;
   } else if (std::holds_alternative<wire::Spill>(message) && actor.lives) {
     actor.next = std::min(actor.next, now_ + actor.part.spill_time);
   } else if (std::holds_alternative<wire::Room>(message) && actor.lives) {
@@ -241,7 +249,7 @@ void Script::Act(const std::string& name) {
     return Asks(name);
   }
   if (actor.restoring) return BeginTurn(actor, name);
-  EndStep(actor, name);
+  actor.in_gap ? EndGap(actor, name) : EndStep(actor, name);
 }
 
 void Script::BeginTurn(Actor& actor, const std::string& name) {
@@ -250,20 +258,43 @@ void Script::BeginTurn(Actor& actor, const std::string& name) {
   actor.restored = std::exchange(actor.spilled, 0);
   actor.resident += actor.restored;
   actor.restoring = false;
-  actor.ready = now_ - actor.granted;
+  actor.ready = now_ - actor.granted + actor.part.ready;
   if (actor.restored > 0) actor.ready += actor.part.restore_time;
   actor.next = actor.granted + actor.ready + actor.part.step;
 }
 
 void Script::EndStep(Actor& actor, const std::string& name) {
   ++actor.turn_steps;
+  if (actor.part.total_steps > 0 && actor.steps + actor.turn_steps >= actor.part.total_steps) {
+    GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
+    finished_[name] = now_;
+    return Dies(name);
+  }
   if (!actor.stop) {
-    actor.next = now_ + actor.part.gap + actor.part.step;
+    actor.in_gap = true;
+    actor.next = now_ + std::min(actor.part.gap, kIdleLimit);
     return;
   }
   GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
-  if (actor.part.gap > absl::ZeroDuration()) {
-    actor.next = now_ + actor.part.gap;
+  AsksAfter(actor, name, actor.part.gap);
+}
+
+// Between two steps: after the idle limit a job that somebody waits for gives its turn up.
+void Script::EndGap(Actor& actor, const std::string& name) {
+  actor.in_gap = false;
+  const absl::Duration left = actor.part.gap - std::min(actor.part.gap, kIdleLimit);
+  const bool gives = actor.stop || (actor.idle && left > absl::ZeroDuration());
+  if (!gives) {
+    actor.next = now_ + left + actor.part.step;
+    return;
+  }
+  GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
+  AsksAfter(actor, name, left);
+}
+
+void Script::AsksAfter(Actor& actor, const std::string& name, absl::Duration gap) {
+  if (gap > absl::ZeroDuration()) {
+    actor.next = now_ + gap;
     return;
   }
   StandsAtDoors(name);
@@ -311,6 +342,15 @@ int Script::Turns(const std::string& name) const {
 std::uint64_t Script::Steps(const std::string& name) const {
   const Actor& actor = actors_.at(name);
   return actor.steps + (actor.has_turn ? actor.turn_steps : 0);
+}
+
+std::map<std::string, absl::Duration> Script::TurnTimes() const {
+  std::map<std::string, absl::Duration> times;
+  for (const auto& [name, actor] : actors_) {
+    if (actor.has_turn && !actor.restoring) times[name] = now_ - actor.granted - actor.ready;
+  }
+  for (const TurnEnded& turn : turns_) times[turn.name] += turn.end - turn.start - turn.ready;
+  return times;
 }
 
 double Script::Share(const std::string& name) const {

@@ -25,8 +25,10 @@ struct Part {
   std::string device = "gpu0";
   Bytes persistent = 0;  // resident from the start
   absl::Duration step = absl::Milliseconds(10);
-  absl::Duration gap;         // between two steps: loading data
-  absl::Duration spill_time;  // to answer a Spill
+  absl::Duration gap;             // between two steps: loading data
+  absl::Duration ready;           // to begin a turn, besides bytes that come back
+  std::uint64_t total_steps = 0;  // 0: for ever; otherwise it ends after them
+  absl::Duration spill_time;      // to answer a Spill
   absl::Duration restore_time;
   // A rejoin: what it says about itself.
   bool rejoin = false;
@@ -90,9 +92,12 @@ class Script {
   const Job& JobOf(const std::string& name) const { return core_->state().jobs.at(IdOf(name)); }
   JobId IdOf(const std::string& name) const { return ids_.at(name); }
   const std::vector<TurnEnded>& turns() const { return turns_; }
+  const std::vector<std::string>& sentences() const { return sentences_; }  // said to the log
   int Turns(const std::string& name) const;
   std::uint64_t Steps(const std::string& name) const;
-  double Share(const std::string& name) const;  // of the device time that anybody had
+  double Share(const std::string& name) const;              // of the device time that anybody had
+  std::map<std::string, absl::Duration> TurnTimes() const;  // so far, hand-overs not counted
+  absl::Time Finished(const std::string& name) const { return finished_.at(name); }  // its total_steps
   Core& core() { return *core_; }
   absl::Time now() const { return now_; }
   std::string Story() const;
@@ -108,6 +113,8 @@ class Script {
     std::uint64_t turn_steps = 0;
     bool has_turn = false;
     bool stop = false;  // asked to give up at the end of the step
+    bool idle = false;  // asked to give up when idle
+    bool in_gap = false;
     std::uint64_t stop_step = 0;
     bool restoring = false;
     Bytes restored = 0;
@@ -122,6 +129,8 @@ class Script {
   void Act(const std::string& name);  // its next deed is due
   void BeginTurn(Actor& actor, const std::string& name);
   void EndStep(Actor& actor, const std::string& name);
+  void EndGap(Actor& actor, const std::string& name);
+  void AsksAfter(Actor& actor, const std::string& name, absl::Duration gap);
   void AnswerSpill(Actor& actor, const std::string& name);
   Bytes FreeBytes(const std::string& device) const;  // the driver's truth
   const std::string& NameOf(JobId id) const;
@@ -135,6 +144,8 @@ class Script {
   absl::Time now_;
   absl::Time timer_ = absl::InfiniteFuture();
   std::vector<TurnEnded> turns_;
+  std::vector<std::string> sentences_;
+  std::map<std::string, absl::Time> finished_;
   std::string rejection_;
   std::vector<std::string> story_;
 };

@@ -1,0 +1,118 @@
+#include "coordinator/policies/priority.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// Of an opportunistic job's turn that nobody has measured yet.
+constexpr absl::Duration kUnknownStep = absl::Milliseconds(100);
+// A production job that has been away for so long lives by itself: its account grows no further meanwhile.
+constexpr absl::Duration kLongestGap = absl::Minutes(1);
+
+}  // namespace
+
+absl::Duration ProductionFirst::Cost(const JobView& job) {
+  return (job.step.known() ? job.step.Upper() : kUnknownStep) + job.ready.Upper();
+}
+
+absl::Duration ProductionFirst::Budget() const {
+  absl::Duration least = absl::InfiniteDuration();
+  for (const auto& [id, account] : accounts_)
+    least = std::min(least, account.lived * bound_ - account.delayed);
+  return least;
+}
+
+// An opportunistic job that the accounts can pay for, production, the other opportunistic jobs.
+int ProductionFirst::Rank(const JobView& job) const {
+  if (Production(job)) return 1;
+  return Cost(job) <= Budget() ? 0 : 2;
+}
+
+bool ProductionFirst::Before(const JobView& a, const JobView& b) const {
+  const int rank_a = Rank(a), rank_b = Rank(b);
+  return rank_a != rank_b ? rank_a < rank_b : fair_.Before(a, b);
+}
+
+std::string ProductionFirst::Reason(const JobView& next) const {
+  if (Production(next)) return "production first";
+  return accounts_.empty() ? fair_.Reason(next) : "costs production less than its bound";
+}
+
+std::string ProductionFirst::Standing(const JobView& job) const {
+  const auto account = accounts_.find(job.id);
+  if (account != accounts_.end())
+    return absl::StrFormat("delayed by %.3g s in %.3g s (%.1f %%, at most %.1f %%)",
+                           absl::ToDoubleSeconds(account->second.delayed),
+                           absl::ToDoubleSeconds(account->second.lived),
+                           100 * absl::FDivDuration(account->second.delayed,
+                                                    std::max(account->second.lived, absl::Nanoseconds(1))),
+                           100 * bound_);
+  if (Production(job) || accounts_.empty()) return fair_.Standing(job);
+  return absl::StrFormat("a turn costs production up to %.3g s, it can spare %.3g s",
+                         absl::ToDoubleSeconds(Cost(job)), std::max(0.0, absl::ToDoubleSeconds(Budget())));
+}
+
+// A production job goes on until its account, which grows with its turn, can pay for the next one.
+absl::Duration ProductionFirst::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
+  const JobView next = InOrder(*this, gpu).front();
+  if (Production(holder) == Production(next)) return fair_.Keep(holder, held, gpu);
+  if (!Production(holder)) return absl::ZeroDuration();
+  return std::max(absl::ZeroDuration(), (Cost(next) - Budget()) / bound_ - held);
+}
+
+absl::Duration ProductionFirst::KeepFree(const JobView& absent, const JobView& next) const {
+  if (Production(absent) == Production(next)) return fair_.KeepFree(absent, next);
+  if (!Production(absent)) return absl::ZeroDuration();
+  const absl::Duration away = absent.now - absent.left;
+  const absl::Duration earliest = std::max(absl::ZeroDuration(), absent.gap.Lower() - away);
+  const absl::Duration harm = Cost(next) + absent.ready.mean() - earliest;
+  if (harm <= absl::ZeroDuration() || harm <= Budget() + away * bound_) return absl::ZeroDuration();
+  return std::max(absl::Nanoseconds(1), (Cost(next) + absent.ready.mean() - Budget()) / bound_);
+}
+
+// The last moment at which a step begins whose worst end the account can pay for.
+absl::Duration ProductionFirst::StopFor(const JobView& absent, const JobView& holder) const {
+  if (!Production(absent) || Production(holder)) return absl::InfiniteDuration();
+  const absl::Duration gap = absent.gap.Lower();
+  const absl::Duration cost = Cost(holder) + absent.ready.mean();
+  if (cost <= Budget() + gap * bound_) return absl::InfiniteDuration();
+  return std::max(absl::ZeroDuration(), (Budget() + gap - cost) / (1 - bound_));
+}
+
+void ProductionFirst::Asked(const JobView& job) {
+  fair_.Asked(job);
+  if (!Production(job)) return;
+  Account& account = accounts_[job.id];
+  if (!account.asks && job.left != absl::InfinitePast())
+    account.lived += std::min(job.now - job.left, kLongestGap);
+  account.asks = true;
+  account.asked = job.now;
+}
+
+void ProductionFirst::Granted(const JobView& job) {
+  fair_.Granted(job);
+  if (Production(job)) accounts_[job.id].asks = false;
+}
+
+void ProductionFirst::Charge(const JobView& job, absl::Duration device_time, bool contended) {
+  fair_.Charge(job, device_time, contended);
+  if (Production(job)) {
+    Account& account = accounts_[job.id];
+    account.lived += device_time;
+    account.delayed += job.last_ready;  // alone it would have kept the turn
+    return;
+  }
+  for (auto& [id, account] : accounts_) {
+    if (account.asks) account.delayed += std::min(device_time + job.last_ready, job.now - account.asked);
+  }
+}
+
+void ProductionFirst::Forget(EntityId job) {
+  fair_.Forget(job);
+  accounts_.erase(job);
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,58 @@
+// Production jobs (priority high) first, slowed down by all others together by at most a set share (2 %).
+//
+// Each production job has an account: what it may be delayed (the share of the time it has lived through: its
+// turns and its gaps) less what it was delayed (it waited while an opportunistic job had the device; its
+// bytes had to come back afterwards). An opportunistic job gets the device while a production job is between
+// two steps if, by the upper bound of its measured step and the lower bound of the gap, it is back in time,
+// or if the account can pay for the worst. So a gap that is long enough is used at once, a short one now and
+// then.
+//
+// Among production jobs, and among opportunistic ones, device time is shared as in fair.
+#ifndef HOCKET_COORDINATOR_POLICIES_PRIORITY_H_
+#define HOCKET_COORDINATOR_POLICIES_PRIORITY_H_
+
+#include <map>
+
+#include "coordinator/policies/fair.h"
+
+namespace hocket::coordinator {
+
+class ProductionFirst final : public Policy {
+ public:
+  // `bound`: 0 < bound < 1, the share of a production job's time that others may cost it.
+  explicit ProductionFirst(double bound = 0.02) : bound_(bound) {}
+
+  bool Before(const JobView& a, const JobView& b) const override;
+  std::string Reason(const JobView& next) const override;
+  std::string Standing(const JobView& job) const override;
+  absl::Duration Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const override;
+  absl::Duration KeepFree(const JobView& absent, const JobView& next) const override;
+  absl::Duration StopFor(const JobView& absent, const JobView& holder) const override;
+  void Asked(const JobView& job) override;
+  void Granted(const JobView& job) override;
+  void Charge(const JobView& job, absl::Duration device_time, bool contended) override;
+  void Forget(EntityId job) override;
+
+ private:
+  struct Account {
+    absl::Duration lived;    // turns, and gaps between them
+    absl::Duration delayed;  // by opportunistic jobs
+    bool asks = false;
+    absl::Time asked;
+  };
+
+  static bool Production(const JobView& job) { return job.priority == Priority::kHigh; }
+  // What one turn of an opportunistic job may cost a production job that asks right after its begin.
+  static absl::Duration Cost(const JobView& job);
+  // What the poorest account can pay.
+  absl::Duration Budget() const;
+  int Rank(const JobView& job) const;
+
+  const double bound_;
+  Fair fair_;
+  std::map<EntityId, Account> accounts_;  // of production jobs
+};
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_POLICIES_PRIORITY_H_

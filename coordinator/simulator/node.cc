@@ -1,0 +1,215 @@
+#include "coordinator/simulator/node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/policies/registry.h"
+#include "coordinator/simulator/queue.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// The client's: between two steps a job that somebody waits for gives its turn up after so long.
+constexpr absl::Duration kIdleLimit = absl::Milliseconds(5);
+
+std::unique_ptr<Policy> MakeSimulated(const std::string& name) {
+  if (name == kQueue) return std::make_unique<Queue>();
+  return *MakePolicy(name);
+}
+
+}  // namespace
+
+Node::Node(const SimulationOptions& options, Plan plan)
+    : options_(options),
+      plan_(std::move(plan)),
+      core_({.policy = options.policy, .switch_share = options.switch_share, .make_policy = MakeSimulated}) {}
+
+void Node::Place(Player& player, absl::Time now) {
+  now_ = now;
+  const SimulatedJob& job = *player.job;
+  players_[player.id] = &player;
+  player.spilled = std::min(job.persistent, options_.capacity);
+  wire::Join join{.name = job.name, .device = "gpu", .capacity = options_.capacity, .weight = job.weight};
+  join.priority = job.priority;
+  join.total_steps = job.told();
+  join.job = player.id;
+  Handle(player.id, JobJoins{std::move(join), job.user});
+  Handle(player.id, wire::Wait{});
+}
+
+void Node::Tick(absl::Time now) {
+  now_ = now;
+  if (now < timer_) return;  // another one was set since
+  timer_ = absl::InfiniteFuture();
+  Handle(0, coordinator::Tick{});
+}
+
+bool Node::Act(Player& player, absl::Time now) {
+  now_ = now;
+  if (player.spill.request != 0) {
+    AnswerSpill(player);
+    return false;
+  }
+  if (player.turn == 0) {
+    Handle(player.id, wire::Wait{.need = player.spilled, .gang_step = player.steps});
+    return false;
+  }
+  if (!player.running) {
+    Run(player);
+    return false;
+  }
+  GiveUp(player);
+  if (player.steps < player.job->steps) return false;
+  player.end.end = now - absl::UnixEpoch();
+  ++player.generation;  // nothing more is to be done, nor a spill that it was just told
+  resident_ -= player.resident;
+  players_.erase(player.id);
+  Handle(player.id, JobDied{});
+  return true;
+}
+
+// A step's time is known before it has been measured: from earlier runs.
+JobView Node::First(const Policy& policy, absl::Time now) {
+  now_ = now;
+  std::vector<JobView> views;
+  for (const auto& [id, player] : players_) {
+    JobView view = core_.ViewOf(id);
+    if (!view.step.known()) view.step.Add(player->step);
+    view.steps = player->steps + (player->running ? StepsDone(*player) : 0);
+    views.push_back(std::move(view));
+  }
+  return InOrder(policy, {.waiting = std::move(views)}).front();
+}
+
+// --- the core's side ------------------------------------------------------------------------------
+
+void Node::Handle(JobId job, decltype(Event::what) what) {
+  const std::vector<Action> actions = core_.Handle({.at = now_, .job = job, .what = std::move(what)});
+  for (const Action& action : actions) {
+    if (auto* send = std::get_if<Send>(&action)) {
+      auto player = players_.find(send->to);
+      if (player != players_.end()) Hear(*player->second, send->message);
+    } else if (auto* timer = std::get_if<SetTimer>(&action)) {
+      timer_ = timer->at;
+      plan_(timer->at, 0);
+    } else if (std::holds_alternative<TurnEnded>(action)) {
+      ++turns_;
+    }
+  }
+}
+
+void Node::Hear(Player& player, const wire::Message& message) {
+  if (auto* grant = std::get_if<wire::Grant>(&message)) {
+    player.turn = grant->turn;
+    player.granted = now_;
+    player.running = player.stop_asked = false;
+    player.idle_asked = grant->contended;
+    player.restored = 0;
+    Next(player, now_);
+  } else if (auto* yield = std::get_if<wire::Yield>(&message)) {
+    player.idle_asked = true;
+    player.stop_asked |= yield->now;
+    if (player.running) PlanEndOfTurn(player);
+  } else if (auto* spill = std::get_if<wire::Spill>(&message)) {
+    player.spill = *spill;
+    Next(player, now_ + Transfer(std::min<Bytes>(spill->bytes, player.resident)));
+  } else if (std::holds_alternative<wire::Room>(message)) {
+    Next(player, now_);
+  }
+}
+
+// --- the jobs' side -------------------------------------------------------------------------------
+
+void Node::Next(Player& player, absl::Time at) {
+  ++player.generation;
+  plan_(at, player.id);
+}
+
+absl::Duration Node::Transfer(Bytes bytes) const {
+  return absl::Seconds(static_cast<double>(bytes) / options_.link);
+}
+
+Bytes Node::Free() const { return options_.capacity - std::min(resident_, options_.capacity); }
+
+// Takes its bytes back, or asks for room for them; then it steps.
+void Node::Run(Player& player) {
+  if (player.spilled > Free())
+    return Handle(player.id, wire::NeedRoom{.bytes = player.spilled - Free(), .restoring = true});
+  const bool first = player.steps == 0;  // then nothing comes back: it makes it
+  const Bytes back = std::exchange(player.spilled, 0);
+  player.resident += back;
+  resident_ += back;
+  player.restored = first ? 0 : back;
+  moved_ += player.restored;
+  player.running = true;
+  player.began = now_ + options_.hand_over + Transfer(player.restored);
+  if (first) player.end.first_step = player.began - absl::UnixEpoch();
+  PlanEndOfTurn(player);
+}
+
+// Steps of this turn that have ended by now.
+std::uint64_t Node::StepsDone(const Player& player) const {
+  const absl::Duration in_steps = now_ - player.began;
+  if (in_steps < player.step) return 0;
+  absl::Duration rest;
+  return 1 + static_cast<std::uint64_t>(absl::IDivDuration(
+                 in_steps - player.step, std::max(player.step + player.gap, absl::Nanoseconds(1)), &rest));
+}
+
+void Node::PlanEndOfTurn(Player& player) {
+  const absl::Duration cycle = player.step + player.gap;
+  const std::uint64_t left = player.job->steps - player.steps;
+  const auto end_of = [&](std::uint64_t step) {  // counted from 1
+    return player.began + player.step + cycle * static_cast<std::int64_t>(step - 1);
+  };
+  const absl::Time done = end_of(left);
+  const std::uint64_t ended = StepsDone(player);
+  const absl::Time next_end = end_of(ended + 1);
+  const bool in_gap = ended > 0 && now_ < next_end - player.step;
+  absl::Time at = done;
+  if (player.stop_asked) {
+    at = in_gap ? std::min(next_end - player.step, now_ + kIdleLimit) : next_end;
+  } else if (player.idle_asked && player.gap > kIdleLimit) {
+    const bool long_enough = in_gap && next_end - player.step > now_ + kIdleLimit;
+    at = long_enough ? now_ + kIdleLimit : next_end + kIdleLimit;
+  }
+  Next(player, std::min(at, done));
+}
+
+void Node::GiveUp(Player& player) {
+  const std::uint64_t done = std::min(StepsDone(player), player.job->steps - player.steps);
+  const absl::Duration ready = player.began - player.granted;
+  const absl::Time begin_of_next =
+      player.began + (player.step + player.gap) * static_cast<std::int64_t>(done);
+  player.steps += done;
+  busy_ += player.step * static_cast<std::int64_t>(done);
+  player.asks = std::max(now_, begin_of_next);
+  player.running = false;
+  const TurnNumber turn = std::exchange(player.turn, 0);
+  Handle(player.id, wire::TurnOver{.turn = turn,
+                                   .steps = player.steps,
+                                   .turn_steps = done,
+                                   .persistent = player.resident,
+                                   .movable = true,
+                                   .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(ready)),
+                                   .restored = player.restored});
+  if (player.steps < player.job->steps && player.spill.request == 0) Next(player, player.asks);
+}
+
+void Node::AnswerSpill(Player& player) {
+  const wire::Spill spill = std::exchange(player.spill, wire::Spill{});
+  const Bytes freed = std::min<Bytes>(spill.bytes, player.resident);
+  player.resident -= freed;
+  resident_ -= freed;
+  player.spilled += freed;
+  moved_ += freed;
+  const bool waits = core_.state().jobs.at(player.id).waiting;
+  Handle(player.id, wire::Spilled{.request = spill.request,
+                                  .freed = freed,
+                                  .persistent = player.resident,
+                                  .spilled = player.spilled,
+                                  .movable = true});
+  if (!waits && player.turn == 0) Next(player, std::max(now_, player.asks));  // it was between two steps
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,89 @@
+// A device under simulation: a core, and the jobs that were placed there, played. simulator.cc has the clock.
+#ifndef HOCKET_COORDINATOR_SIMULATOR_NODE_H_
+#define HOCKET_COORDINATOR_SIMULATOR_NODE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/core/core.h"
+#include "coordinator/simulator/simulator.h"
+
+namespace hocket::coordinator {
+
+// A job as it is played. Its index in the workload, plus one, is its id.
+struct Player {
+  JobId id = 0;
+  const SimulatedJob* job = nullptr;
+  absl::Duration step, gap;
+  SimulatedEnd end;
+
+  std::uint64_t steps = 0;  // completed before this turn
+  Bytes resident = 0;
+  Bytes spilled = 0;  // at first: what it will make of its memory in its first turn
+
+  TurnNumber turn = 0;
+  bool running = false;  // has what it needs, and steps
+  bool idle_asked = false;
+  bool stop_asked = false;
+  absl::Time granted;
+  absl::Time began;  // of the first step of this turn
+  Bytes restored = 0;
+  absl::Time asks;    // when it wants the turn again
+  wire::Spill spill;  // to be answered
+
+  std::uint64_t generation = 0;  // of its next deed: what was planned before is void
+};
+
+class Node {
+ public:
+  // What will happen at `at`: to `player`, or (nullptr) a Tick.
+  using Plan = std::function<void(absl::Time at, JobId player)>;
+
+  Node(const SimulationOptions& options, Plan plan);
+
+  // Times never go backwards. A player must outlive its place here.
+  void Place(Player& player, absl::Time now);
+  // The player's next deed is due. True when it has ended, and is gone from here.
+  bool Act(Player& player, absl::Time now);
+  void Tick(absl::Time now);
+
+  size_t jobs() const { return players_.size(); }
+  // Of the jobs here, the one that has the turn or would be next; REQUIRES: jobs() > 0.
+  JobView First(const Policy& policy, absl::Time now);
+
+  absl::Duration busy() const { return busy_; }
+  std::uint64_t turns() const { return turns_; }
+  Bytes moved() const { return moved_; }
+
+ private:
+  void Handle(JobId job, decltype(Event::what) what);
+  void Hear(Player& player, const wire::Message& message);
+  void Run(Player& player);
+  void PlanEndOfTurn(Player& player);
+  void GiveUp(Player& player);
+  void AnswerSpill(Player& player);
+  void Next(Player& player, absl::Time at);
+  std::uint64_t StepsDone(const Player& player) const;
+  absl::Duration Transfer(Bytes bytes) const;
+  Bytes Free() const;
+
+  const SimulationOptions options_;
+  const Plan plan_;
+  Core core_;
+  std::map<JobId, Player*> players_;
+  absl::Time now_;
+  absl::Time timer_ = absl::InfiniteFuture();
+  Bytes resident_ = 0;
+  absl::Duration busy_;
+  std::uint64_t turns_ = 0;
+  Bytes moved_ = 0;
+};
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_SIMULATOR_NODE_H_

@@ -1,0 +1,174 @@
+#include "coordinator/simulator/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/policies/registry.h"
+#include "coordinator/simulator/queue.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kHelp[] =
+    R"(hocketd simulate FILE: plays the jobs of FILE through the coordinator's own core, in virtual time.
+FILE is CSV (its first line names the columns: name, arrival_s, steps, step_ms, gap_ms, startup_s, persistent,
+user, weight, priority, told_steps) or what `hocket trace` writes. Prints JSON.
+
+  --policy=NAME,...       policies to compare (default: queue,fair,srtf); queue: one job after the other
+  --devices=N             how many (default 1)
+  --memory=BYTES          of each device (default 16 GiB)
+  --switch-share=X        as of the daemon (default 0.02)
+  --hand-over-ms=X        what a turn's begin costs when nothing moves (default 0)
+  --link-bytes-per-s=X    for bytes that move, each way (default 20e9)
+  --starting=N            jobs that start up at once: cores of the host (default 0: any number)
+  --each                  also when each job began and ended
+)";
+
+double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
+
+double Mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+double Percentile(const std::vector<double>& sorted, double p) {
+  const auto at = static_cast<size_t>(p * static_cast<double>(sorted.size()));
+  return sorted.empty() ? 0 : sorted[std::min(at, sorted.size() - 1)];
+}
+
+struct Flags {
+  std::string file;
+  std::vector<std::string> policies = {kQueue, "fair", "srtf"};
+  bool each = false;
+  SimulationOptions options;
+};
+
+absl::Status WrongFlag(const std::string& argument) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", argument, "' is no flag of hocketd simulate, or no value for it. Try: hocketd simulate --help"));
+}
+
+absl::Status CheckPolicies(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name == kQueue) continue;
+    if (const absl::Status known = MakePolicy(name).status(); !known.ok())
+      return absl::InvalidArgumentError(
+          absl::StrCat(known.message(), " And, for simulations: ", kQueue, "."));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetFlag(const std::string& name, const std::string& value, Flags& flags) {
+  if (name == "policy") {
+    flags.policies = absl::StrSplit(value, ',');
+    return CheckPolicies(flags.policies);
+  }
+  double number = 0;
+  if (!absl::SimpleAtod(value, &number) || !(number >= 0) || number > 1e15) return WrongFlag("--" + name);
+  SimulationOptions& options = flags.options;
+  if (name == "devices" && number >= 1 && number <= 100'000)
+    return options.devices = static_cast<int>(number), absl::OkStatus();
+  if (name == "memory" && number >= 1) return options.capacity = static_cast<Bytes>(number), absl::OkStatus();
+  if (name == "switch-share" && number > 0 && number <= 1)
+    return options.switch_share = number, absl::OkStatus();
+  if (name == "hand-over-ms") return options.hand_over = absl::Milliseconds(number), absl::OkStatus();
+  if (name == "link-bytes-per-s" && number > 0) return options.link = number, absl::OkStatus();
+  if (name == "starting" && number <= 1'000'000)
+    return options.starting = static_cast<int>(number), absl::OkStatus();
+  return WrongFlag("--" + name + "=" + value);
+}
+
+absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
+  Flags flags;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    if (argument == "--each") {
+      flags.each = true;
+    } else if (argument.rfind("--", 0) == 0 && equals != std::string::npos) {
+      HOCKET_RETURN_IF_ERROR(SetFlag(argument.substr(2, equals - 2), argument.substr(equals + 1), flags));
+    } else if (argument.rfind("-", 0) != 0 && flags.file.empty()) {
+      flags.file = argument;
+    } else {
+      return WrongFlag(argument);
+    }
+  }
+  if (flags.file.empty())
+    return absl::InvalidArgumentError("name the file to simulate. Try: hocketd simulate --help");
+  return flags;
+}
+
+Json OptionsJson(const SimulationOptions& options) {
+  return {{"devices", options.devices},           {"memory", options.capacity},
+          {"switch_share", options.switch_share}, {"hand_over_ms", Seconds(options.hand_over) * 1e3},
+          {"link_bytes_per_s", options.link},     {"starting", options.starting}};
+}
+
+int Fail(const absl::Status& status, int exit_status) {
+  std::fprintf(stderr, "hocketd simulate: %s\n", std::string(status.message()).c_str());
+  return exit_status;
+}
+
+}  // namespace
+
+Json Report(const SimulationResult& result, int devices, bool each) {
+  std::vector<double> completion, queue, slowdown;
+  Json ends = Json::array();
+  for (const SimulatedEnd& job : result.jobs) {
+    completion.push_back(Seconds(job.end - job.arrival));
+    queue.push_back(Seconds(job.first_step - job.arrival));
+    slowdown.push_back(absl::FDivDuration(job.end - job.arrival, std::max(job.alone, absl::Nanoseconds(1))));
+    if (each)
+      ends.push_back({{"name", job.name},
+                      {"arrival_s", Seconds(job.arrival)},
+                      {"first_step_s", Seconds(job.first_step)},
+                      {"end_s", Seconds(job.end)},
+                      {"alone_s", Seconds(job.alone)}});
+  }
+  std::sort(completion.begin(), completion.end());
+  Json report{{"jobs", result.jobs.size()},
+              {"mean_jct_s", Mean(completion)},
+              {"median_jct_s", Percentile(completion, 0.5)},
+              {"p95_jct_s", Percentile(completion, 0.95)},
+              {"p99_jct_s", Percentile(completion, 0.99)},
+              {"mean_queue_s", Mean(queue)},
+              {"makespan_s", Seconds(result.makespan)},
+              {"mean_slowdown", Mean(slowdown)},
+              {"busy", Seconds(result.busy) / std::max(1e-9, Seconds(result.makespan) * devices)},
+              {"turns", result.turns},
+              {"moved", result.moved}};
+  if (each) report["ends"] = std::move(ends);
+  return report;
+}
+
+int SimulateMain(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--help") return std::fputs(kHelp, stdout) < 0;
+  }
+  auto flags = ParseFlags(argc, argv);
+  if (!flags.ok()) return Fail(flags.status(), 2);
+  const auto workload = ReadWorkload(flags->file);
+  if (!workload.ok()) return Fail(workload.status(), 1);
+  Json policies = Json::object();
+  for (const std::string& policy : flags->policies) {
+    flags->options.policy = policy;
+    policies[policy] = Report(Simulate(*workload, flags->options), flags->options.devices, flags->each);
+  }
+  const Json answer{
+      {"simulated", true}, {"options", OptionsJson(flags->options)}, {"policies", std::move(policies)}};
+  const std::string text = answer.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return std::fputs(text.c_str(), stdout) < 0;
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,158 @@
+#include "coordinator/simulator/workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "csrc/base/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace hocket::coordinator {
+namespace {
+
+using Json = nlohmann::json;
+
+// Larger values than these are no times and sizes of jobs; they would only overflow.
+constexpr double kLargest = 1e15;
+
+bool IsPriority(const std::string& text) { return text == "high" || text == "normal" || text == "low"; }
+
+// Sets a member from text. False: the text is no such value.
+using Setter = bool (*)(SimulatedJob& job, const std::string& text);
+
+template <auto kMember>
+bool SetNumber(SimulatedJob& job, const std::string& text) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || !(value >= 0) || value > kLargest) return false;
+  job.*kMember = static_cast<std::decay_t<decltype(job.*kMember)>>(value);
+  return true;
+}
+
+bool SetName(SimulatedJob& job, const std::string& text) {
+  job.name = text;
+  return text.size() <= 128;
+}
+bool SetSteps(SimulatedJob& job, const std::string& text) {
+  return SetNumber<&SimulatedJob::steps>(job, text) && job.steps > 0;
+}
+bool SetWeight(SimulatedJob& job, const std::string& text) {
+  return SetNumber<&SimulatedJob::weight>(job, text) && job.weight > 0;
+}
+bool SetUser(SimulatedJob& job, const std::string& text) { return absl::SimpleAtoi(text, &job.user); }
+bool SetPriority(SimulatedJob& job, const std::string& text) {
+  job.priority = text;
+  return IsPriority(text);
+}
+bool SetToldSteps(SimulatedJob& job, const std::string& text) {
+  return absl::SimpleAtoi(text, &job.told_steps.emplace());
+}
+
+const std::map<std::string, Setter>& Columns() {
+  static const auto* const columns = new std::map<std::string, Setter>{
+      {"name", SetName},
+      {"arrival_s", SetNumber<&SimulatedJob::arrival_s>},
+      {"steps", SetSteps},
+      {"step_ms", SetNumber<&SimulatedJob::step_ms>},
+      {"gap_ms", SetNumber<&SimulatedJob::gap_ms>},
+      {"startup_s", SetNumber<&SimulatedJob::startup_s>},
+      {"persistent", SetNumber<&SimulatedJob::persistent>},
+      {"user", SetUser},
+      {"weight", SetWeight},
+      {"priority", SetPriority},
+      {"told_steps", SetToldSteps},
+  };
+  return *columns;
+}
+
+absl::Status Set(SimulatedJob& job, const std::string& where, const std::string& column,
+                 const std::string& value) {
+  auto known = Columns().find(column);
+  if (known == Columns().end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, ": there is no column '", absl::CEscape(column), "'. The columns are: ",
+        absl::StrJoin(Columns(), ", ", [](std::string* out, const auto& entry) { out->append(entry.first); }),
+        "."));
+  }
+  if (known->second(job, value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": '", absl::CEscape(value.substr(0, 100)), "' is no ", column, "."));
+}
+
+std::string Trimmed(absl::string_view text) { return std::string(absl::StripAsciiWhitespace(text)); }
+
+absl::StatusOr<std::vector<SimulatedJob>> ParseCsv(const std::string& text) {
+  std::vector<SimulatedJob> jobs;
+  std::vector<std::string> columns;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    const std::string where = absl::StrCat("line ", number);
+    if (Trimmed(line).empty() || line[0] == '#') continue;
+    std::vector<std::string> values;
+    for (absl::string_view value : absl::StrSplit(line, ',')) values.push_back(Trimmed(value));
+    if (columns.empty()) {
+      columns = values;
+      continue;
+    }
+    if (values.size() != columns.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, " has ", values.size(), " values, the first line names ", columns.size(), " columns."));
+    }
+    SimulatedJob& job = jobs.emplace_back();
+    for (size_t i = 0; i < values.size(); ++i) HOCKET_RETURN_IF_ERROR(Set(job, where, columns[i], values[i]));
+  }
+  return jobs;
+}
+
+absl::StatusOr<std::vector<SimulatedJob>> ParseJson(const std::string& text) {
+  const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object() || !parsed.contains("jobs") || !parsed["jobs"].is_array())
+    return absl::InvalidArgumentError("it is no JSON object with a list of \"jobs\".");
+  std::vector<SimulatedJob> jobs;
+  for (const Json& entry : parsed["jobs"]) {
+    const std::string where = absl::StrCat("job ", jobs.size());
+    if (!entry.is_object()) return absl::InvalidArgumentError(absl::StrCat(where, " is no JSON object."));
+    SimulatedJob& job = jobs.emplace_back();
+    for (const auto& [key, value] : entry.items()) {
+      if (!Columns().contains(key)) continue;  // a recorded trace says more than is simulated
+      HOCKET_RETURN_IF_ERROR(Set(job, where, key,
+                                 value.is_string()
+                                     ? value.get<std::string>()
+                                     : value.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    }
+  }
+  return jobs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<SimulatedJob>> ParseWorkload(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  auto jobs = first != std::string::npos && text[first] == '{' ? ParseJson(text) : ParseCsv(text);
+  HOCKET_RETURN_IF_ERROR(jobs.status());
+  if (jobs->empty()) return absl::InvalidArgumentError("there are no jobs in it.");
+  std::stable_sort(jobs->begin(), jobs->end(),
+                   [](const auto& a, const auto& b) { return a.arrival_s < b.arrival_s; });
+  return jobs;
+}
+
+absl::StatusOr<std::vector<SimulatedJob>> ReadWorkload(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path, "."));
+  auto jobs =
+      ParseWorkload(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+  if (jobs.ok()) return jobs;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", jobs.status().message()));
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,47 @@
+// What is simulated: jobs with their arrivals and sizes, read from a file.
+//
+// Two kinds of file: CSV, whose first line names the columns; and JSON, {"jobs": [{...}]} with the same names
+// as keys, which is what `hocket trace` writes. Known columns, in any order, all but steps optional:
+//
+//   name, arrival_s, steps, step_ms (device time), gap_ms (host time between two steps), startup_s (host time
+//   before the first step), persistent (bytes), user (uid), weight, priority, told_steps (how many the policy
+//   is told that there will be; 0: nothing; default: the truth)
+#ifndef HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
+#define HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "csrc/base/bytes.h"
+
+namespace hocket::coordinator {
+
+struct SimulatedJob {
+  std::string name;
+  double arrival_s = 0;
+  std::uint64_t steps = 1;
+  double step_ms = 100;
+  double gap_ms = 0;
+  double startup_s = 0;
+  Bytes persistent = 0;
+  unsigned user = 0;
+  double weight = 1;
+  std::string priority = "normal";
+  std::optional<std::uint64_t> told_steps;
+
+  std::uint64_t told() const { return told_steps.value_or(steps); }
+};
+
+// In the order of arrival. kInvalidArgument names line (or entry), column and value of what is wrong; an
+// unknown column is an error too. Never crashes, whatever the text.
+absl::StatusOr<std::vector<SimulatedJob>> ParseWorkload(const std::string& text);
+
+// The same from a file; kNotFound when it cannot be read.
+absl::StatusOr<std::vector<SimulatedJob>> ReadWorkload(const std::string& path);
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_

@@ -1,0 +1,250 @@
+// Shares of the device follow the weights, by the time of the turns without the hand-overs, whatever the
+// steps and the gaps are like.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/coordinator/script.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using absl::Microseconds;
+using absl::Milliseconds;
+using absl::Seconds;
+using testing::HasSubstr;
+
+constexpr absl::Duration kWindow = Seconds(10);
+
+// The farthest that "a"'s share of the time in steps is from `share` in any window, less what one longest
+// step makes of it.
+double WorstWindow(Script& s, double share) {
+  double worst = 0;
+  for (int window = 0; window < 3; ++window) {
+    const auto before = s.TurnTimes();
+    s.RunsFor(kWindow);
+    auto used = s.TurnTimes();
+    absl::Duration all;
+    for (auto& [name, time] : used) all += time -= before.at(name);
+    worst = std::max(worst, std::abs(absl::FDivDuration(used["a"], all) - share));
+  }
+  return worst;
+}
+
+struct Shares {
+  double weight;  // of a; b has the rest of 100
+  Part a, b;
+};
+
+class FairSharesTest : public testing::TestWithParam<Shares> {};
+
+TEST_P(FairSharesTest, FollowTheWeightsInEveryWindow) {
+  Script s("fair");
+  Part a = GetParam().a, b = GetParam().b;
+  a.weight = GetParam().weight;
+  b.weight = 100 - GetParam().weight;
+  s.Joins("a", a);
+  s.Joins("b", b);
+  s.Lives("a");
+  s.Lives("b");
+  s.RunsFor(kWindow);
+  const double allowed = std::max(0.01, absl::FDivDuration(std::max(a.step, b.step), kWindow));
+  EXPECT_LE(WorstWindow(s, GetParam().weight / 100), allowed) << s.Story();
+}
+
+Part Steps(absl::Duration step, absl::Duration gap, absl::Duration ready = Microseconds(200)) {
+  return {.step = step, .gap = gap, .ready = ready};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FairSharesTest,
+    testing::Values(
+        // Equal steps, long and short, without gaps.
+        Shares{10, Steps(Milliseconds(10), {}), Steps(Milliseconds(10), {})},
+        Shares{25, Steps(Milliseconds(10), {}), Steps(Milliseconds(10), {})},
+        Shares{10, Steps(Milliseconds(1), {}), Steps(Milliseconds(1), {})},
+        Shares{25, Steps(Milliseconds(1), {}), Steps(Milliseconds(1), {})},
+        // One has short steps, the other long ones.
+        Shares{10, Steps(Milliseconds(1), {}), Steps(Milliseconds(100), {})},
+        Shares{90, Steps(Milliseconds(1), {}), Steps(Milliseconds(100), {})},
+        Shares{25, Steps(Milliseconds(5), {}), Steps(Milliseconds(100), {})},
+        Shares{75, Steps(Milliseconds(5), {}), Steps(Milliseconds(100), {})},
+        // Between two steps they do something else for a moment.
+        Shares{75, Steps(Milliseconds(5), Milliseconds(1)), Steps(Milliseconds(100), Milliseconds(1))},
+        Shares{50, Steps(Milliseconds(20), Milliseconds(8)), Steps(Milliseconds(100), Milliseconds(1))},
+        Shares{90, Steps(Milliseconds(20), Milliseconds(12)), Steps(Milliseconds(100), Milliseconds(3))},
+        Shares{75, Steps(Milliseconds(10), Milliseconds(2)), Steps(Milliseconds(10), Milliseconds(2))}),
+    [](const auto& shares) { return "case" + std::to_string(shares.index); });
+
+TEST(AnticipationTest, TheDeviceIsKeptFreeForWhoIsOwedTimeAndComesBackSoon) {
+  Script s("fair");
+  s.Joins("short", Steps(Milliseconds(20), Milliseconds(8)));
+  s.Joins("long", Steps(Milliseconds(200), {}));
+  s.Lives("short");
+  s.Lives("long");
+  s.RunsFor(Seconds(5));
+  while (s.Holder() != "" && s.turns().size() < 10000) s.RunsFor(Microseconds(500));
+  EXPECT_THAT(s.Why("long"), HasSubstr("kept free for short")) << s.Story();
+  s.RunsFor(Milliseconds(10));
+  EXPECT_EQ(s.Holder(), "short") << s.Story();
+}
+
+TEST(AnticipationTest, NobodyWaitsForAJobThatDoesNotComeBack) {
+  Script s("fair");
+  s.Joins("short", Steps(Milliseconds(20), Milliseconds(8)));
+  s.Joins("long", Steps(Milliseconds(200), {}));
+  s.Lives("short");
+  s.Lives("long");
+  s.RunsFor(Seconds(5));
+  while (s.Holder() != "") s.RunsFor(Microseconds(500));
+  s.Pauses("short");
+  s.RunsFor(Milliseconds(200));
+  EXPECT_EQ(s.Holder(), "long") << s.Story();
+}
+
+TEST(AnticipationTest, AGapAsLongAsAStepOfAnotherGoesToTheOther) {
+  Script s("fair");
+  s.Joins("a", Steps(Milliseconds(50), Milliseconds(50)));
+  s.Joins("b", Steps(Milliseconds(50), Milliseconds(50)));
+  s.Lives("a");
+  s.Lives("b");
+  s.RunsFor(Seconds(20));
+  EXPECT_GT(s.Steps("a") + s.Steps("b"), 340u) << s.Story();  // of 400 if no moment were lost
+}
+
+// --- priority -------------------------------------------------------------------------------------
+
+double Slowdown(Part production, Part other) {
+  auto steps = [&](bool together) {
+    Script s("priority");
+    production.priority = "high";
+    s.Joins("production", production);
+    s.Lives("production");
+    if (together) {
+      s.Joins("other", other);
+      s.Lives("other");
+    }
+    s.RunsFor(Seconds(100));
+    return static_cast<double>(s.Steps("production"));
+  };
+  return steps(false) / steps(true);
+}
+
+TEST(PriorityTest, ProductionIsSlowedDownByAtMostTwoPercent) {
+  const Part other = Steps(Milliseconds(30), Milliseconds(1));
+  EXPECT_LE(Slowdown(Steps(Milliseconds(50), {}), other), 1.0205);
+  EXPECT_LE(Slowdown(Steps(Milliseconds(50), Milliseconds(20)), other), 1.0205);
+  EXPECT_LE(Slowdown(Steps(Milliseconds(50), Milliseconds(60)), other), 1.0205);
+  EXPECT_LE(Slowdown(Steps(Milliseconds(5), Milliseconds(2)), Steps(Milliseconds(400), {})), 1.0205);
+}
+
+TEST(PriorityTest, OthersUseTheGapsThatAreLongEnough) {
+  Script s("priority");
+  Part production = Steps(Milliseconds(50), Milliseconds(60));
+  production.priority = "high";
+  s.Joins("production", production);
+  s.Joins("other", Steps(Milliseconds(10), {}));
+  s.Lives("production");
+  s.Lives("other");
+  s.RunsFor(Seconds(110));
+  // 1000 gaps of 60 ms, of which 5 pass until the turn is given up: five steps of 10 ms fit each.
+  EXPECT_GT(s.Steps("other"), 4200u) << s.Story();
+}
+
+TEST(PriorityTest, OthersGetATurnNowAndThenThoughProductionNeverRests) {
+  Script s("priority");
+  Part production = Steps(Milliseconds(50), {});
+  production.priority = "high";
+  s.Joins("production", production);
+  s.Joins("other", Steps(Milliseconds(100), {}));
+  s.Lives("production");
+  s.Lives("other");
+  s.RunsFor(Seconds(100));
+  EXPECT_GE(s.Steps("other"), 10u) << s.Story();
+  EXPECT_LE(s.Steps("other"), 21u) << s.Story();
+}
+
+TEST(PriorityTest, ExplainShowsTheAccount) {
+  Script s("priority");
+  s.Joins("production", {.priority = "high"});
+  s.Joins("other");
+  s.Lives("production");
+  s.Lives("other");
+  s.RunsFor(Seconds(1));
+  ASSERT_EQ(s.Holder(), "production");
+  EXPECT_THAT(s.Why("other"), HasSubstr("it can spare")) << s.Story();
+  EXPECT_THAT(s.Why("other"), HasSubstr("at most 2.0 %")) << s.Story();
+}
+
+// --- srtf -----------------------------------------------------------------------------------------
+
+TEST(SrtfTest, TheShortestIsDoneFirstAndWaitsForNobody) {
+  Script s("srtf");
+  s.Joins("long", {.step = Milliseconds(10), .total_steps = 1000});
+  s.Joins("short", {.step = Milliseconds(20), .total_steps = 50});
+  s.Joins("middle", {.step = Milliseconds(10), .total_steps = 300});
+  const absl::Time start = s.now();
+  for (const char* job : {"long", "short", "middle"}) s.Lives(job);
+  s.RunsFor(Seconds(20));
+  EXPECT_LE(s.Finished("short") - start, Seconds(1) + Milliseconds(30)) << s.Story();
+  EXPECT_LE(s.Finished("middle") - start, Seconds(4) + Milliseconds(30)) << s.Story();
+  EXPECT_LE(s.Finished("long") - start, Seconds(14)) << s.Story();
+}
+
+TEST(SrtfTest, AnArrivalWithLessToDoTakesOverAfterTheStep) {
+  Script s("srtf");
+  s.Joins("long", {.step = Milliseconds(10), .total_steps = 1000});
+  s.Lives("long");
+  s.RunsFor(Seconds(2));
+  s.Joins("short", {.step = Milliseconds(10), .total_steps = 10});
+  s.Lives("short");
+  s.RunsFor(Milliseconds(120));
+  EXPECT_NO_THROW(s.Finished("short")) << s.Story();
+}
+
+TEST(SrtfTest, OfUnknownSizeTheOneThatHasHadLeastIsNext) {
+  Script s("srtf");
+  s.Joins("old");
+  s.Lives("old");
+  s.RunsFor(Seconds(10));
+  s.Joins("new");
+  s.Lives("new");
+  s.RunsFor(Seconds(5));
+  EXPECT_GT(s.Steps("new"), 480u) << s.Story();
+}
+
+TEST(SrtfTest, TheSizeMayBeToldLater) {
+  Script s("srtf");
+  s.Joins("a");
+  s.Joins("b", {.total_steps = 500});
+  s.Lives("a");
+  s.Lives("b");
+  s.RunsFor(Seconds(1));
+  s.Says("a", SetShare{.total_steps = s.Steps("a") + 10});
+  s.RunsFor(Milliseconds(100));
+  EXPECT_EQ(s.Holder(), "a") << s.Story();
+}
+
+// --- the watchdog ---------------------------------------------------------------------------------
+
+TEST(WatchdogTest, AHolderThatDoesNotStopIsNamedOnce) {
+  Script s;
+  s.Joins("hangs");
+  s.Joins("waits");
+  s.Asks("hangs");
+  s.Asks("waits");
+  s.Passes(Seconds(4));
+  EXPECT_FALSE(s.core().state().turns.begin()->second.overdue);
+  s.Passes(Seconds(2));
+  EXPECT_TRUE(s.core().state().turns.begin()->second.overdue) << s.Story();
+  EXPECT_THAT(s.Why("waits"), HasSubstr("does it hang?"));
+  s.Passes(Seconds(100));
+  EXPECT_EQ(std::count_if(s.sentences().begin(), s.sentences().end(),
+                          [](const std::string& text) { return text.find("Does it hang") != text.npos; }),
+            1);
+}
+
+}  // namespace
+}  // namespace hocket::coordinator

@@ -1,0 +1,149 @@
+// The simulator: identities that hold for any batch, memory, order, files.
+#include "coordinator/simulator/simulator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/policies/registry.h"
+#include "coordinator/simulator/queue.h"
+#include "coordinator/simulator/report.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using absl::Seconds;
+using testing::HasSubstr;
+
+SimulatedJob Sized(const std::string& name, std::uint64_t steps, double arrival_s = 0) {
+  return {.name = name, .arrival_s = arrival_s, .steps = steps, .step_ms = 100};
+}
+
+double MeanCompletion(const SimulationResult& result) { return Report(result, 1, false)["mean_jct_s"]; }
+
+// Sizes as different as real ones.
+std::vector<SimulatedJob> Batch() {
+  std::vector<SimulatedJob> jobs;
+  std::uint64_t size = 7;
+  for (int i = 0; i < 30; ++i) {
+    size = size * 48271 % 65521;
+    jobs.push_back(Sized(absl::StrCat("job", i), 20 + size % 2000));
+  }
+  return jobs;
+}
+
+TEST(SimulatorTest, AQueueRunsOneJobAfterTheOther) {
+  const auto result = Simulate({Sized("a", 10), Sized("b", 20)}, {.policy = kQueue});
+  EXPECT_EQ(result.jobs[0].end, Seconds(1));
+  EXPECT_EQ(result.jobs[1].first_step, Seconds(1));
+  EXPECT_EQ(result.jobs[1].end, Seconds(3));
+  EXPECT_EQ(result.turns, 2u);
+}
+
+TEST(SimulatorTest, ForABatchFairTakesTwiceSrtfLessTheMeanSize) {
+  const auto jobs = Batch();
+  double mean = 0;
+  for (const SimulatedJob& job : jobs) mean += static_cast<double>(job.steps) * 0.1 / 30;
+  const double srtf = MeanCompletion(Simulate(jobs, {.policy = "srtf"}));
+  const double fair = MeanCompletion(Simulate(jobs, {.policy = "fair"}));
+  EXPECT_NEAR(fair / (2 * srtf - mean), 1, 0.005);
+}
+
+TEST(SimulatorTest, SrtfIsTheBestOrderOfABatch) {
+  auto sizes = Batch();
+  std::sort(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.steps < b.steps; });
+  double ideal = 0, now = 0;
+  for (const SimulatedJob& job : sizes) ideal += (now += static_cast<double>(job.steps) * 0.1) / 30;
+  EXPECT_NEAR(MeanCompletion(Simulate(Batch(), {.policy = "srtf"})) / ideal, 1, 0.01);
+}
+
+TEST(SimulatorTest, SrtfPreemptsForAShorterArrival) {
+  const auto result =
+      Simulate({Sized("long", 1000), Sized("short", 10, /*arrival_s=*/5)}, {.policy = "srtf"});
+  EXPECT_LE(result.jobs[1].end, Seconds(6.2));
+  EXPECT_LE(result.jobs[0].end, Seconds(101.1));
+}
+
+TEST(SimulatorTest, NothingIsLostUnderAnyPolicy) {
+  for (const PolicyEntry& policy : AllPolicies()) {
+    std::vector<SimulatedJob> jobs = Batch();
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      jobs[i].arrival_s = static_cast<double>(i) * 3;
+      jobs[i].gap_ms = static_cast<double>(i % 4) * 30;
+      jobs[i].persistent = 3_GiB;
+      if (i % 2 == 0) jobs[i].told_steps = 0;
+    }
+    const auto result =
+        Simulate(jobs, {.policy = policy.name, .devices = 2, .hand_over = absl::Milliseconds(1)});
+    absl::Duration work;
+    for (const SimulatedJob& job : jobs) work += absl::Milliseconds(100) * static_cast<int64_t>(job.steps);
+    EXPECT_EQ(result.busy, work) << policy.name;
+    for (const SimulatedEnd& job : result.jobs) EXPECT_GE(job.end - job.arrival, job.alone) << policy.name;
+  }
+}
+
+TEST(SimulatorTest, TheSameInputGivesTheSameResult) {
+  const auto once = [] {
+    return Report(Simulate(Batch(), {.policy = "fair", .devices = 3}), 3, true).dump();
+  };
+  EXPECT_EQ(once(), once());
+}
+
+TEST(SimulatorTest, BytesThatDoNotFitMoveAndTurnsGrowSoThatItCostsLittle) {
+  auto jobs = std::vector<SimulatedJob>{Sized("a", 2000), Sized("b", 2000)};
+  for (SimulatedJob& job : jobs) job.persistent = 6_GiB;
+  const SimulationOptions options{.policy = "fair", .capacity = 8_GiB, .link = 10e9};
+  const auto result = Simulate(jobs, options);
+  EXPECT_GT(result.moved, 8_GiB);
+  EXPECT_LE(result.makespan, Seconds(400) * 1.05);
+  EXPECT_GE(result.makespan, Seconds(400));
+}
+
+TEST(SimulatorTest, StartUpsOverlapOthersTurnsOnAsManyCoresAsThereAre) {
+  auto jobs = std::vector<SimulatedJob>{Sized("a", 100), Sized("b", 100), Sized("c", 100)};
+  for (SimulatedJob& job : jobs) job.startup_s = 10;
+  EXPECT_EQ(Simulate(jobs, {.policy = kQueue}).makespan, Seconds(40));
+  EXPECT_EQ(Simulate(jobs, {.policy = kQueue, .starting = 1}).makespan, Seconds(40));
+  jobs[0].steps = 10;
+  EXPECT_EQ(Simulate(jobs, {.policy = kQueue, .starting = 1}).makespan, Seconds(40));
+}
+
+TEST(SimulatorTest, SeveralDevicesShareTheJobs) {
+  const auto result =
+      Simulate({Sized("a", 100), Sized("b", 100), Sized("c", 100)}, {.policy = kQueue, .devices = 3});
+  EXPECT_EQ(result.makespan, Seconds(10));
+}
+
+TEST(WorkloadTest, ColumnsComeInAnyOrder) {
+  const auto jobs = ParseWorkload("steps,name,arrival_s\n5,b,2\n 3 , a , 1 \n").value();
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[0].name, "a");
+  EXPECT_EQ(jobs[0].steps, 3u);
+  EXPECT_EQ(jobs[1].arrival_s, 2);
+}
+
+TEST(WorkloadTest, ARecordedTraceIsAWorkload) {
+  const auto jobs =
+      ParseWorkload(R"({"turns": [], "jobs": [{"name": "a", "steps": 3, "step_ms": 1.5, "pid": 7}]})")
+          .value();
+  EXPECT_EQ(jobs[0].steps, 3u);
+  EXPECT_EQ(jobs[0].step_ms, 1.5);
+}
+
+TEST(WorkloadTest, WhatIsWrongIsNamed) {
+  const auto error = [](const std::string& text) {
+    return std::string(ParseWorkload(text).status().message());
+  };
+  EXPECT_THAT(error("steps\n1\nmany\n"), HasSubstr("line 3: 'many' is no steps"));
+  EXPECT_THAT(error("steps\n0\n"), HasSubstr("'0' is no steps"));
+  EXPECT_THAT(error("steps,weight\n1,-1\n"), HasSubstr("'-1' is no weight"));
+  EXPECT_THAT(error("steps,arrival_s\n1,nan\n"), HasSubstr("'nan' is no arrival_s"));
+  EXPECT_THAT(error("stops\n1\n"), HasSubstr("there is no column 'stops'. The columns are: arrival_s, "));
+  EXPECT_THAT(error("steps,name\n1\n"), HasSubstr("line 2 has 1 values, the first line names 2 columns"));
+  EXPECT_THAT(error(""), HasSubstr("no jobs"));
+  EXPECT_THAT(error("{\"jobs\": 3}"), HasSubstr("no JSON object with a list"));
+  EXPECT_THAT(error("{\"jobs\": [{\"steps\": \"x\"}]}"), HasSubstr("job 0: 'x' is no steps"));
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
