@@ -81,11 +81,16 @@ Result Resume(Server& server, const Json& arguments) {
 Result Set(Server& server, const Json& arguments) {
   HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
   const Job& job = server.core().state().jobs.at(id);
-  SetShare share{job.info.weight, job.info.priority};
+  SetShare share{.weight = job.info.weight, .priority = job.info.priority};
   if (arguments.contains("weight")) {
     HOCKET_ASSIGN_OR_RETURN(share.weight, Number(arguments, "weight"));
   }
   if (arguments.contains("priority")) share.priority = Text(arguments, "priority");
+  if (arguments.contains("total_steps")) {
+    if (!arguments["total_steps"].is_number_unsigned())
+      return absl::InvalidArgumentError("'total_steps' is a number of steps, 0 or more.");
+    share.total_steps = arguments["total_steps"].get<std::uint64_t>();
+  }
   HOCKET_RETURN_IF_ERROR(CheckWeight(share.weight));
   HOCKET_RETURN_IF_ERROR(CheckPriority(share.priority));
   server.Apply(id, share);
@@ -112,6 +117,13 @@ Result Turns(Server& server, const Json& arguments) {
   const auto since = arguments.value("since", Json(0u));
   if (!since.is_number_unsigned()) return absl::InvalidArgumentError("'since' is an index, 0 or more.");
   return server.history().Page(since.get<std::uint64_t>());
+}
+
+Result Jobs(Server& server, const Json&) {
+  Json jobs = Json::array();
+  for (const Json& record : server.ended()) jobs.push_back(record);
+  for (const auto& [id, job] : server.core().state().jobs) jobs.push_back(RecordOf(job, server.Now()));
+  return Json{{"jobs", std::move(jobs)}};
 }
 
 Result Logs(Server& server, const Json& arguments) {
@@ -144,9 +156,11 @@ struct Row {
   Result (*run)(Server& server, const Json& arguments);
 };
 constexpr Row kCommands[] = {
-    {"explain", Explain}, {"logs", Logs},       {"pause", Pause},
-    {"policy", Policy},   {"resume", Resume},   {"set", Set},
-    {"status", Status},   {"stop", Stop},       {"switch-share", SwitchShare},
+    {"explain", Explain}, {"jobs", Jobs},
+    {"logs", Logs},       {"pause", Pause},
+    {"policy", Policy},   {"resume", Resume},
+    {"set", Set},         {"status", Status},
+    {"stop", Stop},       {"switch-share", SwitchShare},
     {"turns", Turns},     {"version", Version},
 };
 

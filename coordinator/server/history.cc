@@ -16,6 +16,7 @@ nlohmann::json ToJson(const TurnEnded& turn, std::uint64_t index) {
           {"steps", turn.steps},
           {"restored", turn.restored},
           {"spilled", turn.spilled},
+          {"ready_ns", absl::ToInt64Nanoseconds(turn.ready)},
           {"hand_over_ns", absl::ToInt64Nanoseconds(turn.hand_over)},
           {"died", turn.died},
           {"reason", turn.reason}};

@@ -22,6 +22,7 @@
 #include "coordinator/server/admission.h"
 #include "coordinator/server/commands.h"
 #include "coordinator/server/silence.h"
+#include "coordinator/server/status.h"
 #include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/codec.h"
@@ -308,6 +309,10 @@ void Server::ProcessEnded(JobId job) {
   if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end())
     log_.Info(absl::StrCat(found->second.info.name, " (job ", job, ", pid ", found->second.info.pid,
                            ") has ended in the state: ", core_.StateOf(job)));
+  if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end()) {
+    ended_.push_back(RecordOf(found->second, Now()));
+    if (ended_.size() > kMaxRecords) ended_.pop_front();
+  }
   pidfds_.erase(process->second.pidfd.get());
   processes_.erase(process);
   files_.Remove(job);

@@ -11,6 +11,7 @@
 #ifndef HOCKET_COORDINATOR_SERVER_SERVER_H_
 #define HOCKET_COORDINATOR_SERVER_SERVER_H_
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,8 @@ struct ServerOptions {
 
 class Server {
  public:
+  static constexpr size_t kMaxRecords = 10'000;
+
   // `log` is borrowed and must outlive the server. Errors as for Endpoint::Open().
   static absl::StatusOr<std::unique_ptr<Server>> Create(const ServerOptions& options, Logger& log);
   ~Server();
@@ -53,6 +56,10 @@ class Server {
   const ServerOptions& options() const { return options_; }
   std::uint64_t epoch() const { return epoch_; }
   absl::Duration uptime() const { return Now() - started_; }
+  // CLOCK_MONOTONIC, as in the events.
+  absl::Time Now() const;
+  // Jobs that have ended, the last kMaxRecords, as RecordOf() (status.h) describes them.
+  const std::deque<nlohmann::json>& ended() const { return ended_; }
   // What stands in the job's shared page; none without one.
   std::optional<wire::PageValues> PageOf(JobId job) const;
   // WhySilent() of a job that has a turn (empty for others); the first time in a turn it goes to the log.
@@ -93,7 +100,6 @@ class Server {
   void SendOn(int fd, wire::Message message, const UniqueFd& descriptor);
   void CloseBroken();
 
-  absl::Time Now() const;
   int TimeoutMs() const;
   void LookForSilence();
   bool Idle() const;
@@ -107,6 +113,7 @@ class Server {
   const absl::Time started_;
   Core core_;
   History history_;
+  std::deque<nlohmann::json> ended_;
   JobFiles files_;
   UniqueFd epoll_;
   UniqueFd timer_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/policies/estimate.h"
 #include "coordinator/server/server.h"
 
 namespace hocket::coordinator {
@@ -46,13 +47,66 @@ Json GangJson(const Core& core, JobId id) {
   return nullptr;
 }
 
+struct Progress {
+  absl::Duration waited;  // this wait included
+  double slowdown = 1;    // time since it joined over that time less what it waited
+  Json to_go_s;           // for the steps left, at the pace so far; null: not known
+};
+
+Progress ProgressOf(Server& server, const Job& job, std::uint64_t steps) {
+  const absl::Time now = server.Now();
+  const absl::Duration lived = std::max(now - job.joined, absl::Microseconds(1));
+  Progress progress{.waited = job.waited + (job.waiting ? now - job.asked : absl::ZeroDuration())};
+  progress.slowdown = absl::FDivDuration(lived, std::max(lived - progress.waited, absl::Microseconds(1)));
+  const std::uint64_t total = job.info.total_steps;
+  if (total > 0 && steps > 0)
+    progress.to_go_s = absl::ToDoubleSeconds(now - std::min(now, job.first_asked)) /
+                       static_cast<double>(steps) * static_cast<double>(total - std::min(total, steps));
+  return progress;
+}
+
+Json EstimateJson(const Estimate& estimate) {
+  if (!estimate.known()) return nullptr;
+  return {{"mean_ms", absl::ToDoubleMilliseconds(estimate.mean())},
+          {"spread_ms", absl::ToDoubleMilliseconds(estimate.spread())}};
+}
+
+// What policies reckon with.
+Json MeasuredJson(const Job& job) {
+  return {
+      {"step", EstimateJson(job.step)}, {"gap", EstimateJson(job.gap)}, {"ready", EstimateJson(job.ready)}};
+}
+
 }  // namespace
+
+Json RecordOf(const Job& job, absl::Time until) {
+  const absl::Duration startup = std::min(until, job.first_asked) - job.joined;
+  return {{"name", job.info.name},
+          {"program", job.info.program},
+          {"device", job.info.device},
+          {"user", job.user},
+          {"weight", job.info.weight},
+          {"priority", job.info.priority},
+          {"arrival_s", absl::ToDoubleSeconds(job.joined - absl::UnixEpoch())},
+          {"until_s", absl::ToDoubleSeconds(until - absl::UnixEpoch())},
+          {"startup_s", absl::ToDoubleSeconds(std::max(startup, absl::ZeroDuration()))},
+          {"steps", std::max<std::uint64_t>(1, job.steps)},
+          {"step_ms", absl::ToDoubleMilliseconds(job.steps > 0 ? job.held / static_cast<double>(job.steps)
+                                                               : job.step.mean())},
+          {"gap_ms", absl::ToDoubleMilliseconds(job.gap.mean())},
+          {"persistent", job.persistent + job.spilled},
+          {"told_steps", job.info.total_steps},
+          {"turns", job.turns},
+          {"held_s", absl::ToDoubleSeconds(job.held)},
+          {"waited_s", absl::ToDoubleSeconds(job.waited)}};
+}
 
 Json JobJson(Server& server, JobId id) {
   const Core& core = server.core();
   const Job& job = core.state().jobs.at(id);
   const auto page = server.PageOf(id).value_or(wire::PageValues{});
   const std::string silence = server.Silence(id);
+  const Progress progress = ProgressOf(server, job, std::max<std::uint64_t>(page.steps, job.steps));
   return {{"id", id},
           {"name", job.info.name},
           {"pid", job.info.pid},
@@ -77,7 +131,11 @@ Json JobJson(Server& server, JobId id) {
           {"step_time_ms", static_cast<double>(page.step_time_ns) / 1e6},
           {"in_step", page.in_step != 0},
           {"held_s", absl::ToDoubleSeconds(job.held)},
-          {"waited_s", absl::ToDoubleSeconds(job.waited)},
+          {"waited_s", absl::ToDoubleSeconds(progress.waited)},
+          {"slowdown", progress.slowdown},
+          {"to_go_s", progress.to_go_s},
+          {"overdue", job.turn != 0 && core.state().turns.at(job.turn).overdue},
+          {"measured", MeasuredJson(job)},
           {"gang", GangJson(core, id)},
           {"movable", job.movable},
           {"note", job.note},

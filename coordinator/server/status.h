@@ -3,6 +3,7 @@
 #define HOCKET_COORDINATOR_SERVER_STATUS_H_
 
 #include "coordinator/core/events.h"
+#include "coordinator/core/state.h"
 #include "nlohmann/json.hpp"
 
 namespace hocket::coordinator {
@@ -14,6 +15,9 @@ nlohmann::json StatusJson(Server& server);
 
 // One entry of "jobs". REQUIRES: the job is known.
 nlohmann::json JobJson(Server& server, JobId id);
+
+// What is remembered of a job, with the keys that `hocket simulate` reads: as it was until `until`.
+nlohmann::json RecordOf(const Job& job, absl::Time until);
 
 }  // namespace hocket::coordinator
 

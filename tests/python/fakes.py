@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import types
 
 
@@ -69,8 +71,20 @@ def fake_control(torch_version: str) -> types.ModuleType:
     module.parse_bytes = _parse_bytes  # type: ignore[attr-defined]
     module.format_bytes = lambda size: f"{size >> 30}.0 GiB"  # type: ignore[attr-defined]
     module.probe_driver = lambda: {"found": True, "reason": "", "devices": [{"capacity": 64 << 30}]}  # type: ignore[attr-defined]
+    module.control = _answer_of_file  # type: ignore[attr-defined]
     module.socket_path = lambda: "/nowhere/hocketd.sock"  # type: ignore[attr-defined]
     return module
+
+
+def _answer_of_file(path: str, command: str, arguments: str, timeout_ms: int = 10_000) -> str:
+    """What a coordinator would answer: from the JSON object in the file $FAKE_ANSWERS, by command. A list is a list
+    of pages, the one at ``since``. The command itself is appended to the file $FAKE_ANSWERS.asked."""
+    file = os.environ["FAKE_ANSWERS"]
+    with open(file + ".asked", "a", encoding="utf-8") as asked:
+        print(json.dumps([command, json.loads(arguments)]), file=asked)
+    with open(file, encoding="utf-8") as answers:
+        answer = json.load(answers)[command]
+    return json.dumps(answer[json.loads(arguments)["since"]] if isinstance(answer, list) else answer)
 
 
 def _parse_bytes(text: str) -> int:

@@ -140,3 +140,116 @@ def test_set_without_a_change_says_what_may_be_changed() -> None:
     answer = hocket("set", "job")
     assert answer.returncode == 2
     assert "--weight" in answer.stderr
+
+
+# --- over a coordinator's answers -------------------------------------------------------------------
+
+JOB = {
+    "id": 1, "name": "resnet", "pid": 7, "device": "GPU-1", "state": "holds", "why": "has had the turn for 1.0 s",
+    "total_steps": 100, "steps": 40, "persistent": 8 << 30, "transient": 0, "spilled": 0, "turns": 3,
+    "step_time_ms": 12.5, "waited_s": 3.5, "slowdown": 1.75, "to_go_s": 42.0, "overdue": False,
+}  # fmt: skip
+DEVICE = {"uuid": "GPU-1", "name": "a GPU", "capacity": 16 << 30, "holder": "resnet", "arena": 2 << 30,
+          "persistent": 8 << 30, "free": 6 << 30, "jobs": [1]}  # fmt: skip
+DAEMON = {"pid": 5, "version": "0.0", "policy": "fair", "uptime_s": 3.0}
+
+
+@pytest.fixture
+def answers(tmp_path: pathlib.Path):
+    """Lets the coordinator answer; returns the variable to run hocket with, and what was asked of it."""
+    file = tmp_path / "answers.json"
+
+    def set_answers(**by_command: object) -> dict[str, str]:
+        file.write_text(json.dumps(by_command))
+        return {"FAKE_ANSWERS": str(file)}
+
+    def asked() -> list[list[object]]:
+        return [json.loads(line) for line in (tmp_path / "answers.json.asked").read_text().splitlines()]
+
+    return set_answers, asked
+
+
+def test_top_shows_slowdown_time_to_go_and_why(answers) -> None:
+    fake, _ = answers
+    status = {"daemon": DAEMON, "devices": [DEVICE], "jobs": [JOB]}
+    said = hocket("top", "--once", **fake(status=status)).stdout
+    for part in ("policy fair", "turn: resnet", "40/100", "12.5 ms", "1.75x", "42.00 s", "6.0 GiB of 16.0 GiB free"):
+        assert part in said, said
+    assert "has had the turn" in said
+
+
+def test_top_names_a_holder_that_is_overdue(answers) -> None:
+    fake, _ = answers
+    status = {"daemon": DAEMON, "devices": [DEVICE], "jobs": [{**JOB, "overdue": True, "to_go_s": None}]}
+    said = hocket("top", "--once", **fake(status=status)).stdout
+    assert "overdue" in said
+    assert "?" in said
+
+
+def test_top_as_data_is_the_status(answers) -> None:
+    fake, _ = answers
+    status = {"daemon": DAEMON, "devices": [], "jobs": []}
+    assert json.loads(hocket("top", "--once", "--json", **fake(status=status)).stdout) == status
+
+
+def test_set_tells_the_coordinator_what_was_given_and_nothing_else(answers) -> None:
+    fake, asked = answers
+    answer = hocket("set", "resnet", "--total-steps", "500", "--priority", "high", **fake(set=JOB))
+    assert answer.stdout == "resnet: priority high, total steps 500\n"
+    assert asked() == [["set", {"job": "resnet", "priority": "high", "total_steps": 500}]]
+
+
+@pytest.mark.parametrize(
+    "command", [("set", "resnet", "--weight", "2"), ("explain", "resnet"), ("pause", "resnet"), ("resume", "resnet")]
+)
+def test_an_answer_as_data_is_the_coordinators(answers, command: tuple[str, ...]) -> None:
+    fake, _ = answers
+    answer = hocket(*command, "--json", **fake(**{command[0]: JOB}))
+    assert json.loads(answer.stdout) == JOB, answer.stderr
+
+
+def test_trace_collects_every_page_and_begins_with_the_first_arrival(answers, tmp_path: pathlib.Path) -> None:
+    fake, _ = answers
+    turn = {"turn": 1, "job": 1, "name": "a", "device": "GPU-1", "start_ns": 5_000, "end_ns": 9_000, "ready_ns": 1_000,
+            "steps": 2, "restored": 0, "spilled": 0, "died": False, "reason": "came first"}  # fmt: skip
+    pages = [{"turns": [turn], "next": 1}, {"turns": [turn], "next": 2}, {"turns": [], "next": 2}]
+    jobs = {"jobs": [{"name": "b", "arrival_s": 12.0, "steps": 3}, {"name": "a", "arrival_s": 10.0, "steps": 2}]}
+    variables = fake(jobs=jobs, turns=pages)
+    answer = hocket("trace", "-o", str(tmp_path / "day.json"), **variables)
+    assert answer.stdout == f"{tmp_path}/day.json: 2 jobs, 2 turns\n", answer.stderr
+    written = json.loads((tmp_path / "day.json").read_text())
+    assert [job["arrival_s"] for job in written["jobs"]] == [2.0, 0.0]
+
+    hocket("trace", "--perfetto", "-o", str(tmp_path / "turns.json"), **variables)
+    events = json.loads((tmp_path / "turns.json").read_text())["traceEvents"]
+    assert [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"][:2] == [
+        ("gets ready", 5.0, 1.0),
+        ("turn", 6.0, 3.0),
+    ]
+
+
+def test_trace_that_cannot_be_written_says_why(answers) -> None:
+    fake, _ = answers
+    answer = hocket("trace", "-o", "/no/such/folder/x", **fake(jobs={"jobs": []}, turns=[{"turns": [], "next": 0}]))
+    assert answer.returncode == 1
+    assert "/no/such/folder/x: No such file or directory" in answer.stderr
+
+
+def test_simulate_passes_on_what_the_coordinator_says(tmp_path: pathlib.Path) -> None:
+    daemon = tmp_path / "hocketd"
+    daemon.write_text('#!/bin/sh\necho "hocketd simulate: line 3: no" >&2\nexit 1\n')
+    daemon.chmod(0o755)
+    (tmp_path / "jobs.csv").write_text("steps\n1\n")
+    answer = hocket("simulate", str(tmp_path / "jobs.csv"), HOCKET_DAEMON=str(daemon))
+    assert (answer.returncode, answer.stderr) == (1, "Error: line 3: no\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_is_a_script_of_that_shell(shell: str) -> None:
+    answer = hocket("completion", shell)
+    assert f"_HOCKET_COMPLETE={shell}_complete" in answer.stdout
+
+
+def test_words_are_completed() -> None:
+    words = {"COMP_WORDS": "hocket si", "COMP_CWORD": "1", "_HOCKET_COMPLETE": "bash_complete"}
+    assert "simulate" in hocket(**words).stdout

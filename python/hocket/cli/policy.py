@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from hocket.cli.common import ask
@@ -11,10 +13,14 @@ from hocket.cli.common import ask
 @click.argument("name", required=False)
 @click.option("--switch-share", type=click.FloatRange(0, 1, min_open=True),
               help="At most this share of the time goes into hand-overs that move bytes.")  # fmt: skip
-def command(name: str | None, switch_share: float | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="As data.")
+def command(name: str | None, switch_share: float | None, as_json: bool) -> None:
     """Show who decides whose turn is next and what else there is; with NAME, change it, from the next turn on."""
     answer = ask("policy", **({"name": name} if name else {}))
     share = ask("switch-share", **({} if switch_share is None else {"share": switch_share}))["share"]
+    if as_json:
+        click.echo(json.dumps({**answer, "switch_share": share}, indent=1))
+        return
     click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share:.1%} of the time")
     if not name and switch_share is None:
         for policy in answer["policies"]:

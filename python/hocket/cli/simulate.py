@@ -1,0 +1,95 @@
+"""``hocket simulate``: what would other policies have done?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hocket.cli import serve
+from hocket.cli.options import Size
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--policy", "policies", multiple=True, help="Several may be given. Default: queue, fair, srtf.")
+@click.option("--devices", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--memory", type=Size(), default="16GiB", show_default=True, help="Of each device.")
+@click.option("--hand-over-ms", type=click.FloatRange(min=0), default=0.0, help="Cost of a turn's begin.")
+@click.option("--starting", type=click.IntRange(min=0), default=0, help="Jobs that start up at once; 0: any number.")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw the policies side by side.")
+@click.option("--json", "as_json", is_flag=True, help="As data.")
+def command(file: Path, policies: tuple[str, ...], devices: int, memory: int, hand_over_ms: float, starting: int,
+            picture: Path | None, as_json: bool) -> None:  # fmt: skip
+    """Play the jobs of FILE under several policies, in virtual time, with the coordinator's own code.
+
+    FILE comes from hocket trace, or is CSV whose first line names the columns: name, arrival_s, steps, step_ms,
+    gap_ms, startup_s, persistent, user, weight, priority, told_steps. The policy `queue` is the baseline: one job
+    after the other.
+    """
+    flags = {
+        "devices": devices, "memory": memory, "hand-over-ms": hand_over_ms, "starting": starting,
+        **({"policy": ",".join(policies)} if policies else {}),
+    }  # fmt: skip
+    answer = play(file, flags, each=picture is not None)
+    if picture:
+        _draw(answer, picture)
+    if as_json:
+        click.echo(json.dumps(answer, indent=1))
+    else:
+        _print(answer)
+        if picture:
+            click.echo(f"Picture: {picture}")
+
+
+def play(file: Path, flags: dict[str, Any], each: bool) -> dict[str, Any]:
+    """What ``hocketd simulate`` answers; exit status and sentence are its own where it fails."""
+    program = serve.daemon()
+    if not os.access(program, os.X_OK):
+        raise click.ClickException(f"there is no coordinator at {program}, which simulates. Install Hocket again.")
+    arguments = [f"--{name}={value}" for name, value in flags.items()] + (["--each"] if each else [])
+    done = subprocess.run([program, "simulate", str(file), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise click.ClickException(done.stderr.strip().removeprefix("hocketd simulate: "))
+    return json.loads(done.stdout)
+
+
+def _print(answer: dict[str, Any]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="simulated; seconds", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("policy")
+    columns = ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "mean_queue_s", "makespan_s")
+    for column in (*columns, "slowdown", "busy", "turns"):
+        table.add_column(column.removesuffix("_s").replace("_", " ").replace("jct", "completion"), justify="right")
+    for policy, report in answer["policies"].items():
+        numbers = [f"{report[column]:,.1f}" for column in columns]
+        table.add_row(
+            policy, *numbers, f"{report['mean_slowdown']:.2f}x", f"{report['busy']:.1%}", str(report["turns"])
+        )
+    Console(width=None if os.isatty(1) else 160).print(table)
+
+
+def _draw(answer: dict[str, Any], picture: Path) -> None:
+    """How many jobs were done after how long, a line for each policy; where each job ran, beside it."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (done, means) = pyplot.subplots(1, 2, figsize=(11, 4), width_ratios=(3, 2))
+    for policy, report in answer["policies"].items():
+        times = sorted(end["end_s"] - end["arrival_s"] for end in report["ends"])
+        done.step(times, [(i + 1) / len(times) for i in range(len(times))], where="post", label=policy)
+    done.set(xlabel="completion time (s)", ylabel="share of jobs done", title="simulated", ylim=(0, 1))
+    done.legend()
+    means.bar(list(answer["policies"]), [report["mean_jct_s"] for report in answer["policies"].values()])
+    means.set(ylabel="mean completion time (s)")
+    figure.tight_layout()
+    figure.savefig(picture, dpi=120)
