@@ -364,7 +364,7 @@ TEST(LifeTest, FlagsThatMakeNoSenseAreRefusedWithASentence) {
   Daemon daemon;
   EXPECT_THAT(daemon.Start({"--polcy=fair"}).second, HasSubstr("'--polcy=fair' is not a flag"));
   EXPECT_THAT(daemon.Start({"--policy=lottery"}).second,
-              HasSubstr("The policies are: fair, fifo, round-robin"));
+              HasSubstr("The policies are: fair, fifo, priority, round-robin, srtf"));
   EXPECT_THAT(daemon.Start({"--switch-share=0"}).second, HasSubstr("above 0 and up to 1"));
   EXPECT_THAT(daemon.Start({"--grace-seconds=soon"}).second, HasSubstr("'soon' is no number"));
   EXPECT_THAT(daemon.Start({"--log-level=loud"}).second, HasSubstr("The levels are"));
@@ -380,7 +380,7 @@ TEST(CommandTest, UnknownNamesListTheKnownOnes) {
   Peer a(daemon, {.name = "resnet"});
   a.Hear<wire::Joined>();
   EXPECT_THAT(std::string(daemon.Ask("dance").status().message()),
-              HasSubstr("The commands are: explain, logs"));
+              HasSubstr("The commands are: explain, jobs, logs"));
   EXPECT_THAT(std::string(daemon.Ask("policy", {{"name", "lottery"}}).status().message()),
               HasSubstr("The policies are: fair"));
   EXPECT_THAT(std::string(daemon.Ask("pause", {{"job", "bert"}}).status().message()),
@@ -389,6 +389,8 @@ TEST(CommandTest, UnknownNamesListTheKnownOnes) {
               HasSubstr("weight -2"));
   EXPECT_THAT(std::string(daemon.Ask("set", {{"job", "resnet"}, {"weight", "x"}}).status().message()),
               HasSubstr("a number"));
+  EXPECT_THAT(std::string(daemon.Ask("set", {{"job", "resnet"}, {"total_steps", -1}}).status().message()),
+              HasSubstr("0 or more"));
   EXPECT_THAT(std::string(daemon.Ask("turns", {{"since", -1}}).status().message()), HasSubstr("0 or more"));
 }
 
@@ -403,8 +405,37 @@ TEST(CommandTest, PauseResumeSetPolicyAndExplainAnswerWithWhatIsNow) {
   EXPECT_EQ(daemon.Ask("resume", {{"job", "a"}}).value()["state"], "holds");
   EXPECT_EQ(daemon.Ask("set", {{"job", "a"}, {"weight", 3}, {"priority", "low"}}).value()["priority"], "low");
   EXPECT_EQ(daemon.Ask("policy", {{"name", "fifo"}}).value()["policy"], "fifo");
-  EXPECT_EQ(daemon.Ask("policy").value()["policies"].size(), 3u);
+  EXPECT_EQ(daemon.Ask("policy").value()["policies"].size(), 5u);
   EXPECT_EQ(daemon.Ask("switch-share", {{"share", 0.1}}).value()["share"], 0.1);
+}
+
+TEST(CommandTest, WhatIsMeasuredOfAJobIsShownAndRememberedAfterItsDeath) {
+  Daemon daemon;
+  const pid_t job = Spawn([&] {
+    Peer a(daemon, {.name = "a", .device = "gpu0", .capacity = 100});
+    a.Hear<wire::Joined>();
+    for (std::uint64_t steps : {4, 8}) {
+      a.Say(wire::Wait{});
+      const auto turn = a.Hear<wire::Grant>().turn;
+      a.Say(wire::TurnOver{.turn = turn, .steps = steps, .turn_steps = 4});
+    }
+    a.Say(wire::Wait{});
+    a.Hear<wire::Grant>();
+  });
+  EXPECT_EQ(daemon.Ask("set", {{"job", "a"}, {"total_steps", 80}}).value()["total_steps"], 80);
+  const Json shown = JobNamed(daemon, "a");
+  EXPECT_GT(shown["measured"]["step"]["mean_ms"], 0);
+  EXPECT_GE(shown["slowdown"], 1);
+  EXPECT_GT(shown["to_go_s"], 0);
+  EXPECT_FALSE(shown["overdue"]);
+  EXPECT_EQ(daemon.Ask("jobs").value()["jobs"].size(), 1u);
+  KillAndReap(job);
+  ExpectServes(daemon);
+  const Json jobs = daemon.Ask("jobs").value()["jobs"];
+  ASSERT_EQ(jobs.size(), 2u) << jobs;  // and the probe
+  EXPECT_EQ(jobs[0]["name"], "a");
+  EXPECT_EQ(jobs[0]["steps"], 8);
+  EXPECT_EQ(jobs[0]["told_steps"], 80);
 }
 
 TEST(CommandTest, StopRefusesWhileJobsTakeTurnsUnlessForced) {
