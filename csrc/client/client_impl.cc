@@ -165,6 +165,7 @@ bool ClientImpl::GiveForGood() {
 void ClientImpl::GoOutside(bool keeps_running) {
   if (phase_ == Phase::kGranted) lane_.Release();
   spilling_ = true;  // nobody takes a turn from here on
+  stranded_ = !keeps_running && HeldUnlocked().spilled > 0;
   if (CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire)) {
     const MutexUnlock unlock(&mutex_);
     allocator->DropWholeArena();  // no block of this job lies there any more

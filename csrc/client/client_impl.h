@@ -251,7 +251,8 @@ class ClientImpl final : public Client {
   int at_doors_ ABSL_GUARDED_BY(mutex_) = 0;  // known threads; helpers_at_doors_: autograd's
   int helpers_at_doors_ ABSL_GUARDED_BY(mutex_) = 0;
   bool spilling_ ABSL_GUARDED_BY(mutex_) = false;
-  bool outside_ ABSL_GUARDED_BY(mutex_) = false;  // has left
+  bool outside_ ABSL_GUARDED_BY(mutex_) = false;   // has left
+  bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
   std::vector<ArenaChange> arena_changes_ ABSL_GUARDED_BY(mutex_);

@@ -118,6 +118,8 @@ wire::Wait ClientImpl::WaitMessage(const Holdings& held) const {
 }
 
 absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {
+  // What it would touch is not there, and nobody brings it back: it stays until the process is gone.
+  while (stranded_) changed_.Wait(&mutex_);
   if (outside_) {
     Enter(waiter);
     return absl::OkStatus();

@@ -73,6 +73,14 @@ TEST(ProcessTest, TheCoordinatorSeesTheEndOfTheParentThoughAChildLives) {
   close(ends[0]);
 }
 
+TEST(ProcessTest, AThreadAtTheDoorIsLetThroughWhenTheProcessEndsWithAllItsBytes) {
+  Scene scene;
+  std::thread thread([&] { EXPECT_TRUE(scene.job().BeginStep().ok()); });
+  scene.Expects<wire::Wait>();
+  scene.job().LeaveAtExit();
+  thread.join();
+}
+
 // For the thread sanitizer, and for every wake-up: training threads, an evaluating one, and a coordinator
 // that asks for the turn all the time. Each thread must finish.
 TEST(ProcessTest, ManyThreadsAndManyTurnsLeaveNobodyWaiting) {
