@@ -22,29 +22,25 @@ def turns(program: Program) -> int:
 
 
 def test_two_jobs_take_turns_and_lose_nothing(world: World, alone: Callable[..., list[str]]) -> None:
-    jobs = [
-        world.job("train", "--name", name, "--hold", "built", "--losses", world.losses(name), *SMALL)
-        for name in ("first", "second")
-    ]
-    for job in jobs:
-        job.expect("built")
-    for job in jobs:
-        job.go_on()
-    for job in jobs:
+    first = world.job("train", "--name", "first", "--hold", "4", "--losses", world.losses("first"), *SMALL)
+    first.expect("step 4")
+    second = world.job("train", "--name", "second", "--losses", world.losses("second"), *SMALL)
+    world.until("second", "waits")
+    first.go_on()  # to the end of its step, where its turn ends because the second waits
+    for job in (first, second):
         job.finishes()
     for name in ("first", "second"):
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
-    assert all(turns(job) > 1 for job in jobs), [job.lines[-1] for job in jobs]
-    assert all("steps=12" in job.lines[-1] for job in jobs)
+    assert turns(first) > 1, first.story()
+    assert all("steps=12" in job.lines[-1] for job in (first, second))
 
 
 def test_a_program_without_a_line_of_hocket_takes_turns(world: World, alone: Callable[..., list[str]]) -> None:
-    plain = world.run("train", "--plain", "--hold", "built", "--losses", world.losses("plain"), *SMALL)
-    other = world.job("train", "--name", "other", "--hold", "built", "--losses", world.losses("other"), *SMALL)
-    plain.expect("built")
-    other.expect("built")
+    plain = world.run("train", "--plain", "--hold", "4", "--losses", world.losses("plain"), *SMALL)
+    plain.expect("step 4")
+    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    world.until("other", "waits")
     plain.go_on()
-    other.go_on()
     plain.finishes()
     other.finishes()
     assert world.losses("plain").read_text().split() == alone("train", *SMALL)

@@ -176,6 +176,16 @@ class World:
         assert answer.returncode == 0, answer.stderr
         return json.loads(answer.stdout)
 
+    def until(self, name: str, state: str) -> None:
+        """Watches the coordinator until job ``name`` is in that state (``waits``, say)."""
+        watch = self.start(*hocket_command(), "status", "--watch", "--json", "--interval", "0.1", emulated=False)
+        states: dict[str, str] = {}
+        for _ in range(PATIENCE * 10):
+            states = {job["name"]: job["state"] for job in json.loads(watch.expect("{"))["jobs"]}
+            if states.get(name) == state:
+                return watch.kill()
+        raise AssertionError(f"{name} never was in state {state!r}: {states}")
+
     def losses(self, name: str) -> pathlib.Path:
         return self.folder / f"{name}.losses"
 

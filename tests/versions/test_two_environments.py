@@ -35,20 +35,19 @@ def test_they_take_turns_under_one_coordinator(
         pythons.reverse()
     for i, python in enumerate(pythons):
         start(world, python, f"alone-{i}").finishes()
-    first = start(world, pythons[0], "first", "--hold", "built")
-    first.expect("built")
+    first = start(world, pythons[0], "first", "--hold", "4")
+    first.expect("step 4")
     coordinator = world.status()["daemon"]["pid"]
-    second = start(world, pythons[1], "second", "--hold", "built")
-    second.expect("built")
+    second = start(world, pythons[1], "second")
+    world.until("second", "waits")
     status = world.status()
     assert status["daemon"]["pid"] == coordinator
     assert {job["name"] for job in status["jobs"]} == {"first", "second"}
     assert len(status["devices"]) == 1, status["devices"]
-    for job in (first, second):
-        job.go_on()
+    first.go_on()  # to the end of its step, where its turn ends because the second waits
     for job in (first, second):
         job.finishes()
-        turns = re.search(r"turns=(\d+)", job.lines[-1])
-        assert turns and int(turns[1]) > 1, job.story()
+    turns = re.search(r"turns=(\d+)", first.lines[-1])
+    assert turns and int(turns[1]) > 1, first.story()
     for i, name in enumerate(("first", "second")):
         assert world.losses(name).read_text() == world.losses(f"alone-{i}").read_text()
