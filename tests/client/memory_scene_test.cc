@@ -57,6 +57,7 @@ TEST(MemoryTest, AThreadInUserCodeKeepsItsJobFromBeingSpilled) {
   const wire::Spilled unasked = scene.Expects<wire::Spilled>();
   EXPECT_EQ(unasked.request, 0u);
   EXPECT_TRUE(unasked.movable);
+  scene.Expects<wire::Wait>();
   scene.Grants(3);
   thread.join();
 }
