@@ -33,6 +33,7 @@ namespace {
 
 constexpr auto kStartLimit = std::chrono::seconds(10);
 constexpr timespec kLockPause{0, 10'000'000};
+constexpr int kStarts = 5;  // of a daemon that is gone again before we reach it
 
 // Of the library, or program, that this code was linked into.
 std::string OwnFolder() {
@@ -188,8 +189,14 @@ absl::StatusOr<wire::Channel> StartAndConnect() {
   auto channel = wire::Channel::Connect(SocketPath());
   if (channel.ok()) return channel;
   HOCKET_ASSIGN_OR_RETURN(const std::string daemon, FindDaemon());
-  HOCKET_RETURN_IF_ERROR(StartDaemon(daemon, deadline));
-  return wire::Channel::Connect(SocketPath());
+  for (int i = 0; i < kStarts; ++i) {
+    HOCKET_RETURN_IF_ERROR(StartDaemon(daemon, deadline));
+    channel = wire::Channel::Connect(SocketPath());
+    if (channel.ok()) return channel;
+  }
+  return absl::UnavailableError(absl::StrCat(
+      "started ", daemon, " ", kStarts, " times, and it was gone each time before it could be reached (",
+      std::string(channel.status().message()), ").\n  See ", folder, "/hocketd.log."));
 }
 
 }  // namespace

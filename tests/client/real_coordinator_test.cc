@@ -238,6 +238,30 @@ TEST_F(RealCoordinatorTest, AMissingDaemonIsToldWithItsPath) {
               HasSubstr("HOCKET_DAEMON names /nowhere/hocketd"));
 }
 
+// In the place of hocketd: `failures` times it ends as one does that was killed when it listened already.
+std::string WriteDaemonThatIsKilled(const std::string& folder, int failures) {
+  const std::string path = folder + "/daemon";
+  std::ofstream(path) << "#!/bin/sh\n"
+                      << "echo >> " << folder << "/starts\n"
+                      << "[ $(wc -l < " << folder << "/starts) -gt " << failures << " ] || exit 0\n"
+                      << "exec " << HOCKETD_PATH << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+TEST_F(RealCoordinatorTest, ADaemonThatIsKilledAsSoonAsItListensIsStartedAgain) {
+  setenv("HOCKET_DAEMON", WriteDaemonThatIsKilled(folder_, 2).c_str(), 1);
+  const auto channel = ConnectOrStart();
+  EXPECT_TRUE(channel.ok()) << channel.status();
+}
+
+TEST_F(RealCoordinatorTest, ADaemonThatIsGoneEachTimeIsNotStartedForEver) {
+  setenv("HOCKET_DAEMON", WriteDaemonThatIsKilled(folder_, 1000).c_str(), 1);
+  const auto channel = ConnectOrStart();
+  EXPECT_THAT(std::string(channel.status().message()), HasSubstr("5 times, and it was gone each time"));
+  EXPECT_THAT(std::string(channel.status().message()), HasSubstr(folder_ + "/hocketd.log"));
+}
+
 TEST_F(RealCoordinatorTest, ASecondStartFindsTheFirstDaemon) {
   auto first = ConnectOrStart();
   ASSERT_TRUE(first.ok()) << first.status();
