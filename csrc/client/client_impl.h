@@ -24,6 +24,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <list>
 #include <memory>
 #include <optional>
@@ -41,6 +42,8 @@
 #include "csrc/wire/messages.h"
 
 namespace hocket {
+
+inline constexpr Bytes kEverything = std::numeric_limits<Bytes>::max();
 
 // What tests set otherwise.
 struct ClientTuning {

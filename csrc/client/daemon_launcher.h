@@ -4,8 +4,8 @@
 //
 // Whoever holds start.lock starts; the others wait for the lock and then find it running. `hocketd` goes into
 // the background by itself: what was run here ends with status 0 once the daemon listens, or says on stderr
-// why it cannot. It gets none of our descriptors. One that is killed in that moment, or was about to end when it
-// was found, is started again, a few times.
+// why it cannot. It gets none of our descriptors. One that is killed in that moment, or was about to end when
+// it was found, is started again, a few times.
 #ifndef HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_
 #define HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_
 

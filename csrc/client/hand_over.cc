@@ -1,5 +1,4 @@
 // The turn comes and goes.
-#include <limits>
 #include <utility>
 
 #include "csrc/base/status_macros.h"
@@ -7,11 +6,6 @@
 #include "csrc/client/client_impl.h"
 
 namespace hocket {
-namespace {
-
-constexpr Bytes kEverything = std::numeric_limits<Bytes>::max();
-
-}  // namespace
 
 // --- taking ---------------------------------------------------------------------------------------
 

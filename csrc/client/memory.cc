@@ -1,5 +1,4 @@
 // What the client does with the device's memory on others' behalf: room, spills, the lane's arena, reports.
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +9,6 @@
 namespace hocket {
 namespace {
 
-constexpr Bytes kEverything = std::numeric_limits<Bytes>::max();
 constexpr auto kRoomPause = std::chrono::milliseconds(100);
 
 }  // namespace
