@@ -75,6 +75,10 @@ struct DriverTable {
   static absl::StatusOr<DriverTable> Load(const char* library = "libcuda.so.1");
 };
 
+// The newest CUDA that the driver supports, as cuDriverGetVersion says it: 13020 is CUDA 13.2. It answers for
+// a driver that does not start, or lacks functions that Hocket calls, too. kUnavailable: there is no driver.
+absl::StatusOr<int> DriverVersion(const char* library = "libcuda.so.1");
+
 }  // namespace hocket
 
 #endif  // HOCKET_ALLOCATOR_DRIVER_TABLE_H_

@@ -64,7 +64,8 @@ py::dict ProbeDriver() {
                          py::arg("capacity") = device.capacity, py::arg("free") = device.free));
   }
   return py::dict(py::arg("found") = devices.ok() && !devices->empty(),
-                  py::arg("reason") = std::string(devices.status().message()), py::arg("devices") = list);
+                  py::arg("reason") = std::string(devices.status().message()),
+                  py::arg("version") = DriverVersion().value_or(0), py::arg("devices") = list);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ class DeviceFound(TypedDict):
 class DriverFound(TypedDict):
     found: bool
     reason: str
+    version: int
     devices: list[DeviceFound]
 
 built_for_torch: str

@@ -32,6 +32,13 @@ TEST_F(DriverTest, ALibraryThatIsNoDriverIsNamedWithTheMissingFunction) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("libm.so.6 has no function cuInit"));
 }
 
+TEST_F(DriverTest, TheVersionIsReadWithoutStartingTheDriver) {
+  EXPECT_GE(*DriverVersion(HOCKET_EMULATED_DRIVER), 12000);
+  EXPECT_EQ(DriverVersion("libno-such-driver.so.1").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(DriverVersion("libm.so.6").status().message()),
+              HasSubstr("libm.so.6 has no function cuDriverGetVersion"));
+}
+
 TEST_F(DriverTest, NamesItsDevices) {
   EXPECT_GE(*driver.DeviceCount(), 1);
   EXPECT_FALSE(driver.DeviceName(0)->empty());

@@ -65,12 +65,15 @@ class FakeNative(types.ModuleType):
         }
 
 
+DEVICE = {"name": "a GPU", "uuid": "GPU-1", "capacity": 64 << 30, "free": 60 << 30}
+
+
 def fake_control(torch_version: str) -> types.ModuleType:
     module = types.ModuleType("hocket._control")
     module.built_for_torch = torch_version  # type: ignore[attr-defined]
     module.parse_bytes = _parse_bytes  # type: ignore[attr-defined]
-    module.format_bytes = lambda size: f"{size >> 30}.0 GiB"  # type: ignore[attr-defined]
-    module.probe_driver = lambda: {"found": True, "reason": "", "devices": [{"capacity": 64 << 30}]}  # type: ignore[attr-defined]
+    module.format_bytes = _format_bytes  # type: ignore[attr-defined]
+    module.probe_driver = lambda: {"found": True, "reason": "", "version": 13000, "devices": [dict(DEVICE)]}  # type: ignore[attr-defined]
     module.control = _answer_of_file  # type: ignore[attr-defined]
     module.socket_path = lambda: "/nowhere/hocketd.sock"  # type: ignore[attr-defined]
     return module
@@ -85,6 +88,11 @@ def _answer_of_file(path: str, command: str, arguments: str, timeout_ms: int = 1
     with open(file, encoding="utf-8") as answers:
         answer = json.load(answers)[command]
     return json.dumps(answer[json.loads(arguments)["since"]] if isinstance(answer, list) else answer)
+
+
+def _format_bytes(size: int) -> str:
+    shift, unit = next((s, u) for s, u in ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")) if size >= 1 << s or s == 0)
+    return f"{size / (1 << shift):.1f} {unit}"
 
 
 def _parse_bytes(text: str) -> int:

@@ -23,6 +23,7 @@ from hocket.errors import NotBuilt
 
 GIB = 1 << 30
 REBUILD = "In Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+OLDEST_DRIVER = 12000  # as cuDriverGetVersion says it: CUDA 12.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,12 +61,13 @@ def installation() -> Iterator[Finding]:
 
 
 def torch() -> Iterator[Finding]:
-    version = _torch_version()
-    if version is None:
+    found = _torch_version()
+    if found is None:
         yield problem(
             "torch is not installed in this environment", "Install torch, then Hocket (it is compiled against torch)."
         )
         return
+    version = str(found["__version__"])
     built_for = str(load_control().built_for_torch)
     if built_for == version:
         yield well(f"torch {version}, the one Hocket was built for")
@@ -75,12 +77,12 @@ def torch() -> Iterator[Finding]:
     yield from _allocator_settings()
 
 
-def _torch_version() -> str | None:
-    """As ``torch.__version__``, without importing torch, which takes seconds; None where there is no torch."""
+def _torch_version() -> dict[str, Any] | None:
+    """What ``torch.version`` says, without importing torch, which takes seconds; None where there is no torch."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None
-    return str(runpy.run_path(str(Path(spec.origin).with_name("version.py")))["__version__"])
+    return runpy.run_path(str(Path(spec.origin).with_name("version.py")))
 
 
 def _autoload() -> Iterator[Finding]:
@@ -111,6 +113,7 @@ def device() -> Iterator[Finding]:
     if not emulate.RUNTIME.exists():
         yield problem(f"the emulated GPU's libraries are missing: {emulate.RUNTIME}", REBUILD)
     probe = load_control().probe_driver()
+    yield from _driver(probe["version"])
     if not probe["found"]:
         yield note(
             f"no GPU can be used: {probe['reason'].splitlines()[0]}",
@@ -121,6 +124,29 @@ def device() -> Iterator[Finding]:
         yield note(f"this is an emulated GPU (named {emulated}): nothing measured here speaks of a real one")
     for i, found in enumerate(probe["devices"]):
         yield well(f"device {i}: {found['name']}, {_size(found['capacity'])}, of which {_size(found['free'])} are free")
+
+
+def _driver(version: int) -> Iterator[Finding]:
+    """``version`` as cuDriverGetVersion says it; 0 where there is no driver: the device's check says that."""
+    if version == 0:
+        return
+    torch = _torch_version() or {}
+    # A driver runs everything that was compiled for a CUDA of its own major version or an older one.
+    needed = int(float(torch.get("cuda") or 0)) * 1000
+    if version >= max(needed, OLDEST_DRIVER):
+        yield well(f"driver of CUDA {_cuda(version)}")
+        return
+    who = f"torch {torch['__version__']}" if needed > OLDEST_DRIVER else "Hocket"
+    older = ", or install a torch for this CUDA and then Hocket again" if version >= OLDEST_DRIVER else ""
+    yield problem(
+        f"the driver is too old: it is of CUDA {_cuda(version)}, and {who} needs {_cuda(max(needed, OLDEST_DRIVER))} "
+        "or newer",
+        f"Update NVIDIA's driver{older}.",
+    )
+
+
+def _cuda(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def coordinator() -> Iterator[Finding]:
@@ -140,7 +166,7 @@ def coordinator() -> Iterator[Finding]:
         if other != path and _ask(other) is not None:
             yield note(
                 f"a second coordinator runs at {other}: jobs of the two do not take turns with each other",
-                "End one: HOCKET_RUNTIME_DIR=<its folder> hocket stop",
+                f"End that one when its jobs have ended: HOCKET_RUNTIME_DIR={os.path.dirname(other)} hocket stop",
             )
 
 

@@ -1,0 +1,166 @@
+"""``hocket doctor`` over fakes: each problem with what to do, and whether it counts."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import resource
+import types
+
+import fakes
+import pytest
+from click.testing import CliRunner, Result
+from hocket.cli import checks
+from hocket.cli.doctor import command
+
+VERSION = "2.15.0+cu132"
+
+
+class Machine:
+    """What doctor finds; a machine on which all is well until a test changes it."""
+
+    def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._system = types.SimpleNamespace(**vars(resource))
+        self.folder = folder
+        self.control = fakes.fake_control(VERSION)
+        self.coordinators: dict[str, dict] = {}
+        daemon = folder / "hocketd"
+        daemon.write_text("#!/bin/sh\n")
+        daemon.chmod(0o755)
+        for variable in [v for v in os.environ if v.startswith(("HOCKET_", "TORCH_", "PYTORCH_"))]:
+            monkeypatch.delenv(variable)
+        monkeypatch.setenv("HOCKET_DAEMON", str(daemon))
+        monkeypatch.setattr(checks, "load_control", lambda: self.control)
+        monkeypatch.setattr(checks.emulate, "RUNTIME", daemon)
+        monkeypatch.setattr(checks, "resource", self._system)
+        monkeypatch.setattr(checks, "importlib", self._installed())
+        monkeypatch.setattr(checks, "_ask", self.coordinators.get)
+        monkeypatch.setattr(checks, "_meminfo", lambda field: 64 << 30)
+        monkeypatch.setattr(checks, "_number", lambda path: None)
+        monkeypatch.setattr(checks.os, "statvfs", lambda path: types.SimpleNamespace(f_bavail=1 << 20, f_frsize=4096))
+        self.locked_memory(resource.RLIM_INFINITY)
+        self.torch(VERSION, "13.2")
+
+    def _installed(self) -> types.SimpleNamespace:
+        """Stands in for importlib: torch where ``torch()`` put it, and PyTorch finds Hocket."""
+        spec = types.SimpleNamespace(origin=str(self.folder / "torch.py"))
+        return types.SimpleNamespace(
+            util=types.SimpleNamespace(find_spec=lambda name: spec if (self.folder / "version.py").exists() else None),
+            metadata=types.SimpleNamespace(entry_points=lambda group: [types.SimpleNamespace(name="hocket")]),
+        )
+
+    def torch(self, version: str, cuda: str) -> None:
+        (self.folder / "version.py").write_text(f"__version__ = {version!r}\ncuda = {cuda!r}\n")
+
+    def no_torch(self) -> None:
+        (self.folder / "version.py").unlink()
+
+    def driver(self, version: int, reason: str = "") -> None:
+        devices = [] if reason else [dict(fakes.DEVICE)]
+        found = {"found": not reason, "reason": reason, "version": version, "devices": devices}
+        self.control.probe_driver = lambda: found  # type: ignore[attr-defined]
+
+    def locked_memory(self, most: int) -> None:
+        limits = {resource.RLIMIT_NOFILE: 4096, resource.RLIMIT_MEMLOCK: most}
+        self._system.getrlimit = lambda which: (limits[which], limits[which])
+
+    def coordinator(self, path: str, pid: int) -> None:
+        self.coordinators[path] = {"daemon": {"pid": pid, "version": checks.__version__}, "jobs": []}
+
+    def doctor(self) -> Result:
+        return CliRunner().invoke(command, catch_exceptions=False)
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
+
+
+def finding(said: Result, mark: str, what: str) -> str:
+    """The advice under the line that begins with ``mark`` and ``what``."""
+    lines = said.output.splitlines()
+    found = [i for i, line in enumerate(lines) if line.startswith(f"{mark}  {what}")]
+    assert len(found) == 1, said.output
+    return lines[found[0] + 1].strip() if found[0] + 1 < len(lines) else ""
+
+
+def test_all_is_well(machine: Machine) -> None:
+    said = machine.doctor()
+    assert said.exit_code == 0
+    assert said.output.splitlines()[-1] == "Everything that Hocket needs is there."
+    assert "!!" not in said.output and "--" not in said.output
+    finding(said, "ok", f"torch {VERSION}, the one Hocket was built for")
+    finding(said, "ok", "driver of CUDA 13.0")
+    finding(said, "ok", "device 0: a GPU, 64.0 GiB, of which 60.0 GiB are free")
+
+
+def test_a_second_coordinator_is_named_with_how_to_end_it(machine: Machine) -> None:
+    machine.coordinator("/nowhere/hocketd.sock", pid=5)
+    machine.coordinator("/run/hocket/hocketd.sock", pid=6)
+    said = machine.doctor()
+    finding(said, "ok", "a coordinator runs at /nowhere/hocketd.sock (pid 5, 0 jobs)")
+    advice = finding(
+        said,
+        "--",
+        "a second coordinator runs at /run/hocket/hocketd.sock: jobs of the two do not take turns with each other",
+    )
+    assert advice == "End that one when its jobs have ended: HOCKET_RUNTIME_DIR=/run/hocket hocket stop"
+    assert said.exit_code == 0, "a note does not count"
+
+
+def test_another_torch_than_it_was_built_for_is_a_problem(machine: Machine) -> None:
+    machine.torch("2.12.0+cu130", "13.0")
+    said = machine.doctor()
+    advice = finding(said, "!!", f"torch is 2.12.0+cu130, but Hocket was built for {VERSION}")
+    assert "pip install --no-build-isolation --force-reinstall --no-deps ." in advice
+    assert (said.exit_code, said.output.splitlines()[-1]) == (1, "1 problem.")
+
+
+def test_no_torch_is_a_problem(machine: Machine) -> None:
+    machine.no_torch()
+    said = machine.doctor()
+    advice = finding(said, "!!", "torch is not installed in this environment")
+    assert advice == "Install torch, then Hocket (it is compiled against torch)."
+    assert said.exit_code == 1
+
+
+def test_no_gpu_is_a_note_that_names_the_emulated_one(machine: Machine) -> None:
+    machine.driver(0, "no CUDA driver: libcuda.so.1: cannot open shared object file\n  more")
+    said = machine.doctor()
+    advice = finding(said, "--", "no GPU can be used: no CUDA driver: libcuda.so.1: cannot open shared object file")
+    assert "hocket emulate -- python train.py" in advice and "install NVIDIA's driver" in advice
+    assert "driver of CUDA" not in said.output
+    assert said.exit_code == 0
+
+
+def test_a_driver_too_old_for_torch_is_a_problem_with_both_versions(machine: Machine) -> None:
+    machine.driver(12080, "the CUDA driver does not start: cuInit")
+    said = machine.doctor()
+    advice = finding(said, "!!", f"the driver is too old: it is of CUDA 12.8, and torch {VERSION} needs 13.0 or newer")
+    assert advice == "Update NVIDIA's driver, or install a torch for this CUDA and then Hocket again."
+    assert said.exit_code == 1
+
+
+def test_a_driver_too_old_for_hocket_is_a_problem_too(machine: Machine) -> None:
+    machine.torch(VERSION, "11.8")
+    machine.driver(11080, "the CUDA driver library libcuda.so.1 has no function cuMemCreate.")
+    said = machine.doctor()
+    advice = finding(said, "!!", "the driver is too old: it is of CUDA 11.8, and Hocket needs 12.0 or newer")
+    assert advice == "Update NVIDIA's driver."
+    assert said.exit_code == 1
+
+
+def test_a_driver_newer_than_torch_is_well(machine: Machine) -> None:
+    machine.torch(VERSION, "12.9")
+    machine.driver(13010)
+    finding(machine.doctor(), "ok", "driver of CUDA 13.1")
+
+
+def test_little_locked_memory_is_a_note_with_how_to_raise_it(machine: Machine) -> None:
+    machine.locked_memory(64 << 20)
+    said = machine.doctor()
+    advice = finding(
+        said, "--", "locked memory is limited to 64.0 MiB (ulimit -l): spilled memory beyond it is copied more slowly"
+    )
+    assert "memlock in /etc/security/limits.conf" in advice and "--ulimit memlock=-1" in advice
+    assert said.exit_code == 0
