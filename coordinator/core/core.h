@@ -171,6 +171,7 @@ class Core {
   void Expect(Device& device, Bytes bytes, absl::Duration within);
   std::vector<Job*> Victims(const Job& job);
   std::vector<const Job*> Others(const Job& job) const;
+  bool MayBeEnding(const Job& other) const;
   bool MayBecomeMovable(const Job& other) const;
   bool OthersMaySuffice(const Job& job) const;
   Bytes Reachable(const Job& job) const;

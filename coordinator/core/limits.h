@@ -13,6 +13,8 @@ inline constexpr absl::Duration kSpillAnswerLimit = absl::Seconds(1);
 inline constexpr absl::Duration kRejoinWindow = absl::Seconds(1);
 // So long a dead job's memory may take to come back before we stop waiting for it.
 inline constexpr absl::Duration kDeadMemoryLimit = absl::Seconds(10);
+// So long the process of a job that has left may take to end before its memory counts as kept.
+inline constexpr absl::Duration kLeaverLimit = absl::Seconds(10);
 // So long jobs may take to unmap an arena chunk that has left the arena.
 inline constexpr absl::Duration kArenaDropLimit = absl::Seconds(1);
 // Who waits for memory that is on its way back tries again after so long.

@@ -72,10 +72,11 @@ void Core::ServeRoom(Job& job) {
 
 void Core::WaitForRoom(Job& job) {
   const auto& returning = DeviceOf(job).returning;
-  const bool comes_back =
-      std::any_of(returning.begin(), returning.end(), [&](const Returning& r) { return r.until > now_; });
-  if (comes_back) return RetryRoomAt(job, kReturningRetry);
   const auto others = Others(job);
+  const bool comes_back =
+      std::any_of(returning.begin(), returning.end(), [&](const Returning& r) { return r.until > now_; }) ||
+      std::any_of(others.begin(), others.end(), [&](const Job* other) { return MayBeEnding(*other); });
+  if (comes_back) return RetryRoomAt(job, kReturningRetry);
   const bool refused = std::any_of(others.begin(), others.end(),
                                    [](const Job* other) { return !other->cannot_spill.empty(); });
   const bool may_change = refused && now_ < job.room->since + kCannotSpillLimit;
@@ -162,6 +163,11 @@ void Core::ForeseeRoom(Job& job) {
   const Bytes free = Free(DeviceOf(job));
   if (job.need <= free) return;
   job.room = RoomRequest{.bytes = job.need - free, .restoring = true, .since = now_};
+}
+
+// Most leave because their process ends.
+bool Core::MayBeEnding(const Job& other) const {
+  return other.gone && other.persistent > 0 && now_ < other.gone_since + kLeaverLimit;
 }
 
 bool Core::MayBecomeMovable(const Job& other) const {

@@ -101,6 +101,7 @@ void Core::Depart(Job& job, bool crashed) {
   DeviceOf(job).policy->Forget(job.id);
   passed_over_.erase(job.id);
   job.gone = true;
+  job.gone_since = now_;
   job.waiting = job.movable = false;
   job.spill.reset();
   job.room.reset();

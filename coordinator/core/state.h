@@ -73,6 +73,7 @@ struct Job {
   // Standing aside.
   bool paused = false;
   bool gone = false;          // no longer takes part; its process lives and its bytes count
+  absl::Time gone_since = absl::InfinitePast();
   bool unresponsive = false;  // did not answer a Spill in time
 
   // The ledger, as last told.

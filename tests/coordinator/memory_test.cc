@@ -240,6 +240,34 @@ TEST(RoomTest, AVictimThatDiesMakesRoomToo) {
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
 }
 
+TEST(RoomTest, TheMemoryOfAJobThatLeavesIsWaitedForUntilItsProcessEnds) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 70});
+  s.Asks("a");
+  s.Leaves("b");
+  for (int i = 0; i < 300; ++i) {  // it tries again and again
+    s.NeedsRoom("a", 20);
+    s.Passes(Milliseconds(30));
+    ASSERT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+  }
+}
+
+TEST(RoomTest, AJobThatLeftAndLivesOnIsNotWaitedForForEver) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 70});
+  s.Leaves("b");
+  s.Asks("a");
+  for (int i = 0; i < 400; ++i) {
+    s.NeedsRoom("a", 20);
+    s.Passes(Milliseconds(30));
+    if (!s.Told<wire::Room>("a")->ok) break;
+  }
+  EXPECT_FALSE(s.Told<wire::Room>("a")->ok) << s.Story();
+  EXPECT_THAT(s.Told<wire::Room>("a")->reason, HasSubstr("b 70 B (it has left Hocket and keeps them)"));
+}
+
 TEST(RoomTest, AnAskerThatDiesLeavesItsVictimsAlone) {
   Script s = Full();
   s.NeedsRoom("a", 20);

@@ -104,8 +104,11 @@ def test_a_device_too_small_for_one_job_says_who_holds_what(world: World) -> Non
 
 
 def test_cuda_started_before_hocket_is_said_once_and_turns_are_taken(world: World) -> None:
+    other = world.job("train", "--hold", "2", *SMALL)
+    other.expect("step 2")
     program = world.job("late_import")
-    other = world.job("train", *SMALL)
+    world.until("late_import.py", "waits")
+    other.go_on()
     program.finishes()
     other.finishes()
     said = [line for line in program.errors if "before hocket was imported" in line]
@@ -164,11 +167,15 @@ def test_garbage_on_the_socket_ends_that_connection_only(world: World, alone: Ca
 
 def test_host_memory_for_spilling_exhausted_is_an_error_that_says_so(world: World) -> None:
     world.memory = "180MiB"
-    large = ("--layers", 18, "--width", 744, "--steps", 5)
+    large = ("--layers", 18, "--width", 744, "--steps", 30)
     first = world.job("train", "--name", "first", "--hold", "2", *large, HOCKET_HOST_BUDGET=str(1 << 20))
     first.expect("step 2")
     second = world.job("train", "--name", "second", *large, HOCKET_HOST_BUDGET=str(1 << 20))
+    world.until("second", "waits")
     first.go_on()
-    first.finishes()
-    if second.wait() != 0:
-        assert "OutOfMemoryError" in second.stderr and "first" in second.stderr, second.story()
+    first.wait()
+    second.wait()
+    refused, other = (first, "second") if first.process.returncode else (second, "first")
+    assert refused.process.returncode == 1, refused.story()
+    assert "OutOfMemoryError" in refused.stderr and other in refused.stderr, refused.story()
+    assert "1.0 MiB" in refused.stderr, refused.story()

@@ -41,6 +41,7 @@ def test_ctrl_c_in_a_step_gives_the_turn_on(world: World, alone: Callable[..., l
     ending = world.job("train", "--name", "ending", "--hold", "4", *SMALL)
     ending.expect("step 4")
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    world.until("other", "waits")
     ending.signal(signal.SIGINT)
     assert ending.wait() == -signal.SIGINT, ending.story()
     assert "KeyboardInterrupt" in ending.stderr
@@ -111,8 +112,7 @@ def test_a_process_may_end_while_one_of_its_threads_waits_for_the_turn(world: Wo
     holder.expect("step 4")
     leaver = world.job("ends_at_the_door")
     leaver.expect("started")
-    while not any(job["name"] == "leaver" and job["state"] == "waits" for job in world.status()["jobs"]):
-        assert leaver.process.poll() is None, leaver.story()
+    world.until("leaver", "waits")
     leaver.go_on()
     leaver.finishes()
     holder.go_on()

@@ -10,15 +10,20 @@ import pytest
 from world import PROGRAMS, Program, World, hocket_command
 
 SMALL = ("--steps", 12, "--layers", 2, "--width", 256)
-# 18 layers of 2.2 MB: 40 MB of parameters, 120 MB of persistent memory; three of them want 360 MB of a device
-# that has 180 MB.
+# 18 layers of 744 x 744 + 744 floats, of which AdamW keeps two more copies: 114 MiB that have to stay.
 LARGE = ("--steps", 6, "--layers", 18, "--width", 744)
+LARGE_BYTES = 18 * (744 * 744 + 744) * 4 * 3
+
+
+def counted(program: Program, what: str) -> int:
+    """What a program says of itself in its last line."""
+    found = re.search(rf"{what}=(\d+)", program.lines[-1])
+    assert found, program.story()
+    return int(found[1])
 
 
 def turns(program: Program) -> int:
-    found = re.search(r"turns=(\d+)", program.lines[-1])
-    assert found, program.story()
-    return int(found[1])
+    return counted(program, "turns")
 
 
 def test_two_jobs_take_turns_and_lose_nothing(world: World, alone: Callable[..., list[str]]) -> None:
@@ -65,14 +70,25 @@ def test_loader_workers_are_no_jobs_and_print_nothing(world: World, alone: Calla
 def test_three_jobs_of_twice_the_device_train_bit_identically(
     world: World, alone: Callable[..., list[str]], forced: bool
 ) -> None:
-    world.memory = "180MiB"
+    world.memory = "168MiB"
+    assert 3 * LARGE_BYTES > 2 * 168 * 2**20
     variables = {"HOCKET_FORCE_SPILL": "1"} if forced else {}
-    names = ("a", "b", "c")
-    jobs = [world.job("train", "--name", n, "--losses", world.losses(n), *LARGE, **variables) for n in names]
-    for job in jobs:
+
+    def start(name: str, *how: str) -> Program:
+        return world.job("train", "--name", name, *how, "--losses", world.losses(name), *LARGE, **variables)
+
+    jobs = {"a": start("a", "--hold", "0")}
+    jobs["a"].expect("step 0")
+    jobs |= {name: start(name) for name in ("b", "c")}
+    world.until_all(lambda states: list(states.values()).count("waits") == 2, "both others waiting")
+    jobs["a"].go_on()
+    for name, job in jobs.items():
         job.finishes()
-    for name in names:
+        assert turns(job) > 1, job.story()
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
+        if forced:  # at every step that has the optimizer's state before it
+            assert counted(job, "restored_total") >= 5 * LARGE_BYTES, job.story()
+    assert sum(counted(job, "spilled_total") for job in jobs.values()) > LARGE_BYTES
 
 
 def test_a_job_starts_on_a_full_device(world: World, alone: Callable[..., list[str]]) -> None:
@@ -80,30 +96,38 @@ def test_a_job_starts_on_a_full_device(world: World, alone: Callable[..., list[s
     first = world.job("train", "--name", "first", "--hold", "2", "--losses", world.losses("first"), *LARGE)
     first.expect("step 2")  # the optimizer's state is there: the device is nearly full
     second = world.job("train", "--name", "second", "--losses", world.losses("second"), *LARGE)
+    world.until("second", "waits")
     first.go_on()
     first.finishes()
     second.finishes()
     for name in ("first", "second"):
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
+    assert turns(first) > 1, first.story()
+    assert counted(first, "spilled_total") + counted(second, "spilled_total") > 0
 
 
 def test_two_half_built_jobs_do_not_block_each_other(world: World, alone: Callable[..., list[str]]) -> None:
     world.memory = "180MiB"
-    jobs = [world.job("half_built", "--name", name, "--losses", world.losses(name)) for name in ("a", "b")]
+    jobs = [world.job("half_built", "--hold", "--name", name, "--losses", world.losses(name)) for name in ("a", "b")]
     for job in jobs:
-        job.expect("half built")
+        job.expect("half built")  # 150 MB: no third half fits
     for job in jobs:
         job.go_on()
-    for job in jobs:
+    for name, job in zip(("a", "b"), jobs, strict=True):
         job.finishes()
-    assert world.losses("a").read_text() == world.losses("b").read_text()
+        assert world.losses(name).read_text().split() == alone("half_built")
+    assert sum(counted(job, "spilled_total") for job in jobs) > 0
 
 
 def test_two_threads_that_train_share_the_turn_of_their_process(world: World, alone: Callable[..., list[str]]) -> None:
+    other = world.job("train", "--name", "other", "--hold", "4", "--losses", world.losses("other"), *SMALL)
+    other.expect("step 4")
     threads = world.job("two_threads", "--losses", world.losses("threads"))
-    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    world.until("two-threads", "waits")
+    other.go_on()
     threads.finishes()
     other.finishes()
+    assert turns(other) > 1, other.story()
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
     assert world.losses("threads").read_text().split() == alone("two_threads")
 
@@ -121,7 +145,10 @@ def test_an_evaluation_longer_than_the_training_lets_others_run(world: World, al
 def test_a_checkpoint_written_in_the_background_is_whole(world: World, alone: Callable[..., list[str]]) -> None:
     world.memory = "180MiB"
     saving = world.job("background_checkpoint", world.folder / "model.pt")
+    saving.expect("saving")
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *LARGE)
+    world.until("other", "waits", "holds")
+    saving.go_on()
     saving.finishes()
     other.finishes()
     assert saving.lines[-1] == "the checkpoint is whole"
@@ -129,13 +156,22 @@ def test_a_checkpoint_written_in_the_background_is_whole(world: World, alone: Ca
 
 
 def test_ranks_of_one_program_have_their_turns_together(world: World, alone: Callable[..., list[str]]) -> None:
-    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    other = world.job("train", "--name", "other", "--hold", "4", "--losses", world.losses("other"), *SMALL)
+    other.expect("step 4")
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
     script = str(PROGRAMS / "ddp.py")
     ranks = world.start(*hocket_command(), "run", "--", *torchrun, script, str(world.losses("ranks")))
+    world.until_all(lambda jobs: list(jobs.values()).count("waits") == 2, "both ranks waiting")
+    other.go_on()
     ranks.finishes()
     other.finishes()
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
+    assert turns(other) > 1, other.story()
+    had: dict[str, set[int]] = {}
+    for turn in world.turns():
+        had.setdefault(turn["name"], set()).add(turn["turn"])
+    first, second = (numbers for name, numbers in had.items() if name != "other")
+    assert first & second, had  # one turn for both, not one after the other
     single = world.start(*torchrun, script, str(world.losses("single")))
     single.finishes()
     assert world.losses("ranks").read_text() == world.losses("single").read_text()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 PATIENCE = 120  # seconds until a test that hangs is given up
@@ -37,8 +37,9 @@ def _hear_ctrl_c() -> None:
 class Program:
     """A process that a test started. Its output is read as it comes; ``expect`` waits for a line."""
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: dict[str, str], look: Callable[[], str]) -> None:
         self.command = list(command)
+        self._look = look
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE,
@@ -78,7 +79,7 @@ class Program:
             try:
                 line = self._new.get(timeout=PATIENCE)
             except queue.Empty:
-                raise AssertionError(f"no line {start!r} in {PATIENCE} s\n{self.story()}") from None
+                raise AssertionError(f"no line {start!r} in {PATIENCE} s\n{self.story()}\n{self._look()}") from None
             if line is None:
                 self.process.wait()
                 raise AssertionError(f"the program ended without a line {start!r}\n{self.story()}")
@@ -99,7 +100,7 @@ class Program:
         try:
             status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"does not end within {PATIENCE} s\n{self.story()}") from None
+            raise AssertionError(f"does not end within {PATIENCE} s\n{self.story()}\n{self._look()}") from None
         for reader in self._readers:
             reader.join(PATIENCE)
         return status
@@ -148,7 +149,8 @@ class World:
         """Starts a command on the device (or beside it)."""
         emulate = [*hocket_command(), "emulate", "--name", self.name, "--memory", self.memory]
         emulate += ["--devices", str(self.devices), *(["--check"] if self.check else []), "--"]
-        program = Program([*(emulate if emulated else []), *command], {**self.environment, **variables})
+        command = (*(emulate if emulated else []), *command)
+        program = Program(command, {**self.environment, **variables}, self.look)
         self.programs.append(program)
         return program
 
@@ -176,15 +178,30 @@ class World:
         assert answer.returncode == 0, answer.stderr
         return json.loads(answer.stdout)
 
-    def until(self, name: str, state: str) -> None:
-        """Watches the coordinator until job ``name`` is in that state (``waits``, say)."""
+    def look(self) -> str:
+        """What somebody would look at who sees that nothing goes on."""
+        return "\n".join(f"--- hocket {what}:\n{self.hocket(what).stdout[-4000:]}" for what in ("status", "logs"))
+
+    def until(self, name: str, *states: str) -> None:
+        """Watches the coordinator until job ``name`` is in one of these states (``waits``, say)."""
+        self.until_all(lambda jobs: jobs.get(name) in states, f"{name} in state {' or '.join(states)}")
+
+    def until_all(self, reached: Callable[[dict[str, str]], bool], what: str) -> None:
+        """Watches the coordinator until what ``reached`` makes of all jobs' states is true."""
         watch = self.start(*hocket_command(), "status", "--watch", "--json", "--interval", "0.1", emulated=False)
         states: dict[str, str] = {}
         for _ in range(PATIENCE * 10):
             states = {job["name"]: job["state"] for job in json.loads(watch.expect("{"))["jobs"]}
-            if states.get(name) == state:
+            if reached(states):
                 return watch.kill()
-        raise AssertionError(f"{name} never was in state {state!r}: {states}")
+        raise AssertionError(f"never was {what}: {states}")
+
+    def turns(self) -> list[dict]:
+        """The turns that the coordinator remembers, first to last."""
+        file = self.folder / "turns.json"
+        answer = self.hocket("trace", "-o", str(file))
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(file.read_text())["turns"]
 
     def losses(self, name: str) -> pathlib.Path:
         return self.folder / f"{name}.losses"

@@ -35,8 +35,12 @@ def losses(lines: list[str]) -> list[str]:
 def test_cpp_trains_the_same_beside_a_python_job(world: World, train: str) -> None:
     alone = world.start(train, "100").finishes()
     assert len(losses(alone.lines)) == 2
-    beside = world.job("train", "--steps", 60)
-    shared = world.start(train, "100").finishes()
+    beside = world.job("train", "--name", "beside", "--steps", 60, "--hold", "2")
+    beside.expect("step 2")
+    shared = world.start(train, "100")
+    world.until("sine", "waits")
+    beside.go_on()
+    shared.finishes()
     beside.finishes()
     assert losses(shared.lines) == losses(alone.lines)
     assert ": 100 steps in" in shared.lines[-1]

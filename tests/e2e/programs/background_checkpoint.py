@@ -1,4 +1,4 @@
-"""Trains, while another thread writes a checkpoint of weights that do not change."""
+"""Trains, while another thread copies weights that do not change into a checkpoint; it waits when half is copied."""
 
 import sys
 import threading
@@ -9,17 +9,30 @@ from torch import nn
 
 hocket.join(name="saving")
 torch.manual_seed(0)
-model = nn.Sequential(*(nn.Linear(744, 744) for _ in range(18))).cuda()
-frozen = nn.Linear(744, 744).cuda()
-before = frozen.weight.detach().cpu().clone()
+model = nn.Sequential(*(nn.Linear(744, 744) for _ in range(14))).cuda()
+frozen = nn.Sequential(*(nn.Linear(744, 744) for _ in range(8))).cuda()
+before = {name: tensor.cpu() for name, tensor in frozen.state_dict().items()}
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
-thread = threading.Thread(target=lambda: torch.save(frozen.state_dict(), sys.argv[1]))
+
+
+def save() -> None:
+    copies = {}
+    for i, (name, tensor) in enumerate(frozen.state_dict().items()):
+        if i == 8:
+            print("saving", flush=True)
+            sys.stdin.readline()
+        copies[name] = tensor.clone().cpu()
+    torch.save(copies, sys.argv[1])
+
+
+thread = threading.Thread(target=save)
 for i, x in enumerate(hocket.steps([torch.randn(8, 744) for _ in range(6)], optimizer=optimizer)):
     if i == 2:
         thread.start()
     (model(x.cuda()) ** 2).mean().backward()
     optimizer.step()
 thread.join()
-saved = torch.load(sys.argv[1], map_location="cpu")
-assert torch.equal(saved["weight"], before), "the checkpoint differs from what was saved"
+saved = torch.load(sys.argv[1])
+assert saved.keys() == before.keys()
+assert all(torch.equal(saved[name], before[name]) for name in before), "the checkpoint differs from what was saved"
 print("the checkpoint is whole", flush=True)

@@ -2,7 +2,7 @@
 
     train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--hold PLACE] [--end HOW]
 
-Lines: "built", "step N" inside step N, "done turns=T steps=S". ``--hold built`` or ``--hold N`` waits for a line on
+Lines: "built", "step N" inside step N, "done turns=T steps=S spilled_total=BYTES restored_total=BYTES". ``--hold built`` or ``--hold N`` waits for a line on
 standard input there. ``--end`` (in step ``--at``): raise, exit, sys.exit or kill.
 """
 
@@ -93,7 +93,9 @@ def main() -> None:
     from hocket import _native
 
     info = _native.info()
-    print(f"done turns={info['turns']} steps={info['steps']}", flush=True)
+    moved = {key: sum(device[key] for device in _native.holdings()) for key in ("spilled_total", "restored_total")}
+    counts = {"turns": info["turns"], "steps": info["steps"], **moved}
+    print("done", *(f"{key}={count}" for key, count in counts.items()), flush=True)
 
 
 if __name__ == "__main__":
