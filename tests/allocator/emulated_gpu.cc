@@ -103,6 +103,7 @@ EmulatedGpu& EmulatedGpu::Get() {
 EmulatedGpu::EmulatedGpu() {
   ChooseDevice();
   setenv("HOCKET_EMULATOR_MEMORY", "256MiB", /*overwrite=*/0);
+  setenv("HOCKET_EMULATOR_CHECK", "1", /*overwrite=*/0);
   driver_ = Must(Driver::Open(Wrap(Must(DriverTable::Load(HOCKET_EMULATED_DRIVER)))));
   HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
   stream_ = Must(driver_->CreateStream());

@@ -34,6 +34,7 @@ class Library {
     if (named == nullptr) {
       setenv("HOCKET_EMULATOR_NAME", ("contract-test-" + std::to_string(getpid())).c_str(), /*overwrite=*/0);
       setenv("HOCKET_EMULATOR_MEMORY", "64MiB", /*overwrite=*/0);
+      setenv("HOCKET_EMULATOR_CHECK", "1", /*overwrite=*/0);
     }
     absl::StatusOr<DriverTable> table = DriverTable::Load(named == nullptr ? HOCKET_DEFAULT_DRIVER : named);
     HOCKET_CHECK(table.ok()) << table.status().message();

@@ -16,7 +16,7 @@ TRAINING = ("--steps", "12", "--layers", "2", "--width", "256")
 def start(world: World, python: str, name: str, *options: str) -> Program:
     """A training with that environment's own hocket, emulator and torch."""
     hocket = pathlib.Path(python).with_name("hocket")
-    emulate = (str(hocket), "emulate", "--name", world.name, "--memory", world.memory, "--")
+    emulate = (str(hocket), "emulate", "--name", world.name, "--memory", world.memory, "--check", "--")
     job = (python, str(PROGRAMS / "train.py"), "--name", name, "--losses", str(world.losses(name)), *TRAINING)
     return world.start(*emulate, *job, *options, emulated=False)
 

@@ -2,8 +2,9 @@
 
     train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--hold PLACE] [--end HOW]
 
-Lines: "built", "step N" inside step N, "done turns=T steps=S spilled_total=BYTES restored_total=BYTES". ``--hold built`` or ``--hold N`` waits for a line on
-standard input there. ``--end`` (in step ``--at``): raise, exit, sys.exit or kill.
+Lines: "built", "step N" inside step N, "done turns=T steps=S spilled_total=BYTES restored_total=BYTES".
+``--hold built`` or ``--hold N`` waits for a line on standard input there. ``--end`` (in step ``--at``): raise, exit,
+sys.exit or kill.
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ class Emulator:
                 "HOCKET_EMULATOR_NAME": f"test-{uuid.uuid4().hex[:12]}",
                 "HOCKET_EMULATOR_MEMORY": "2GiB",
                 "HOCKET_EMULATOR_MODE": mode,
+                "HOCKET_EMULATOR_CHECK": "1",
                 # The package's own start is called by PRELUDE, whether or not it is installed.
                 "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
                 "OMP_NUM_THREADS": "1",

@@ -17,7 +17,7 @@ torch.cuda.synchronize(); print(z.sum().item() == 3 << 20)
 
 
 def test_a_missing_record_stream_is_found(emulator):
-    done = emulator.run(SIDE_STREAM.format(between=""), HOCKET_EMULATOR_CHECK="1")
+    done = emulator.run(SIDE_STREAM.format(between=""))
     assert done.returncode != 0
     assert "uses without order" in done.stderr
     assert "aten::mul" in done.stderr
@@ -25,7 +25,7 @@ def test_a_missing_record_stream_is_found(emulator):
 
 @pytest.mark.parametrize("between", ["x.record_stream(side)", "torch.cuda.current_stream().wait_stream(side)"])
 def test_a_block_that_is_recorded_or_waited_for_is_let_pass(emulator, between):
-    assert emulator.output(SIDE_STREAM.format(between=between), HOCKET_EMULATOR_CHECK="1") == "True"
+    assert emulator.output(SIDE_STREAM.format(between=between)) == "True"
 
 
 def test_a_result_used_on_another_stream_without_a_wait_is_found(emulator):
@@ -35,7 +35,6 @@ side = torch.cuda.Stream()
 with torch.cuda.stream(side): y = torch.ones(8, device='cuda').cumsum(0)
 print((y + 1).tolist())
 """,
-        HOCKET_EMULATOR_CHECK="1",
     )
     assert done.returncode != 0
     assert "uses without order" in done.stderr
@@ -52,7 +51,6 @@ host.copy_(x, non_blocking=True)
 with torch.cuda.stream(side): y.copy_(host, non_blocking=True)
 torch.cuda.synchronize()
 """,
-        HOCKET_EMULATOR_CHECK="1",
     )
     assert done.returncode != 0
     assert "uses without order" in done.stderr
@@ -69,10 +67,8 @@ graph.replay()
 with torch.cuda.stream(side): y.mul_(2)
 torch.cuda.synchronize(); print(y.tolist())
 """
-    good = emulator.output(
-        program.format(wait="side.wait_stream(torch.cuda.current_stream())"), HOCKET_EMULATOR_CHECK="1"
-    )
+    good = emulator.output(program.format(wait="side.wait_stream(torch.cuda.current_stream())"))
     assert good == "[2.0, 2.0, 2.0, 2.0]"
-    bad = emulator.run(program.format(wait=""), HOCKET_EMULATOR_CHECK="1")
+    bad = emulator.run(program.format(wait=""))
     assert bad.returncode != 0
     assert "aten::add_" in bad.stderr
