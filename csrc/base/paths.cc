@@ -12,9 +12,15 @@
 
 namespace hocket {
 
+namespace {
+
+constexpr char kSystemDir[] = "/run/hocket";
+
+}  // namespace
+
 std::string RuntimeDir() {
   if (const char* dir = std::getenv("HOCKET_RUNTIME_DIR"); dir != nullptr && *dir != '\0') return dir;
-  if (access("/run/hocket/hocketd.sock", W_OK) == 0) return "/run/hocket";
+  if (access(absl::StrCat(kSystemDir, "/hocketd.sock").c_str(), W_OK) == 0) return kSystemDir;
   return absl::StrCat("/tmp/hocket-", geteuid());
 }
 
@@ -30,7 +36,7 @@ absl::StatusOr<std::string> EnsureRuntimeDir() {
     return absl::FailedPreconditionError(
         absl::StrCat(dir, " is not a folder. Remove it, or name another folder in HOCKET_RUNTIME_DIR."));
   }
-  if (dir != "/run/hocket" && (info.st_uid != geteuid() || (info.st_mode & 022) != 0)) {
+  if (dir != kSystemDir && (info.st_uid != geteuid() || (info.st_mode & 022) != 0)) {
     return absl::FailedPreconditionError(absl::StrCat(
         dir, " belongs to uid ", info.st_uid, " with mode ", absl::StrFormat("%04o", info.st_mode & 07777),
         ": it must be yours alone (chmod 700). Or name another folder in HOCKET_RUNTIME_DIR."));
@@ -39,5 +45,12 @@ absl::StatusOr<std::string> EnsureRuntimeDir() {
 }
 
 std::string SocketPath() { return RuntimeDir() + "/hocketd.sock"; }
+
+bool IsTrusted(unsigned uid, const std::string& socket_path) {
+  if (uid == geteuid() || uid == 0) return true;
+  struct stat info {};
+  return socket_path.substr(0, socket_path.rfind('/')) == kSystemDir && lstat(kSystemDir, &info) == 0 &&
+         info.st_uid == uid;
+}
 
 }  // namespace hocket

@@ -26,6 +26,11 @@ absl::StatusOr<std::string> EnsureRuntimeDir();
 // <runtime dir>/hocketd.sock
 std::string SocketPath();
 
+// Whether a coordinator that user `uid` runs at `socket_path` is this user's to talk to: it is his own,
+// root's, or lies in /run/hocket, which only root can make, and runs as that folder's owner. Anybody may have
+// made a folder in /tmp.
+bool IsTrusted(unsigned uid, const std::string& socket_path);
+
 }  // namespace hocket
 
 #endif  // HOCKET_CSRC_BASE_PATHS_H_

@@ -218,6 +218,7 @@ absl::StatusOr<std::string> FindDaemon() {
 absl::StatusOr<wire::Channel> ConnectOrStart() {
   auto channel = wire::Channel::Connect(SocketPath());
   if (channel.ok()) return channel;
+  if (absl::IsPermissionDenied(channel.status())) return absl::UnavailableError(channel.status().message());
   auto started = StartAndConnect();
   if (started.ok()) return started;
   return absl::UnavailableError(

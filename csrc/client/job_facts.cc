@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -34,15 +33,6 @@ std::uint64_t ProcessStart() {
   return start;
 }
 
-// What a coordinator accepts of a text that it shows.
-std::string Printable(std::string text) {
-  text.resize(std::min(text.size(), wire::kMaxText));
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
-  }
-  return text;
-}
-
 // argv[0] and, of an interpreter, the script, module or command that it runs.
 std::string Program() {
   const std::vector<std::string> arguments =
@@ -53,7 +43,7 @@ std::string Program() {
     shown.push_back(argument);
     if (shown.size() == 2) break;
   }
-  return Printable(absl::StrJoin(shown, " "));
+  return wire::MadePrintable(absl::StrJoin(shown, " "));
 }
 
 absl::Status CheckOptions(const JobOptions& options, Bytes capacity) {

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "csrc/base/cannot.h"
+#include "csrc/base/paths.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/codec.h"
 
@@ -59,6 +61,11 @@ absl::StatusOr<Packet> ReceivePacket(int socket, std::string& buffer, int flags)
   packet.size = static_cast<size_t>(size);
   packet.frame_cut = (header.msg_flags & MSG_TRUNC) != 0;
   packet.descriptors_cut = (header.msg_flags & MSG_CTRUNC) != 0;
+  // The kernel says the same when this process may have no more descriptors: then one came, and is lost.
+  if (packet.descriptors_cut && packet.descriptors.size() <= 1) {
+    packet.descriptors_cut = false;
+    packet.descriptors.clear();
+  }
   return packet;
 }
 
@@ -74,6 +81,16 @@ absl::Status CheckPacket(const Packet& packet) {
                                                    " descriptors, at most 1 is allowed"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckCoordinator(const Channel& channel, const std::string& path) {
+  HOCKET_ASSIGN_OR_RETURN(const auto peer, channel.Peer());
+  if (IsTrusted(peer.second, path)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "cannot use the coordinator at ", path, ": it is run by uid ", peer.second, ", this process by uid ",
+      geteuid(),
+      ". That folder may be another user's trap: name a folder of your own in HOCKET_RUNTIME_DIR, or run as "
+      "that user."));
 }
 
 absl::Status SendError(const char* what) {
@@ -103,7 +120,9 @@ absl::StatusOr<Channel> Channel::Connect(const std::string& path) {
     return absl::UnavailableError(
         absl::StrCat("cannot connect to the coordinator at ", path, ": ", std::strerror(errno)));
   }
-  return Channel(std::move(socket));
+  Channel channel(std::move(socket));
+  HOCKET_RETURN_IF_ERROR(CheckCoordinator(channel, path));
+  return channel;
 }
 
 absl::Status Channel::Send(const Message& message, int descriptor) {

@@ -23,7 +23,8 @@ class Channel {
  public:
   explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
 
-  // kUnavailable, with errno's text and the path, when nobody listens there.
+  // kUnavailable, with errno's text and the path, when nobody listens there. kPermissionDenied, with both
+  // uids, when somebody does who is not to be trusted (IsTrusted() in base/paths.h): nothing has been sent.
   static absl::StatusOr<Channel> Connect(const std::string& path);
 
   // Sends in one packet. Never blocks for a slow reader: kResourceExhausted when its queue is full.
@@ -33,6 +34,8 @@ class Channel {
   // Blocks for the next message. kUnavailable: the peer closed. kFailedPrecondition: the peer speaks another
   // major version. kInvalidArgument: what came is no frame of ours; the text says which length or field is
   // wrong. A message of an unknown type is skipped, and descriptors of skipped or refused packets are closed.
+  // A descriptor that this process may not have (it has as many as it may) is lost; its message comes
+  // without.
   absl::StatusOr<Received> Receive();
 
   // As Receive(), but none when nothing is there now.

@@ -9,7 +9,8 @@
 namespace hocket::wire {
 
 // Sends `command` with `arguments_json` (an object) to the coordinator at `socket_path` and returns its
-// JSON answer. kUnavailable: no coordinator runs there. Otherwise the coordinator's own sentence.
+// JSON answer. kUnavailable: no coordinator runs there. kPermissionDenied: another user's does. Otherwise
+// the coordinator's own sentence.
 // Blocks at most `timeout_ms`.
 absl::StatusOr<std::string> Control(const std::string& socket_path, const std::string& command,
                                     const std::string& arguments_json, int timeout_ms = 10000);

@@ -23,6 +23,7 @@
 #include "csrc/wire/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/wire/foreign_coordinator.h"
 
 namespace hocket {
 namespace {
@@ -260,6 +261,15 @@ TEST_F(RealCoordinatorTest, ADaemonThatIsGoneEachTimeIsNotStartedForEver) {
   const auto channel = ConnectOrStart();
   EXPECT_THAT(std::string(channel.status().message()), HasSubstr("5 times, and it was gone each time"));
   EXPECT_THAT(std::string(channel.status().message()), HasSubstr(folder_ + "/hocketd.log"));
+}
+
+TEST_F(RealCoordinatorTest, AnotherUsersCoordinatorIsNotJoined) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can play another user";
+  const wire::ForeignCoordinator foreign(SocketPath());
+  ASSERT_TRUE(foreign.listens());
+  const absl::Status status = ConnectOrStart().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << "jobs go on without one";
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it is run by uid 65534, this process by uid 0"));
 }
 
 TEST_F(RealCoordinatorTest, ASecondStartFindsTheFirstDaemon) {

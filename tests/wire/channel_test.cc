@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <thread>
 
 #include "csrc/wire/codec.h"
+#include "csrc/wire/control.h"
+#include "tests/wire/foreign_coordinator.h"
 
 namespace hocket::wire {
 namespace {
@@ -113,6 +116,20 @@ TEST(ChannelTest, TooManyDescriptorsAreRefusedAndClosed) {
   }
 }
 
+TEST(ChannelTest, WhoHasNoDescriptorLeftGetsTheMessageWithoutIts) {
+  Ends ends = Connected();
+  ASSERT_TRUE(ends.a.Send(ArenaGrew{.chunk = 5}, STDIN_FILENO).ok());
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  auto received = ends.b.Receive();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_EQ(std::get<ArenaGrew>(received->message).chunk, 5u);
+  EXPECT_FALSE(received->descriptor);
+}
+
 TEST(ChannelTest, APacketLargerThanAFrameIsRefused) {
   Ends ends = Connected();
   SendRaw(ends.a, std::string(kMaxFrameSize + 1, 'x'));
@@ -156,6 +173,24 @@ TEST(ChannelTest, NobodyListeningSaysWhereAndWhy) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/hocketd.sock: No such file"));
   EXPECT_THAT(std::string(Channel::Connect(std::string(200, 'x')).status().message()),
               HasSubstr("200 characters"));
+}
+
+TEST(ChannelTest, AnotherUsersCoordinatorIsNotTalkedTo) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can play another user";
+  char folder[] = "/tmp/hocket-channel-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/s";
+  {
+    const ForeignCoordinator foreign(path);
+    ASSERT_TRUE(foreign.listens());
+    const auto status = Channel::Connect(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(path + ": it is run by uid 65534, this process by uid 0"));
+    EXPECT_EQ(Control(path, "status", "{}", /*timeout_ms=*/1000).status().code(),
+              absl::StatusCode::kPermissionDenied);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(ChannelTest, ThePeerIsTheOneTheKernelNames) {
