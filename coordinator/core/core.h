@@ -28,6 +28,7 @@
 //   the
 //     policy expects back soon
 //   every job is in exactly one lane of its device; a lane's chunks are counted once
+//   no deadline has passed that nothing was done about: the next timer is in the future
 //
 // Not thread-safe.
 #ifndef HOCKET_COORDINATOR_CORE_CORE_H_

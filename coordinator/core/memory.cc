@@ -1,5 +1,6 @@
 // Room on a full device, who is spilled for it, and the arena's chunks.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,18 @@
 #include "coordinator/core/limits.h"
 
 namespace hocket::coordinator {
+namespace {
+
+// Jobs may name as many chunks as they like: the sum does not wrap.
+void Add(Bytes bytes, Bytes& sum) { sum += std::min(bytes, std::numeric_limits<Bytes>::max() - sum); }
+
+Bytes SizeOf(const Lane& lane) {
+  Bytes bytes = 0;
+  for (const auto& [chunk, size] : lane.chunks) Add(size, bytes);
+  return bytes;
+}
+
+}  // namespace
 
 // --- the job's messages ---------------------------------------------------------------------------
 
@@ -61,8 +74,11 @@ void Core::Credit(const SpillOrder& order, const Device& device, Bytes bytes) {
 void Core::ServeRoom(Job& job) {
   RoomRequest& room = *job.room;
   if (room.freed >= room.bytes) return AnswerRoom(job, true, "");
-  if (AskToSpill(job, room.bytes - room.freed) > 0) return;  // its answer comes
-  if (!room.asked) return job.room.reset();                  // nothing more to foresee
+  if (AskToSpill(job, room.bytes - room.freed) > 0) {  // its answer comes
+    room.retry_at = absl::InfiniteFuture();
+    return;
+  }
+  if (!room.asked) return job.room.reset();  // nothing more to foresee
   // Nobody can be moved now. What was freed may be enough after all: the driver knows.
   if (room.freed > 0) return AnswerRoom(job, true, "");
   if (now_ < room.retry_at) return WaitForRoom(job);
@@ -186,9 +202,9 @@ bool Core::OthersMaySuffice(const Job& job) const {
 // What `job` could have if all that can be moved for it now were moved.
 Bytes Core::Reachable(const Job& job) const {
   Bytes bytes = Free(DeviceOf(job));
-  for (const Returning& r : DeviceOf(job).returning) bytes += r.until > now_ ? r.bytes : 0;
+  for (const Returning& r : DeviceOf(job).returning) Add(r.until > now_ ? r.bytes : 0, bytes);
   for (const Job* other : Others(job)) {
-    if (other->movable && !other->unresponsive && other->turn == 0) bytes += other->persistent;
+    if (other->movable && !other->unresponsive && other->turn == 0) Add(other->persistent, bytes);
   }
   return bytes;
 }
@@ -217,17 +233,15 @@ std::string Core::RoomArithmetic(const Job& job) const {
 
 Bytes Core::Arena(const Device& device) const {
   Bytes bytes = 0;
-  for (const auto& [index, lane] : device.lanes) {
-    for (const auto& [chunk, size] : lane.chunks) bytes += size;
-  }
+  for (const auto& [index, lane] : device.lanes) Add(SizeOf(lane), bytes);
   return bytes;
 }
 
 Bytes Core::Free(const Device& device) const {
   Bytes used = Arena(device);
-  for (const Returning& r : device.returning) used += r.until > now_ ? r.bytes : 0;
+  for (const Returning& r : device.returning) Add(r.until > now_ ? r.bytes : 0, used);
   for (const auto& [id, job] : state_.jobs) {
-    if (job.info.device == device.key) used += job.persistent;
+    if (job.info.device == device.key) Add(job.persistent, used);
   }
   return used < device.capacity ? device.capacity - used : 0;
 }
@@ -273,11 +287,9 @@ void Core::DropArena(Device& device, int lane, JobId except) {
     other.chunks.clear();
     SendTo(id, wire::ArenaDrop{.chunk = 0});
   }
-  Bytes bytes = 0;
-  for (const auto& [chunk, size] : device.lanes[lane].chunks) bytes += size;
+  Expect(device, SizeOf(device.lanes[lane]), kDeadMemoryLimit);
   device.lanes[lane].chunks.clear();
   device.lanes[lane].fresh = true;
-  Expect(device, bytes, kDeadMemoryLimit);
 }
 
 // Asks somebody who knows the lane's chunks to send them to `job`.

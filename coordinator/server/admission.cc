@@ -16,10 +16,26 @@ namespace {
 using wire::kMaxName;
 using wire::kMaxText;
 constexpr uint64_t kMaxGang = 4096;
+// Of bytes: more than any device or host has, and the sum over all that may join does not wrap.
+constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
+// Of steps, turns and nanoseconds: from here on there is room to count.
+constexpr uint64_t kMaxCount = uint64_t{1} << 62;
+constexpr double kMinWeight = 1e-6;
+constexpr double kMaxWeight = 1e6;
 
-bool Printable(const std::string& text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
+struct Number {
+  const char* name;
+  uint64_t value;
+  uint64_t limit;
+};
+
+absl::Status CheckNumbers(std::initializer_list<Number> numbers) {
+  for (const Number& number : numbers) {
+    if (number.value < number.limit) continue;
+    return absl::InvalidArgumentError(absl::StrCat(number.name, " is said to be ", number.value,
+                                                   ", which is out of range (below ", number.limit, ")."));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckText(const char* what, const std::string& text, size_t longest) {
@@ -27,7 +43,7 @@ absl::Status CheckText(const char* what, const std::string& text, size_t longest
     return absl::InvalidArgumentError(
         absl::StrCat("the ", what, " has ", text.size(), " characters, at most ", longest, " are allowed."));
   }
-  if (!Printable(text)) {
+  if (!wire::IsPrintable(text)) {
     return absl::InvalidArgumentError(absl::StrCat("the ", what, " '", absl::CEscape(text),
                                                    "' has control characters; use printable ones."));
   }
@@ -49,7 +65,7 @@ absl::Status CheckDevice(const std::string& device) {
 absl::Status CheckMemory(const wire::Join& join) {
   if (join.capacity == 0 && join.device != "cpu")
     return absl::InvalidArgumentError(absl::StrCat("device ", join.device, " is said to have no memory."));
-  if (join.memory_limit > join.capacity) {
+  if (join.capacity > 0 && join.memory_limit > join.capacity) {
     return absl::InvalidArgumentError(absl::StrCat(
         "memory_limit ", FormatBytes(join.memory_limit), " is more than the ", FormatBytes(join.capacity),
         " of ", join.device_name.empty() ? join.device : join.device_name, ". Give at most that, or none."));
@@ -57,19 +73,75 @@ absl::Status CheckMemory(const wire::Join& join) {
   return absl::OkStatus();
 }
 
+absl::Status CheckGang(const std::string& name, uint64_t rank, uint64_t size) {
+  HOCKET_RETURN_IF_ERROR(CheckText("gang", name, kMaxText));
+  if (!name.empty() && size <= kMaxGang && rank < size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of ", size, " is no rank of the gang '",
+                                                 name, "' (a gang has a name and at most ", kMaxGang,
+                                                 " ranks)."));
+}
+
+// A single job says nothing of a gang.
 absl::Status CheckGang(const wire::Join& join) {
-  if (join.gang.empty() || (join.gang_size <= kMaxGang && join.gang_rank < join.gang_size))
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("rank ", join.gang_rank, " of ", join.gang_size,
-                                                 " is no rank of a gang (at most ", kMaxGang, ")."));
+  if (join.gang.empty() && join.gang_rank == 0 && join.gang_size == 0) return absl::OkStatus();
+  return CheckGang(join.gang, join.gang_rank, join.gang_size);
+}
+
+absl::Status CheckSaid(wire::Wait& wait) {
+  return CheckNumbers({{"need", wait.need, kMaxBytes}, {"gang_step", wait.gang_step, kMaxCount}});
+}
+
+absl::Status CheckSaid(wire::YieldAck& ack) {
+  return CheckNumbers({{"stop_step", ack.stop_step, kMaxCount}, {"step", ack.step, kMaxCount}});
+}
+
+absl::Status CheckSaid(wire::TurnOver& over) {
+  over.why_not_movable = wire::MadePrintable(std::move(over.why_not_movable));
+  return CheckNumbers({{"steps", over.steps, kMaxCount},
+                       {"turn_steps", over.turn_steps, kMaxCount},
+                       {"drain_ns", over.drain_ns, kMaxCount},
+                       {"ready_ns", over.ready_ns, kMaxCount},
+                       {"persistent", over.persistent, kMaxBytes},
+                       {"spilled", over.spilled, kMaxBytes},
+                       {"transient_peak", over.transient_peak, kMaxBytes},
+                       {"restored", over.restored, kMaxBytes}});
+}
+
+absl::Status CheckSaid(wire::NeedRoom& need) { return CheckNumbers({{"bytes", need.bytes, kMaxBytes}}); }
+
+absl::Status CheckSaid(wire::Spilled& spilled) {
+  spilled.why_not = wire::MadePrintable(std::move(spilled.why_not));
+  return CheckNumbers({{"freed", spilled.freed, kMaxBytes},
+                       {"persistent", spilled.persistent, kMaxBytes},
+                       {"spilled", spilled.spilled, kMaxBytes}});
+}
+
+absl::Status CheckSaid(wire::ArenaGrew& grew) { return CheckNumbers({{"size", grew.size, kMaxBytes}}); }
+
+absl::Status CheckSaid(wire::Gang& gang) { return CheckGang(gang.gang, gang.rank, gang.size); }
+
+absl::Status CheckSaid(wire::Report& report) {
+  return CheckNumbers({{"persistent", report.persistent, kMaxBytes},
+                       {"spilled", report.spilled, kMaxBytes},
+                       {"steps", report.steps, kMaxCount}});
+}
+
+absl::Status CheckSaid(wire::ArenaLost&) { return absl::OkStatus(); }
+absl::Status CheckSaid(wire::Leave&) { return absl::OkStatus(); }
+
+// What only the coordinator says, and what begins a connection.
+template <typename Other>
+absl::Status CheckSaid(Other& other) {
+  return absl::InvalidArgumentError(absl::StrCat(other.kName, " is not a job's to say."));
 }
 
 }  // namespace
 
 absl::Status CheckWeight(double weight) {
-  if (std::isfinite(weight) && weight > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("weight ", weight, " is not allowed: give a number above 0, such as 1 or 2.5."));
+  if (weight >= kMinWeight && weight <= kMaxWeight) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("weight ", weight,
+                                                 " is not allowed: give a number above 0, such as 1 or 2.5 (",
+                                                 kMinWeight, " to ", kMaxWeight, ")."));
 }
 
 absl::Status CheckPriority(const std::string& priority) {
@@ -91,12 +163,23 @@ absl::Status CheckJoin(const wire::Join& join) {
   HOCKET_RETURN_IF_ERROR(CheckText("device's name", join.device_name, kMaxName));
   HOCKET_RETURN_IF_ERROR(CheckText("version of Hocket", join.hocket_version, kMaxName));
   HOCKET_RETURN_IF_ERROR(CheckText("version of torch", join.torch_version, kMaxName));
-  HOCKET_RETURN_IF_ERROR(CheckText("gang", join.gang, kMaxText));
+  HOCKET_RETURN_IF_ERROR(CheckText("lane's lock", join.lane_lock, kMaxText));
   HOCKET_RETURN_IF_ERROR(CheckDevice(join.device));
   HOCKET_RETURN_IF_ERROR(CheckWeight(join.weight));
   HOCKET_RETURN_IF_ERROR(CheckPriority(join.priority));
   HOCKET_RETURN_IF_ERROR(CheckMemory(join));
+  HOCKET_RETURN_IF_ERROR(CheckNumbers({{"capacity", join.capacity, kMaxBytes},
+                                       {"memory_limit", join.memory_limit, kMaxBytes},
+                                       {"persistent", join.persistent, kMaxBytes},
+                                       {"spilled", join.spilled, kMaxBytes},
+                                       {"steps", join.steps, kMaxCount},
+                                       {"total_steps", join.total_steps, kMaxCount},
+                                       {"turn", join.turn, kMaxCount}}));
   return CheckGang(join);
+}
+
+absl::Status CheckSaidByJob(wire::Message& message) {
+  return std::visit([](auto& said) { return CheckSaid(said); }, message);
 }
 
 }  // namespace hocket::coordinator

@@ -1,4 +1,5 @@
-// Who may join, with what values. Everything a stranger sends is checked here before the core sees it.
+// Who may join, with what values, and what a job may say then. Everything a stranger sends is checked here
+// before the core sees it: numbers are in range, names are printable.
 #ifndef HOCKET_COORDINATOR_SERVER_ADMISSION_H_
 #define HOCKET_COORDINATOR_SERVER_ADMISSION_H_
 
@@ -11,6 +12,10 @@ namespace hocket::coordinator {
 
 // kInvalidArgument: a sentence for the user that names the value and the range.
 absl::Status CheckJoin(const wire::Join& join);
+
+// A message of a job that has joined. kInvalidArgument: it is none that jobs send, or names the number and
+// its range. Reasons, which are for people, are made printable: errors have several lines.
+absl::Status CheckSaidByJob(wire::Message& message);
 
 // The same for values that people set later.
 absl::Status CheckWeight(double weight);

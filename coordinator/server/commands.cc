@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -35,14 +36,18 @@ absl::StatusOr<double> Number(const Json& arguments, const char* key) {
   return absl::InvalidArgumentError(absl::StrCat("give a number for '", key, "'."));
 }
 
-// The job named, or numbered, by the argument "job".
+// The job named, or numbered, by the argument "job". One that is gone may have the name of one that runs.
 absl::StatusOr<JobId> FindJob(Server& server, const Json& arguments) {
   const std::string wanted = Text(arguments, "job");
   std::vector<std::string> known;
+  std::optional<JobId> gone;
   for (const auto& [id, job] : server.core().state().jobs) {
-    if (job.info.name == wanted || absl::StrCat(id) == wanted) return id;
     known.push_back(job.info.name);
+    if (job.info.name != wanted && absl::StrCat(id) != wanted) continue;
+    if (!job.gone) return id;
+    gone = id;
   }
+  if (gone) return *gone;
   return absl::NotFoundError(absl::StrCat(
       "there is no job '", wanted, "'. ",
       known.empty() ? "No job runs." : absl::StrCat("The jobs are: ", absl::StrJoin(known, ", "), ".")));

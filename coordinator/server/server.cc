@@ -210,13 +210,13 @@ void Server::Received(int fd, wire::Received received) {
     return Refuse(fd, absl::StrCat("message rejected: a connection begins with Join or Command, not ",
                                    wire::NameOf(received.message), "."));
   }
+  if (absl::Status good = CheckSaidByJob(received.message); !good.ok())
+    return Close(fd,
+                 absl::StrCat("message rejected: ", wire::NameOf(received.message), ": ", good.message()));
   std::visit(
       [&](auto& message) {
-        if constexpr (std::is_constructible_v<decltype(Event::what), decltype(message)>) {
+        if constexpr (std::is_constructible_v<decltype(Event::what), decltype(message)>)
           Apply(session.job(), std::move(message), received.descriptor);
-        } else {
-          Close(fd, absl::StrCat("message rejected: ", message.kName, " is the coordinator's to say"));
-        }
       },
       received.message);
 }

@@ -103,6 +103,21 @@ TEST(RoomTest, AJobNotAtItsDoorsIsWaitedFor) {
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok);
 }
 
+TEST(RoomTest, WhileAVictimSpillsNobodyIsWokenToTryAgain) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 70});
+  s.Asks("a");
+  s.NeedsRoom("a", 20);  // b is not at its doors: a is to try again in a moment
+  s.StandsAtDoors("b");
+  ASSERT_EQ(s.TimesTold<wire::Spill>("b"), 1) << s.Story();
+  const int before = s.ticks();
+  s.Passes(Milliseconds(900));
+  EXPECT_LE(s.ticks() - before, 1) << s.Story();
+  s.Spills("b", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
 TEST(RoomTest, AJobAloneOnATooSmallDeviceIsToldNoWithTheArithmetic) {
   Script s("fifo", 100);
   s.Joins("a", {.persistent = 90});

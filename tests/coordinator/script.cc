@@ -202,6 +202,7 @@ void Script::RunsFor(absl::Duration time) {
     now_ = std::max(now_, at);
     if (first.empty()) {
       timer_ = absl::InfiniteFuture();
+      ++ticks_;
       Handle(0, Tick{});
     } else {
       Act(first);

@@ -93,6 +93,7 @@ class Script {
   JobId IdOf(const std::string& name) const { return ids_.at(name); }
   const std::vector<TurnEnded>& turns() const { return turns_; }
   const std::vector<std::string>& sentences() const { return sentences_; }  // said to the log
+  int ticks() const { return ticks_; }                                      // timers that have fired
   int Turns(const std::string& name) const;
   std::uint64_t Steps(const std::string& name) const;
   double Share(const std::string& name) const;              // of the device time that anybody had
@@ -143,6 +144,7 @@ class Script {
   JobId next_id_ = 1;
   absl::Time now_;
   absl::Time timer_ = absl::InfiniteFuture();
+  int ticks_ = 0;
   std::vector<TurnEnded> turns_;
   std::vector<std::string> sentences_;
   std::map<std::string, absl::Time> finished_;

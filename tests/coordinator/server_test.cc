@@ -13,6 +13,7 @@
 #include <fstream>
 #include <limits>
 
+#include "csrc/base/check.h"
 #include "csrc/wire/codec.h"
 #include "csrc/wire/control.h"
 #include "csrc/wire/shared_page.h"
@@ -126,7 +127,50 @@ TEST(AdmissionTest, ValuesOutOfRangeAreRefusedWithTheValueAndTheRange) {
   EXPECT_THAT(Refusal(daemon, {.name = std::string(200, 'x')}), HasSubstr("200 characters, at most 128"));
   EXPECT_THAT(Refusal(daemon, {.device = "../../etc/passwd"}), HasSubstr("is no device"));
   EXPECT_THAT(Refusal(daemon, {.gang = "g", .gang_rank = 3, .gang_size = 2}), HasSubstr("rank 3 of 2"));
+  EXPECT_THAT(Refusal(daemon, {.rejoin = true, .gang_size = (1u << 31) - 1}),
+              HasSubstr("rank 0 of 2147483647"));
+  EXPECT_THAT(Refusal(daemon, {.rejoin = true, .holds_turn = true, .turn = ~uint64_t{1}}),
+              HasSubstr("turn is said to be 18446744073709551614"));
+  EXPECT_THAT(Refusal(daemon, {.persistent = uint64_t{1} << 63}), HasSubstr("persistent is said to be"));
+  EXPECT_THAT(Refusal(daemon, {.name = "a\xc2\x9b"
+                                       "2J"}),
+              HasSubstr("control characters"));
   EXPECT_EQ(daemon.Ask("status").value()["jobs"].size(), 0u);
+}
+
+TEST(AdmissionTest, AJobOfTheCpuMayHaveALimitForDevices) {
+  Daemon daemon;
+  Peer job(daemon);
+  job.Say(wire::Join{.name = "a", .device = "cpu", .memory_limit = 2 << 20});
+  EXPECT_EQ(job.Hear<wire::Joined>().name, "a");
+}
+
+TEST(AdmissionTest, WhatAJobSaysLaterIsCheckedToo) {
+  Daemon daemon;
+  const wire::Message wrong[] = {wire::Gang{.gang = "", .rank = 0, .size = 1},
+                                 wire::Gang{.gang = "g", .rank = 0, .size = uint64_t{1} << 40},
+                                 wire::Gang{.gang = "a\nb", .rank = 0, .size = 1},
+                                 wire::Report{.persistent = uint64_t{1} << 63},
+                                 wire::Wait{.need = ~uint64_t{0}},
+                                 wire::TurnOver{.persistent = ~uint64_t{0}},
+                                 wire::ArenaGrew{.chunk = 1, .size = ~uint64_t{0}}};
+  for (const wire::Message& message : wrong) {
+    Peer peer(daemon, {.name = "a"});
+    peer.Hear<wire::Joined>();
+    peer.Say(message);
+    EXPECT_TRUE(peer.HearsEnd()) << wire::NameOf(message);
+  }
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("message rejected: Report: persistent is said to be 9223372036854775808"));
+  ExpectServes(daemon);
+}
+
+TEST(AdmissionTest, AReasonThatReachesTheTerminalHasNoControlCharacters) {
+  Daemon daemon;
+  Peer job(daemon, {.name = "a"});
+  job.Hear<wire::Joined>();
+  job.Say(wire::Spilled{.persistent = 10, .why_not = "\x1b]0;title\x07two\nlines"});
+  EXPECT_THAT(JobNamed(daemon, "a")["why"].get<std::string>(), HasSubstr(":  ]0;title two lines"));
 }
 
 TEST(AdmissionTest, AnotherMajorVersionIsRefusedNamingWhoKeepsTheDaemon) {
@@ -156,6 +200,27 @@ TEST(AdmissionTest, AJobCannotSpeakAsTheCoordinator) {
   peer.Hear<wire::Joined>();
   peer.Say(wire::Grant{.turn = 1});
   EXPECT_TRUE(peer.HearsEnd());
+  ExpectServes(daemon);
+}
+
+TEST(AdmissionTest, AnotherUsersPeerIsTurnedAwayNamingBoth) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can play another user";
+  Daemon daemon;
+  chmod(daemon.dir().c_str(), 0711);  // what keeps other users away before they are asked who they are
+  chmod(daemon.socket().c_str(), 0666);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t other = Spawn([&] {
+    HOCKET_CHECK(setuid(65534) == 0) << "cannot become another user";
+    const std::string reason = Peer(daemon).Hear<wire::Refused>().reason;
+    HOCKET_CHECK(write(ends[1], reason.data(), reason.size()) > 0) << "nobody reads";
+  });
+  char reason[256] = {};
+  EXPECT_GT(read(ends[0], reason, sizeof(reason) - 1), 0);
+  EXPECT_THAT(reason, HasSubstr("serves uid 0, not uid 65534"));
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("of uid 65534 was turned away: this daemon serves uid 0"));
+  KillAndReap(other);
   ExpectServes(daemon);
 }
 
@@ -407,6 +472,20 @@ TEST(CommandTest, PauseResumeSetPolicyAndExplainAnswerWithWhatIsNow) {
   EXPECT_EQ(daemon.Ask("policy", {{"name", "fifo"}}).value()["policy"], "fifo");
   EXPECT_EQ(daemon.Ask("policy").value()["policies"].size(), 5u);
   EXPECT_EQ(daemon.Ask("switch-share", {{"share", 0.1}}).value()["share"], 0.1);
+}
+
+TEST(CommandTest, ANameMeansTheJobThatRunsAndNotOneThatIsGone) {
+  Daemon daemon;
+  Peer first(daemon, {.name = "a", .device = "gpu0"});
+  const auto gone = first.Hear<wire::Joined>().job;
+  first.Say(wire::Leave{.keeps_running = true});
+  Peer second(daemon, {.name = "a", .device = "gpu1"});
+  const auto runs = second.Hear<wire::Joined>().job;
+  EXPECT_EQ(daemon.Ask("pause", {{"job", "a"}}).value()["id"], runs);
+  EXPECT_EQ(daemon.Ask("explain", {{"job", "a"}}).value()["state"], "paused");
+  EXPECT_EQ(daemon.Ask("set", {{"job", "a"}, {"weight", 2}}).value()["id"], runs);
+  EXPECT_EQ(daemon.Ask("resume", {{"job", "a"}}).value()["id"], runs);
+  EXPECT_EQ(daemon.Ask("explain", {{"job", gone}}).value()["state"], "gone");
 }
 
 TEST(CommandTest, WhatIsMeasuredOfAJobIsShownAndRememberedAfterItsDeath) {

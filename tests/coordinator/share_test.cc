@@ -140,38 +140,32 @@ TEST(PriorityTest, ProductionIsSlowedDownByAtMostTwoPercent) {
   EXPECT_LE(Slowdown(Steps(Milliseconds(5), Milliseconds(2)), Steps(Milliseconds(400), {})), 1.0205);
 }
 
-TEST(PriorityTest, OthersUseTheGapsThatAreLongEnough) {
+Script ProductionAndAnother(Part production, const Part& other) {
   Script s("priority");
-  Part production = Steps(Milliseconds(50), Milliseconds(60));
   production.priority = "high";
   s.Joins("production", production);
-  s.Joins("other", Steps(Milliseconds(10), {}));
+  s.Joins("other", other);
   s.Lives("production");
   s.Lives("other");
+  return s;
+}
+
+TEST(PriorityTest, OthersUseTheGapsThatAreLongEnough) {
+  Script s = ProductionAndAnother(Steps(Milliseconds(50), Milliseconds(60)), Steps(Milliseconds(10), {}));
   s.RunsFor(Seconds(110));
   // 1000 gaps of 60 ms, of which 5 pass until the turn is given up: five steps of 10 ms fit each.
   EXPECT_GT(s.Steps("other"), 4200u) << s.Story();
 }
 
 TEST(PriorityTest, OthersGetATurnNowAndThenThoughProductionNeverRests) {
-  Script s("priority");
-  Part production = Steps(Milliseconds(50), {});
-  production.priority = "high";
-  s.Joins("production", production);
-  s.Joins("other", Steps(Milliseconds(100), {}));
-  s.Lives("production");
-  s.Lives("other");
+  Script s = ProductionAndAnother(Steps(Milliseconds(50), {}), Steps(Milliseconds(100), {}));
   s.RunsFor(Seconds(100));
   EXPECT_GE(s.Steps("other"), 10u) << s.Story();
   EXPECT_LE(s.Steps("other"), 21u) << s.Story();
 }
 
 TEST(PriorityTest, ExplainShowsTheAccount) {
-  Script s("priority");
-  s.Joins("production", {.priority = "high"});
-  s.Joins("other");
-  s.Lives("production");
-  s.Lives("other");
+  Script s = ProductionAndAnother({}, {});
   s.RunsFor(Seconds(1));
   ASSERT_EQ(s.Holder(), "production");
   EXPECT_THAT(s.Why("other"), HasSubstr("it can spare")) << s.Story();
@@ -193,24 +187,24 @@ TEST(SrtfTest, TheShortestIsDoneFirstAndWaitsForNobody) {
   EXPECT_LE(s.Finished("long") - start, Seconds(14)) << s.Story();
 }
 
-TEST(SrtfTest, AnArrivalWithLessToDoTakesOverAfterTheStep) {
+Script OneArrivesAfter(absl::Duration time, std::uint64_t old_steps, std::uint64_t new_steps) {
   Script s("srtf");
-  s.Joins("long", {.step = Milliseconds(10), .total_steps = 1000});
-  s.Lives("long");
-  s.RunsFor(Seconds(2));
-  s.Joins("short", {.step = Milliseconds(10), .total_steps = 10});
-  s.Lives("short");
+  s.Joins("old", {.total_steps = old_steps});
+  s.Lives("old");
+  s.RunsFor(time);
+  s.Joins("new", {.total_steps = new_steps});
+  s.Lives("new");
+  return s;
+}
+
+TEST(SrtfTest, AnArrivalWithLessToDoTakesOverAfterTheStep) {
+  Script s = OneArrivesAfter(Seconds(2), 1000, 10);
   s.RunsFor(Milliseconds(120));
-  EXPECT_NO_THROW(s.Finished("short")) << s.Story();
+  EXPECT_NO_THROW(s.Finished("new")) << s.Story();
 }
 
 TEST(SrtfTest, OfUnknownSizeTheOneThatHasHadLeastIsNext) {
-  Script s("srtf");
-  s.Joins("old");
-  s.Lives("old");
-  s.RunsFor(Seconds(10));
-  s.Joins("new");
-  s.Lives("new");
+  Script s = OneArrivesAfter(Seconds(10), 0, 0);
   s.RunsFor(Seconds(5));
   EXPECT_GT(s.Steps("new"), 480u) << s.Story();
 }
