@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-
 from world import World
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    # Not pytest's own folder: its path is too long for a socket.
-    with tempfile.TemporaryDirectory(prefix="hk-") as folder:
-        world = World(pathlib.Path(folder))
-        yield world
-        world.close()
-
 
 _alone: dict[tuple, list[str]] = {}
 

@@ -3,24 +3,8 @@
 from __future__ import annotations
 
 import os
-import pathlib
-import sys
-import tempfile
-from collections.abc import Iterator
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "e2e"))
-
-from world import World
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with tempfile.TemporaryDirectory(prefix="hk-") as folder:
-        world = World(pathlib.Path(folder))
-        yield world
-        world.close()
 
 
 @pytest.fixture(scope="session")
