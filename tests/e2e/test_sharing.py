@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Callable
 
@@ -175,3 +176,26 @@ def test_ranks_of_one_program_have_their_turns_together(world: World, alone: Cal
     single = world.start(*torchrun, script, str(world.losses("single")))
     single.finishes()
     assert world.losses("ranks").read_text() == world.losses("single").read_text()
+
+
+def test_a_forked_child_carries_no_socket_lock_spilled_bytes_or_device_memory(
+    world: World, alone: Callable[..., list[str]]
+) -> None:
+    forking = world.job("forks", HOCKET_FORCE_SPILL="1")
+    forking.expect("forked")
+    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    world.until("other", "waits")
+
+    def has(who: str, what: str) -> bool:
+        return any(re.match(f"{who} {what}", line) for line in forking.lines)
+
+    host_memory = f"memory rw-p {256 * 2**20} $"  # what it takes from the system for spilled bytes
+    for what in (r"descriptor socket:", r"descriptor .*/lane-", r"descriptor /memfd:hocket-[0-9a-f]+-", host_memory):
+        assert has("parent", what), f"this test looks for the wrong thing: {what}"
+        assert not has("child", what), forking.story()
+    # It outlives its killed parent, and the turn goes on all the same.
+    forking.signal(signal.SIGKILL)
+    other.finishes()
+    assert world.losses("other").read_text().split() == alone("train", *SMALL)
+    forking.go_on()
+    forking.expect("the child ends")
