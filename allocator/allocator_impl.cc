@@ -67,7 +67,8 @@ absl::StatusOr<std::unique_ptr<CachingAllocator>> AllocatorImpl::Create(Driver& 
   }
   if (chosen.memory_limit == 0) chosen.memory_limit = capacity;
   HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, driver.PrimaryContext(options.device));
-  HOCKET_RETURN_IF_ERROR(driver.UseContext(context));
+  const InContext in_context(driver, context);
+  HOCKET_RETURN_IF_ERROR(in_context.status());
   const Bytes budget = options.host_budget != 0 ? options.host_budget : HostMemory::DefaultBudget();
   auto allocator =
       std::unique_ptr<AllocatorImpl>(new AllocatorImpl(driver, chosen, gate, context, capacity, budget));
@@ -103,6 +104,7 @@ AllocatorImpl::~AllocatorImpl() {
   persistent_.reset();
   transient_.reset();
   spiller_.reset();
+  host_.reset();
 }
 
 absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
@@ -203,7 +205,7 @@ absl::StatusOr<Block*> AllocatorImpl::PlaceInCache(Request& request) {
   Block* block = request.space->blocks().Allocate(request.size, request.stream, request.pool, request.fit);
   if (block != nullptr) return block;
   if (request.deviates && request.space == transient_.get() && plan_ != nullptr) {
-    LeavePlan();
+    EndLease();
     return PlaceInCache(request);
   }
   HOCKET_RETURN_IF_ERROR(Grow(request));
@@ -281,11 +283,17 @@ void AllocatorImpl::AllStreamsPassed() {
   transient_->blocks().ForgetStreamOrder();
 }
 
+std::vector<AllocatorImpl::Position> AllocatorImpl::Releasable(const Space& space) const {
+  std::vector<Position> positions = space.EmptyPositions(Region::State::kPrivate);
+  std::erase_if(positions, [&](Position position) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !PoolIsReleased(space.blocks().pool(position));
+  });
+  return positions;
+}
+
 void AllocatorImpl::ReleaseEmptyPrivate(Space& space) {
-  for (const Position position : space.EmptyPositions(Region::State::kPrivate)) {
-    // A chunk that cannot be unmapped now is tried again the next time.
-    if (PoolIsReleased(space.blocks().pool(position))) (void)space.Unback(position);
-  }
+  // A chunk that cannot be unmapped now is tried again the next time.
+  for (const Position position : Releasable(space)) (void)space.Unback(position);
 }
 
 void AllocatorImpl::UnplaceEmptyArena() {
@@ -352,14 +360,19 @@ void AllocatorImpl::RecordStream(DevicePtr address, Stream stream) {
   if (std::find(used_on.begin(), used_on.end(), stream) == used_on.end()) used_on.push_back(stream);
 }
 
+// The two ranges are constant: no lock.
+bool AllocatorImpl::Owns(DevicePtr address) const {
+  return persistent_->region().Contains(address) || transient_->region().Contains(address);
+}
+
 absl::StatusOr<std::pair<DevicePtr, Bytes>> AllocatorImpl::BlockOf(DevicePtr address) const {
-  MutexLock lock(&mutex_);
-  const Block* block = FindBlock(address);
-  if (block == nullptr && plan_ != nullptr) block = plan_->Around(address);
-  if (block == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
+  if (Owns(address)) {
+    MutexLock lock(&mutex_);
+    const Block* block = FindBlock(address);
+    if (block == nullptr && plan_ != nullptr) block = plan_->Around(address);
+    if (block != nullptr) return std::pair(block->address, block->size);
   }
-  return std::pair(block->address, block->size);
+  return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
 }
 
 PoolIndex AllocatorImpl::IndexOf(PoolId id) {

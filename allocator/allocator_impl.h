@@ -43,10 +43,12 @@ class AllocatorImpl final : public CachingAllocator {
   void Free(DevicePtr block) override;
   void RecordStream(DevicePtr block, Stream stream) override;
   void EmptyCache() override;
+  bool Owns(DevicePtr address) const override;
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const override;
   void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter) override;
   void EndAllocateToPool(PoolId pool) override;
   void ReleasePool(PoolId pool) override;
+  Usage InUse() const override;
   DeviceStats Stats() const override;
   void ResetPeakStats() override;
   void ResetAccumulatedStats() override;
@@ -124,9 +126,10 @@ class AllocatorImpl final : public CachingAllocator {
   void FreeCache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: no device work is under way.
   void AllStreamsPassed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Private chunks that no block and no graph needs.
+  std::vector<Position> Releasable(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseEmptyPrivate(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnplaceEmptyArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool InOpenPool(PoolIndex pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool PoolIsReleased(PoolIndex pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PoolIndex IndexOf(PoolId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Space& SpaceOf(DevicePtr address) const;
@@ -141,15 +144,17 @@ class AllocatorImpl final : public CachingAllocator {
   bool BackPlaces(const Plan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the arena's chunks away from empty positions that a plan does not need.
   void UnplaceOutside(const std::vector<bool>& needed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // For the rest of the step.
-  void LeavePlan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Nobody has waited for a long time, so no hand-over has given back what the job no longer uses: does it
   // now.
   void Tidy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Empty private chunks, and arena chunks created here in which no block has lain since the last
-  // ForgetUse().
+  // What spills have not needed for a while.
+  void ReturnHostMemory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What Tidy() would give back: releasable private chunks, and arena chunks created here in which no block
+  // has lain since the last ForgetUse().
   Bytes Unused() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The region is whole again: to be called before anything looks at its positions.
+  // The region is whole again: to be called before anything looks at its positions. In mid-step the plan is
+  // left for the rest of the step: what it has placed cannot be aligned with it again, and whoever ends a
+  // lease then needs its memory.
   void EndLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- turns.cc ---
@@ -208,13 +213,16 @@ class AllocatorImpl final : public CachingAllocator {
   Holdings totals_ ABSL_GUARDED_BY(mutex_);  // only the sums since the start
 };
 
-// Makes a context current and this thread's calls harmless to captures, and undoes both.
+// Makes a context current and this thread's calls harmless to captures, and undoes both: the current context
+// is the thread's current device, which is the program's to choose. A thread that had none has none again.
 class InContext {
  public:
   InContext(const Driver& driver, ContextHandle context)
-      : driver_(driver), before_(driver.CurrentContext()), mode_(driver.RelaxCaptureMode()) {
-    if (before_ != context) (void)driver.UseContext(context);
-    changed_ = before_ != context && before_ != nullptr;
+      : driver_(driver),
+        before_(driver.CurrentContext()),
+        changed_(before_ != context),
+        mode_(driver.RelaxCaptureMode()) {
+    if (changed_) used_ = driver.UseContext(context);
   }
   ~InContext() {
     if (changed_) (void)driver_.UseContext(before_);
@@ -223,11 +231,15 @@ class InContext {
   InContext(const InContext&) = delete;
   InContext& operator=(const InContext&) = delete;
 
+  // Whether the context could be made current. Where it could not, the calls that need it say so themselves.
+  const absl::Status& status() const { return used_; }
+
  private:
   const Driver& driver_;
   const ContextHandle before_;
+  const bool changed_;
   const int mode_;
-  bool changed_ = false;
+  absl::Status used_;
 };
 
 }  // namespace hocket

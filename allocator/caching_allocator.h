@@ -57,8 +57,8 @@ struct Holdings {
 
 class CachingAllocator {
  public:
-  // `driver` and `gate` are borrowed and must outlive the allocator. Makes `options.device`'s primary
-  // context current on the calling thread. kInvalidArgument: a limit above the device's capacity.
+  // `driver` and `gate` are borrowed and must outlive the allocator. The calling thread's current context,
+  // and so its current device, stays what it was. kInvalidArgument: a limit above the device's capacity.
   static absl::StatusOr<std::unique_ptr<CachingAllocator>> Create(Driver& driver,
                                                                   const AllocatorOptions& options,
                                                                   Gate* gate);
@@ -81,6 +81,9 @@ class CachingAllocator {
   // Gives memory that no block uses back to the driver (persistent region) or the lane.
   virtual void EmptyCache() = 0;
 
+  // `address` is one at which only this allocator gives out blocks. Takes no lock, and looks at no block.
+  virtual bool Owns(DevicePtr address) const = 0;
+
   // The block that contains `address`: its start and size. kNotFound when it is not ours.
   virtual absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const = 0;
 
@@ -92,6 +95,8 @@ class CachingAllocator {
   virtual void EndAllocateToPool(PoolId pool) = 0;
   virtual void ReleasePool(PoolId pool) = 0;
 
+  // Two of Stats()'s numbers, without looking at every block.
+  virtual Usage InUse() const = 0;
   virtual DeviceStats Stats() const = 0;
   virtual void ResetPeakStats() = 0;
   virtual void ResetAccumulatedStats() = 0;
@@ -103,7 +108,7 @@ class CachingAllocator {
   virtual Bytes LargestFree() const = 0;
 
   // --- the client's side --------------------------------------------------------------------------
-  // Called with the device's context current or not: each call makes it current on its thread.
+  // Called with the device's context current or not: each call sees to it and leaves it as it was.
 
   // A step of this job begins or ends; new blocks are placed by prediction in between. Constant time.
   virtual void BeginStep() = 0;

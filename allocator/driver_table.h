@@ -53,7 +53,6 @@ namespace hocket {
   X(StreamCreate, "cuStreamCreate", (Stream * stream, unsigned flags))                                     \
   X(StreamDestroy, "cuStreamDestroy_v2", (Stream stream))                                                  \
   X(StreamSynchronize, "cuStreamSynchronize", (Stream stream))                                             \
-  X(StreamQuery, "cuStreamQuery", (Stream stream))                                                         \
   X(EventCreate, "cuEventCreate", (cuda::Event * event, unsigned flags))                                   \
   X(EventDestroy, "cuEventDestroy_v2", (cuda::Event event))                                                \
   X(EventRecord, "cuEventRecord", (cuda::Event event, Stream stream))                                      \

@@ -6,11 +6,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "allocator/memory_group.h"
 #include "csrc/base/check.h"
 #include "csrc/base/status_macros.h"
 
@@ -20,8 +19,6 @@ namespace {
 constexpr Bytes kAlignment = 512;
 constexpr Bytes kPage = 4096;
 constexpr Bytes kPiece = Bytes{256} << 20;
-constexpr int kIdleCycles = 8;
-constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
 
 // The number after "MemAvailable:" in /proc/meminfo, in bytes.
 Bytes MachineFree() {
@@ -31,22 +28,7 @@ Bytes MachineFree() {
   while (file >> key >> value && std::getline(file, unit)) {
     if (key == "MemAvailable:") return value << 10;
   }
-  return kUnknown;
-}
-
-Bytes ReadNumber(const char* path) {
-  std::ifstream file(path);
-  std::string text;
-  Bytes value = 0;
-  return file >> text && absl::SimpleAtoi(text, &value) ? value : kUnknown;
-}
-
-// What the memory group of this process leaves, where there is one.
-Bytes GroupFree() {
-  const Bytes limit = ReadNumber("/sys/fs/cgroup/memory.max");
-  const Bytes used = ReadNumber("/sys/fs/cgroup/memory.current");
-  if (limit == kUnknown || used == kUnknown) return kUnknown;
-  return limit - std::min(limit, used);
+  return kNoLimit;
 }
 
 }  // namespace
@@ -70,8 +52,8 @@ HostMemory::~HostMemory() {
 }
 
 Bytes HostMemory::DefaultBudget() {
-  const Bytes free = std::min(MachineFree(), GroupFree());
-  return free == kUnknown ? Bytes{4} << 30 : free / 2;
+  const Bytes free = std::min(MachineFree(), FreeInMemoryGroup());
+  return free == kNoLimit ? Bytes{4} << 30 : free / 2;
 }
 
 absl::StatusOr<HostBlock> HostMemory::Allocate(Bytes size) {
@@ -101,7 +83,7 @@ std::byte* HostMemory::BestFit(Bytes size) {
   const auto [data, length] = *fit;
   best->free.erase(fit);
   if (length > size) best->free.emplace(data + size, length - size);
-  best->idle_cycles = 0;
+  best->idle_since.reset();
   return data;
 }
 
@@ -119,7 +101,9 @@ absl::Status HostMemory::TakePiece(Bytes at_least) {
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "cannot take ", FormatBytes(size), " of host memory for spilled data: ", std::strerror(errno)));
+        "cannot take ", FormatBytes(size), " of host memory for spilled data: ", std::strerror(errno), "; ",
+        FormatBytes(taken_), " of this job's ", FormatBytes(budget_), " are taken.\n",
+        "  Raise the limit on this process's addresses (ulimit -v), or let fewer jobs share the device."));
   }
   // A forked child must not copy pages that the device writes.
   madvise(start, size, MADV_DONTFORK);
@@ -157,11 +141,18 @@ void HostMemory::Free(std::byte* data, Bytes size) {
   }
 }
 
-void HostMemory::EndCycle() {
-  for (auto piece = pieces_.begin(); piece != pieces_.end();) {
+void HostMemory::ReturnIdle(Clock::time_point now) {
+  for (auto piece = pieces_.begin(); piece != pieces_.end(); ++piece) {
     Piece& p = piece->second;
     const bool unused = p.free.size() == 1 && p.free.begin()->second == p.size;
-    piece = unused && ++p.idle_cycles > kIdleCycles ? GiveBack(piece) : std::next(piece);
+    if (!unused) {
+      p.idle_since.reset();
+    } else if (!p.idle_since) {
+      p.idle_since = now;
+    } else if (now - *p.idle_since >= kIdle) {
+      GiveBack(piece);
+      return;
+    }
   }
 }
 

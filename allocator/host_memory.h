@@ -2,7 +2,7 @@
 //
 // Taken from the system in pieces (pinned once, when taken: pinning is slow and copies to pinned memory are
 // not), given out in blocks, kept over the spill-and-restore cycles of a job that shares its device, and
-// given back when several cycles did without.
+// given back when no block has used them for a minute.
 //
 // A piece that the driver refuses to pin (the limit on locked memory, a container) is used as it is:
 // copies are slower then, and right.
@@ -14,10 +14,12 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "allocator/driver.h"
+#include "csrc/base/mutex.h"
 
 namespace hocket {
 
@@ -58,9 +60,10 @@ class HostMemory {
   // A block of size 0 holds nothing.
   absl::StatusOr<HostBlock> Allocate(Bytes size);
 
-  // One cycle of spilling and restoring has ended: pieces that no block has used for several cycles are
-  // given back.
-  void EndCycle();
+  // To be called now and then. A piece that no block has used for kIdle is given back: at most one a call,
+  // because unpinning is slow. Needs the device's context on the calling thread.
+  static constexpr Clock::duration kIdle = std::chrono::minutes(1);
+  void ReturnIdle(Clock::time_point now);
 
   Bytes budget() const { return budget_; }
   Bytes taken() const { return taken_; }  // from the system
@@ -74,8 +77,8 @@ class HostMemory {
   struct Piece {
     Bytes size = 0;
     bool pinned = false;
-    int idle_cycles = 0;
-    std::map<std::byte*, Bytes> free;  // by address, coalesced
+    std::optional<Clock::time_point> idle_since;  // seen to be unused first, and not used since
+    std::map<std::byte*, Bytes> free;             // by address, coalesced
   };
   using Pieces = std::map<std::byte*, Piece>;
 

@@ -3,10 +3,10 @@
 //   BeginStep        the plan of this step is expected
 //   first Malloc     memory is put behind its places and lent to it
 //   Malloc           a place of the plan's; what deviates goes to best fit, outside the lease; where that has
-//   no
-//                    memory for it, the lease ends: a step that is not the plan's needs what the plan has
+//                    no memory for it, the lease ends: a step that is not the plan's needs what the plan has
 //   EndStep          followed to the end: the lease goes on into the next step; otherwise it ends
-//   PassTurn, Spill, memory short, ...  EndLease first: they see a region of plain blocks
+//   PassTurn, Spill, memory short, ...  EndLease first: they see a region of plain blocks. In mid-step the
+//                    plan is left by that, and best fit serves the rest of the step
 #include <algorithm>
 
 #include "allocator/allocator_impl.h"
@@ -25,6 +25,7 @@ constexpr int kStepsUntilTidy = Arena::kIdleTurns;
 void AllocatorImpl::BeginStep() {
   MutexLock lock(&mutex_);
   if (!survivors_.BeginStep()) return;
+  ReturnHostMemory();
   if (++steps_since_tidy_ > kStepsUntilTidy && HoldsTurn() && open_pools_.empty()) Tidy();
   Plan* const expected = plans_.Expected();
   may_follow_plan_ = expected != nullptr;
@@ -61,13 +62,8 @@ Plan::Answer AllocatorImpl::AskPlan(Bytes size, Stream stream) {
       answer = other->Next(size, stream);
     }
   }
-  if (answer.block == nullptr && plan_->deviations() > kDeviations + plan_->step().size() / 8) LeavePlan();
+  if (answer.block == nullptr && plan_->deviations() > kDeviations + plan_->step().size() / 8) EndLease();
   return answer;
-}
-
-void AllocatorImpl::LeavePlan() {
-  may_follow_plan_ = false;
-  EndLease();
 }
 
 bool AllocatorImpl::Lease(Plan& plan, bool may_move) {
@@ -115,9 +111,7 @@ void AllocatorImpl::UnplaceOutside(const std::vector<bool>& needed) {
 }
 
 Bytes AllocatorImpl::Unused() const {
-  Bytes unused = (persistent_->EmptyPositions(Region::State::kPrivate).size() +
-                  transient_->EmptyPositions(Region::State::kPrivate).size()) *
-                 chunk_size_;
+  Bytes unused = (Releasable(*persistent_).size() + Releasable(*transient_).size()) * chunk_size_;
   for (const Arena::Member& member : arena_.members()) {
     const bool used = member.position && transient_->blocks().used(*member.position);
     if (member.created_here && !used) unused += chunk_size_;
@@ -141,12 +135,20 @@ void AllocatorImpl::Tidy() {
   transient_->blocks().ForgetUse();
 }
 
+// Here, and not when a turn passes: somebody waits then.
+void AllocatorImpl::ReturnHostMemory() {
+  if (host_->taken() == 0) return;
+  const InContext in_context(driver_, context_);
+  host_->ReturnIdle(Clock::now());
+}
+
 void AllocatorImpl::EndLease() {
   if (plan_ == nullptr) return;
   plan_->ForEachUsed([this](DevicePtr address, Bytes size)
                          ABSL_NO_THREAD_SAFETY_ANALYSIS { transient_->blocks().MarkUsed(address, size); });
   transient_->blocks().EndLease(plan_->EndLease());
   plan_ = nullptr;
+  if (!survivors_.step().empty()) may_follow_plan_ = false;
 }
 
 }  // namespace hocket

@@ -114,6 +114,11 @@ void AllocatorImpl::CountReserved() {
   MoveTo(stats_.segment, reserved / chunk_size_);
 }
 
+Usage AllocatorImpl::InUse() const {
+  MutexLock lock(&mutex_);
+  return {static_cast<Bytes>(stats_.allocated_bytes[kAggregate].current), Reserved()};
+}
+
 DeviceStats AllocatorImpl::Stats() const {
   MutexLock lock(&mutex_);
   DeviceStats stats = stats_;

@@ -67,6 +67,12 @@ struct DeviceStats {
   }
 };
 
+// Now, in bytes.
+struct Usage {
+  Bytes allocated = 0;  // in blocks that PyTorch holds
+  Bytes reserved = 0;   // behind addresses
+};
+
 struct BlockSnapshot {
   DevicePtr address = 0;
   Bytes size = 0;
@@ -83,7 +89,6 @@ struct SegmentSnapshot {
   Bytes requested_size = 0;
   Bytes allocated_size = 0;
   Bytes active_size = 0;
-  Stream stream = nullptr;
   bool is_large = false;
   bool is_transient = false;                              // of the lane's arena
   bool is_spilled = false;                                // some of it lies on the host

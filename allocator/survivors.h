@@ -36,8 +36,8 @@ class Survivors {
 
   // An allocation of `size` bytes, now, is written down.
   Birth Allocated(Bytes size, Stream stream);
-  // To be asked before Allocated(): is it predicted to outlive the step? Outside a step that is assumed of
-  // all.
+  // To be asked once for each allocation, in their order, unless SkipPrediction() is called for it: is it
+  // predicted to outlive the step? Outside a step that is assumed of all.
   bool Predict(Bytes size, Stream stream);
   // Somebody else (a plan) has predicted this one.
   void SkipPrediction() { alignment_.Skip(); }

@@ -69,7 +69,6 @@ absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {
   const absl::Status restored = RestoreAll();
   *missing = persistent_->spilled() + transient_->spilled();
   CountReserved();  // chunks of the arena may have taken another place
-  if (restored.ok()) host_->EndCycle();
   return restored;
 }
 
@@ -105,7 +104,6 @@ void AllocatorImpl::PassTurn() {
   mutex_.AssertHeld();
   const InContext in_context(driver_, context_);
   EndLease();
-  if (!survivors_.step().empty()) may_follow_plan_ = false;  // in mid-step
   totals_.transient_peak = ArenaInUse();
   turn_peaks_.push_back(totals_.transient_peak);
   if (turn_peaks_.size() > kRememberedTurns) turn_peaks_.erase(turn_peaks_.begin());

@@ -52,7 +52,6 @@ pytorch::SegmentInfo Translate(const SegmentSnapshot& from, c10::DeviceIndex dev
   to.requested_size = from.requested_size;
   to.allocated_size = from.allocated_size;
   to.active_size = from.active_size;
-  to.stream = from.stream;
   to.is_large = from.is_large;
   to.owner_private_pool_id = from.pool;
   for (const BlockSnapshot& block : from.blocks) {

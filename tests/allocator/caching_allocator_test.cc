@@ -85,6 +85,69 @@ TEST_F(CachingAllocatorTest, SpillThenRestoreKeepsAddressAndBytes) {
   job.Free(b);
 }
 
+TEST_F(CachingAllocatorTest, AJobThatIsSpilledNowAndThenKeepsItsPinnedMemory) {
+  Job job;
+  const DevicePtr block = job.Malloc(3_MiB);
+  const auto turn = [&](Bytes spilled) {
+    job.PassTurn();
+    ASSERT_TRUE(job.Spill(spilled).ok());
+    job.TakeTurn();
+    job.allocator->BeginStep();
+    job.allocator->EndStep();
+  };
+  turn(kEverything);
+  gpu.ForgetCalls();
+  for (int i = 0; i < 20; ++i) turn(0);
+  turn(kEverything);
+  EXPECT_EQ(gpu.Calls()["MemHostRegister"], 0);
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, AThreadsCurrentContextStaysWhatItWas) {
+  const ContextHandle before = gpu.driver().CurrentContext();
+  ASSERT_TRUE(gpu.driver().UseContext(nullptr).ok());
+  {
+    Job job;
+    EXPECT_EQ(gpu.driver().CurrentContext(), nullptr) << "made";
+    const DevicePtr block = job.Malloc(3_MiB);
+    EXPECT_EQ(gpu.driver().CurrentContext(), nullptr) << "grown";
+    job.PassTurn();
+    ASSERT_TRUE(job.Spill(kEverything).ok());
+    job.TakeTurn();
+    job.Free(block);
+  }
+  EXPECT_EQ(gpu.driver().CurrentContext(), nullptr) << "gone";
+  ASSERT_TRUE(gpu.driver().UseContext(before).ok());
+}
+
+TEST_F(CachingAllocatorTest, WhoseAnAddressIsCanBeAskedWhileTheAllocatorIsLocked) {
+  Job job, other;
+  const DevicePtr persistent = job.Malloc(1_KiB);
+  job.allocator->BeginStep();
+  const DevicePtr transient = job.Malloc(1_MiB);
+  for (Job* each : {&job, &other}) each->allocator->Lock();
+  for (const DevicePtr block : {persistent, transient}) {
+    EXPECT_TRUE(job.allocator->Owns(block));
+    EXPECT_FALSE(other.allocator->Owns(block));
+    EXPECT_FALSE(other.allocator->BlockOf(block).ok()) << "without a look at its blocks";
+  }
+  for (Job* each : {&job, &other}) each->allocator->Unlock();
+  job.allocator->EndStep();
+  job.Free(persistent), job.Free(transient);
+}
+
+TEST_F(CachingAllocatorTest, WhatIsInUseIsWhatTheStatisticsSay) {
+  Job job;
+  const DevicePtr a = job.Malloc(3_MiB), b = job.Malloc(1_KiB);
+  job.Free(a);
+  const Usage usage = job.allocator->InUse();
+  const DeviceStats stats = job.allocator->Stats();
+  EXPECT_EQ(usage.allocated, 1_KiB);
+  EXPECT_EQ(usage.allocated, static_cast<Bytes>(stats.allocated_bytes[kAggregate].current));
+  EXPECT_EQ(usage.reserved, static_cast<Bytes>(stats.reserved_bytes[kAggregate].current));
+  job.Free(b);
+}
+
 TEST_F(CachingAllocatorTest, SpillsNoMoreThanIsWanted) {
   Job job;
   const DevicePtr block = job.Malloc(8 * kChunk);

@@ -218,6 +218,38 @@ TEST_F(PlannedJobTest, ATurnLostInMidStepTakesThePlannedBlocksAlong) {
   Step();
 }
 
+TEST_F(PlannedJobTest, AStepWhosePlanHadToGiveItsMemoryBackIsServedByBestFitToItsEnd) {
+  for (int i = 0; i < 3; ++i) Step();
+  job.allocator->BeginStep();
+  const DevicePtr first = Malloc(3_MiB);
+  const std::uint64_t before = Planned();
+  EXPECT_GT(before, 0u);
+  job.allocator->EmptyCache();
+  const Bytes used = gpu.used();
+  const DevicePtr second = Malloc(3_MiB + 512);
+  EXPECT_EQ(Planned(), before) << "placed as the first allocation of a step that began anew";
+  EXPECT_LE(gpu.used(), used + 2 * kChunk) << "memory was put behind the whole plan again";
+  Free(first), Free(second);
+  job.allocator->EndStep();
+  Step();
+  const std::uint64_t later = Planned();
+  Step();
+  EXPECT_EQ(Planned(), later + 7) << "the next step like it is planned again";
+}
+
+TEST_F(PlannedJobTest, AGraphsMemoryIsNotTakenForUnused) {
+  const CachingAllocator::PoolId pool{0, 1};
+  job.allocator->BeginAllocateToPool(pool, [](Stream) { return true; });
+  const DevicePtr in_graph = job.Malloc(16 * kChunk);
+  job.allocator->EndAllocateToPool(pool);
+  job.Free(in_graph);
+  for (int i = 0; i < 40; ++i) Step();
+  gpu.ForgetCalls();
+  for (int i = 0; i < 40; ++i) Step();
+  EXPECT_EQ(gpu.Calls()["EventRecord"] + gpu.Calls()["CtxRecordEvent"], 0) << "nothing to give back: no wait";
+  job.allocator->ReleasePool(pool);
+}
+
 TEST_F(PlannedJobTest, AJobAloneGivesBackWhatItNoLongerUses) {
   Step(40);
   const Bytes large = job.Held().arena;

@@ -105,6 +105,7 @@ class FakeAllocator : public CachingAllocator {
   void Free(DevicePtr) override {}
   void RecordStream(DevicePtr, Stream) override {}
   void EmptyCache() override {}
+  bool Owns(DevicePtr) const override { return false; }
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr) const override {
     return absl::NotFoundError("none");
   }
@@ -114,6 +115,7 @@ class FakeAllocator : public CachingAllocator {
   DeviceStats Stats() const override { return {}; }
   void ResetPeakStats() override {}
   void ResetAccumulatedStats() override {}
+  Usage InUse() const override { return {}; }
   std::vector<SegmentSnapshot> Snapshot() const override { return {}; }
   void SetMemoryLimit(Bytes) override {}
   Bytes MemoryLimit() const override { return 0; }
