@@ -28,9 +28,6 @@ typedef struct {
 // 1 where kernels compute nothing and take modelled time (timing mode), 0 in values mode.
 int hocket_emulator_is_timing(void);
 
-// 1 where the order of uses is checked (`hocket emulate --check`).
-int hocket_emulator_is_checking(void);
-
 // Added to a device address it gives the address at which the process may touch the bytes.
 ptrdiff_t hocket_emulator_alias_offset(void);
 

@@ -151,6 +151,19 @@ TEST(OrderTest, TheDefaultStreamIsOrderedWithBlockingStreams) {
   EXPECT_THAT(c.FailsAt("kernel f one write x 0 64"), HasSubstr("\"d\""));
 }
 
+TEST(OrderTest, TheDefaultStreamIsOrderedAfterADestroyedBlockingStream) {
+  Checked c;
+  c.Does("stream b blocking").Does("kernel a b write x 0 64").Does("destroy b");
+  c.Does("stream d blocking").Does("destroy d");  // forgets what is over
+  c.Does("kernel c default write x 0 64");
+}
+
+TEST(OrderTest, AWaitForTheDeviceCoversDestroyedStreams) {
+  Checked c;
+  c.Does("stream b nonblocking").Does("kernel a b write r 0 64").Does("destroy b");
+  c.Does("stream d nonblocking").Does("destroy d").Does("sync-all").Does("unmap r 0 2048");
+}
+
 TEST(OrderTest, FreeingWaitsForTheDeviceAsOnAGpu) {
   Checked c;
   c.Does("kernel a one write x 0 64").Does("free x").Does("alloc y 64").Does("kernel b two write y 0 64");
@@ -191,6 +204,17 @@ TEST_F(CheckedPair, AHandOverAfterADrainIsFine) {
     Does(b_, "kernel first s write r 0 64");
     Does(b_, "sync s");
   }
+}
+
+TEST_F(CheckedPair, WhatWasDrainedOnceStaysDrained) {
+  Does(a_, "stream t nonblocking");
+  Does(a_, "alloc x 64");
+  Does(a_, "kernel first t write x 0 64");
+  Does(a_, "kernel last s write r 0 64");
+  Does(a_, "sync-all");
+  Does(a_, "kernel busy t write x 0 64");
+  Does(a_, "sync s");  // says nothing of t
+  Does(b_, "kernel first s write r 0 64");
 }
 
 TEST_F(CheckedPair, AnInterprocessEventOrdersAHandOver) {

@@ -335,6 +335,7 @@ const std::map<std::string, Verb>& Verbs() {
       {"fill", Fill},
       {"read", Read},
       {"stream", NewStream},
+      {"destroy", [](Words& w) { return ErrorName(cuStreamDestroy_v2(w.Stream())); }},
       {"event", NewEvent},
       {"share-event", ShareEvent},
       {"open-event", OpenEvent},

@@ -2,6 +2,7 @@
 // that "not yet" can be seen without clocks.
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <memory>
 #include <thread>
@@ -53,6 +54,20 @@ class StreamsTest : public testing::Test {
     EXPECT_EQ(cuStreamDestroy_v2(two_), kSuccess);
     EXPECT_EQ(cuMemFreeHost(memory_), kSuccess);
     EXPECT_EQ(cuMemFree_v2(device_), kSuccess);
+  }
+
+  // What launching a graph of the work answers that `queue` puts on one_.
+  Result CaptureAndLaunch(const std::function<void()>& queue) {
+    Graph graph = nullptr;
+    GraphExec exec = nullptr;
+    EXPECT_EQ(cuStreamBeginCapture_v2(one_, kCaptureGlobal), kSuccess);
+    queue();
+    EXPECT_EQ(cuStreamEndCapture(one_, &graph), kSuccess);
+    EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kSuccess);
+    const Result launched = cuGraphLaunch(exec, one_);
+    EXPECT_EQ(cuGraphDestroy(graph), kSuccess);
+    EXPECT_EQ(cuGraphExecDestroy(exec), kSuccess);
+    return launched;
   }
 
   DevicePtr device_ = 0;
@@ -189,6 +204,35 @@ TEST_F(StreamsTest, WorkOnADestroyedStreamIsStillDone) {
   EXPECT_EQ(byte, 77);
 }
 
+TEST_F(StreamsTest, TheDefaultStreamWaitsForADestroyedBlockingStream) {
+  hocket::Stream blocking = nullptr;
+  ASSERT_EQ(cuStreamCreate(&blocking, 0), kSuccess);
+  ASSERT_EQ(cuStreamSynchronize(nullptr), kSuccess);
+  Gate gate;
+  gate.Close(blocking);
+  ASSERT_EQ(cuStreamDestroy_v2(blocking), kSuccess);
+  EXPECT_EQ(cuStreamQuery(nullptr), kNotReady);
+  gate.Open();
+  EXPECT_EQ(cuStreamSynchronize(nullptr), kSuccess);
+  EXPECT_EQ(cuStreamQuery(nullptr), kSuccess);
+}
+
+TEST_F(StreamsTest, AnInterprocessEventRecordedOnTwoStreamsAtOnceIsReached) {
+  Event shared = nullptr;
+  ASSERT_EQ(cuEventCreate(&shared, kEventInterprocess | kEventDisableTiming), kSuccess);
+  for (int round = 0; round < 100; ++round) {
+    const auto record = [&](hocket::Stream stream) {
+      ASSERT_EQ(UseDevice(), kSuccess);
+      for (int i = 0; i < 20; ++i) ASSERT_EQ(cuEventRecord(shared, stream), kSuccess);
+    };
+    std::thread other([&] { record(two_); });
+    record(one_);
+    other.join();
+    ASSERT_EQ(cuEventSynchronize(shared), kSuccess) << "sleeps for ever if the last record was forgotten";
+  }
+  EXPECT_EQ(cuEventDestroy_v2(shared), kSuccess);
+}
+
 TEST_F(StreamsTest, ElapsedTimeNeedsTwoTimedEventsThatWereReached) {
   Event start = nullptr, end = nullptr;
   float milliseconds = -1;
@@ -319,29 +363,16 @@ TEST_F(StreamsTest, ARecordedOperatorRunsAtEachLaunchAndItsCaptureLeavesMemoryAs
 }
 
 TEST_F(StreamsTest, ARecordedOperatorThatFailsFailsItsLaunch) {
-  Graph graph = nullptr;
-  GraphExec exec = nullptr;
   int dropped = 0;
-  ASSERT_EQ(cuStreamBeginCapture_v2(one_, kCaptureGlobal), kSuccess);
-  Store{device_, 0, &dropped}.Record(one_);
-  ASSERT_EQ(cuStreamEndCapture(one_, &graph), kSuccess);
-  ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kSuccess);
-  EXPECT_EQ(cuGraphLaunch(exec, one_), kLaunchFailed);
-  EXPECT_EQ(cuGraphDestroy(graph), kSuccess);
-  EXPECT_EQ(cuGraphExecDestroy(exec), kSuccess);
+  EXPECT_EQ(CaptureAndLaunch([&] { Store{device_, 0, &dropped}.Record(one_); }), kLaunchFailed);
 }
 
 TEST_F(StreamsTest, AKernelOutsideARecordingMakesAGraphThatCannotBeLaunched) {
-  Graph graph = nullptr;
-  GraphExec exec = nullptr;
-  ASSERT_EQ(cuStreamBeginCapture_v2(one_, kCaptureGlobal), kSuccess);
-  hocket_emulator_begin_kernel(one_, "unknown", nullptr, 0);
-  hocket_emulator_end_kernel(one_, nullptr, 0);
-  ASSERT_EQ(cuStreamEndCapture(one_, &graph), kSuccess);
-  ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kSuccess);
-  EXPECT_EQ(cuGraphLaunch(exec, one_), kNotSupported);
-  EXPECT_EQ(cuGraphDestroy(graph), kSuccess);
-  EXPECT_EQ(cuGraphExecDestroy(exec), kSuccess);
+  const auto kernel = [&] {
+    hocket_emulator_begin_kernel(one_, "unknown", nullptr, 0);
+    hocket_emulator_end_kernel(one_, nullptr, 0);
+  };
+  EXPECT_EQ(CaptureAndLaunch(kernel), kNotSupported);
 }
 
 TEST_F(StreamsTest, WhatOverlappingKernelsOverwriteInACaptureComesBack) {

@@ -353,13 +353,6 @@ cuda::Result DeviceMemory::FreeAllocation(DevicePtr address) {
   return cuda::kSuccess;
 }
 
-std::optional<Bytes> DeviceMemory::AllocationSize(DevicePtr address) const {
-  const std::lock_guard lock(mutex_);
-  const auto mapping = mappings_.find(address);
-  if (mapping == mappings_.end() || !mapping->second.allocated) return std::nullopt;
-  return mapping->second.size;
-}
-
 std::optional<MappedRange> DeviceMemory::At(DevicePtr address) const {
   const std::lock_guard lock(mutex_);
   const auto mapping = Containing(address);

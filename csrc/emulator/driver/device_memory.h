@@ -121,7 +121,6 @@ class DeviceMemory {
   cuda::Result Allocate(int device, Bytes size, DevicePtr* address);
   // kInvalidValue when Allocate() did not give `address`.
   cuda::Result FreeAllocation(DevicePtr address);
-  std::optional<Bytes> AllocationSize(DevicePtr address) const;
   // An Allocate()d or mapped chunk of another process, mapped here.
   cuda::Result AllocateImported(int descriptor, DevicePtr* address);
 

@@ -86,8 +86,6 @@ void CheckMapped(const char* name, const HocketEmulatorRange& range) {
 
 HOCKET_DRIVER_API int hocket_emulator_is_timing(void) { return Settings::Get().timing ? 1 : 0; }
 
-HOCKET_DRIVER_API int hocket_emulator_is_checking(void) { return Settings::Get().check ? 1 : 0; }
-
 HOCKET_DRIVER_API ptrdiff_t hocket_emulator_alias_offset(void) {
   Gpu::Start();
   return Gpu::Get().memory().window().alias_offset();

@@ -85,7 +85,15 @@ void Order::PublishFinished() {
   for (std::uint64_t s = 1; s < clocks_.size(); ++s) {
     if (At(clocks_[s], s) > At(host, s)) finished = std::min(finished, At(host, s));
   }
-  state_.FinishedUses(finished);
+  // The number of one that is not known to be done says less than what was found out before: what was once
+  // done stays done.
+  finished_ = std::max(finished_, finished);
+  state_.FinishedUses(finished_);
+}
+
+bool Order::HostKnows(std::uint64_t stream) {
+  const std::lock_guard lock(mutex_);
+  return At(ClockOf(stream), stream) <= At(ClockOf(kHost), stream);
 }
 
 void Order::Goes(const char* name, std::uint64_t address, Bytes size) {

@@ -65,6 +65,8 @@ class Order {
   Clock Record(const std::vector<std::uint64_t>& streams, std::uint64_t* covered) const;
   void StreamWaits(std::uint64_t stream, const Clock& clock);
   void HostWaits(const Clock& clock);
+  // The host has waited for all that was queued on `stream`.
+  bool HostKnows(std::uint64_t stream);
 
   // Memory is about to go from this process's addresses: its own uses of it must be over. Another process may
   // go on using the chunk through its own mapping. `name` is for the message.
@@ -109,6 +111,7 @@ class Order {
   // Guarded by mutex_:
   std::vector<Clock> clocks_;  // by stream; clocks_[s][s] is the number of its last operation
   std::uint64_t last_number_ = 0;
+  std::uint64_t finished_ = 0;  // every operation up to here is known to be done; never goes down
   Segments segments_;
   std::array<std::uint64_t, kMaxProcesses> known_ = {};  // of other processes' uses
 };

@@ -4,7 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <cstring>
 
@@ -57,7 +56,10 @@ std::uint64_t SharedEvent::BeginRecord() {
 void SharedEvent::Reached(std::uint64_t number) {
   if (Gone()) return;
   std::atomic<std::uint32_t>& completed = record().completed;
-  completed = std::max(completed.load(), static_cast<std::uint32_t>(number));
+  const auto reached = static_cast<std::uint32_t>(number);
+  // Records of several streams are reached on several threads, and the highest must last.
+  std::uint32_t before = completed;
+  while (before < reached && !completed.compare_exchange_weak(before, reached)) continue;
   syscall(SYS_futex, &completed, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 

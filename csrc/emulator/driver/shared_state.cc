@@ -18,6 +18,7 @@
 #include "csrc/base/unique_fd.h"
 #include "csrc/emulator/driver/process.h"
 #include "csrc/emulator/emulator_api.h"
+#include "csrc/emulator/timing/system.h"
 
 namespace hocket::emulator {
 
@@ -82,15 +83,6 @@ UniqueFd OpenPage(const std::string& path) {
   }
 }
 
-void InitMutex(pthread_mutex_t& mutex) {
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  pthread_mutex_init(&mutex, &attributes);
-  pthread_mutexattr_destroy(&attributes);
-}
-
 }  // namespace
 
 // Holds the page's lock; repairs what a dead owner left.
@@ -134,7 +126,7 @@ SharedState::SharedState(const Settings& settings)
 }
 
 void SharedState::Create(const Settings& settings) {
-  InitMutex(page_->mutex);
+  timing::InitializeShared(page_->mutex);
   if (getrandom(&page_->token, sizeof(page_->token), 0) != sizeof(page_->token)) page_->token = getpid();
   page_->memory = settings.memory;
   page_->devices = settings.devices;

@@ -134,11 +134,20 @@ bool Streams::Destroy(Stream handle) {
   const std::lock_guard lock(mutex_);
   const auto found = streams_.find(handle);
   if (found == streams_.end()) return false;
-  if (found->second->kind() == StreamState::Kind::kBlocking) --blocking_;
-  std::erase_if(closing_, [](const auto& stream) { return stream->LastPoint().Done(); });
+  ForgetClosed();
   closing_.push_back(std::move(found->second));
   streams_.erase(found);
   return true;
+}
+
+void Streams::ForgetClosed() {
+  std::erase_if(closing_, [this](const auto& stream) {
+    if (!stream->LastPoint().Done()) return false;
+    // Check mode: a wait that covers it is still to be known for one.
+    if (order_ != nullptr && !order_->HostKnows(stream->id())) return false;
+    if (stream->kind() == StreamState::Kind::kBlocking) --blocking_;
+    return true;
+  });
 }
 
 std::shared_ptr<StreamState> Streams::Find(Stream handle) const {

@@ -114,10 +114,14 @@ class Streams {
   }
 
  private:
+  // Forgets destroyed streams that nobody has to wait for any more. REQUIRES: mutex_ is held.
+  void ForgetClosed();
+
   Order* const order_;
   const MakeQueue make_queue_;
   Captures captures_;
-  std::atomic<int> blocking_ = 0;  // blocking streams that exist; the usual answer, none, costs one load
+  // Blocking streams that exist or are in closing_; the usual answer, none, costs one load.
+  std::atomic<int> blocking_ = 0;
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   std::map<Stream, std::shared_ptr<StreamState>> streams_;

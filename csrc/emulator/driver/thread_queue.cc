@@ -1,27 +1,15 @@
 #include "csrc/emulator/driver/thread_queue.h"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <thread>
 #include <utility>
 
 #include "csrc/emulator/driver/process.h"
+#include "csrc/emulator/timing/system.h"
 
 namespace hocket::emulator {
 namespace {
 
 thread_local const char* current_operation = nullptr;
-
-// Signals are the program's: none is delivered on a thread of the emulator.
-void StartThread(std::function<void()> body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(std::move(body)).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
 
 }  // namespace
 
@@ -38,7 +26,7 @@ std::uint64_t ThreadQueue::Submit(Operation operation) {
   waiting_.push_back({std::move(operation), {}});
   if (!started_) {
     started_ = true;
-    StartThread([self = shared_from_this()] { self->Run(); });
+    timing::StartQuietly([self = shared_from_this()] { self->Run(); }).detach();
   }
   changed_.notify_all();
   return number;
@@ -95,6 +83,7 @@ void ThreadQueue::Run() {
 void ThreadQueue::Execute(Operation& operation) const {
   for (const Point& point : operation.after) point.Wait();
   const bool copies = operation.engine != Engine::kNone && operation.engine != Engine::kCompute;
+  // Not to synchronise with anybody: a copy that comes late is what HOCKET_EMULATOR_COPY_DELAY_US asks for.
   if (copies && copy_delay_.count() > 0) std::this_thread::sleep_for(copy_delay_);
   if (!operation.action) return;
   SetCurrentOperation(operation.name);

@@ -1,14 +1,12 @@
 #include "csrc/emulator/timing/stream_engine.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
 
 #include "csrc/base/check.h"
+#include "csrc/emulator/timing/system.h"
 
 namespace hocket::emulator::timing {
 namespace {
@@ -16,17 +14,6 @@ namespace {
 // Alone on its devices a process loses nothing when work is made known late: time that nobody else has
 // looked at is still handed out as it should have been. Somebody who joins meanwhile is noticed this late.
 constexpr Nanos kGrace = 10'000'000;
-
-// Signals are the program's: none is delivered on a thread of the emulator.
-std::thread StartQuietly(std::function<void()> body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
 
 }  // namespace
 

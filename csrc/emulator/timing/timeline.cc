@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "csrc/base/check.h"
+#include "csrc/emulator/timing/system.h"
 
 namespace hocket::emulator::timing {
 namespace {
@@ -84,12 +85,7 @@ int FindPlace(TimelineState& state, const Identity& who) {
 
 void Initialize(TimelineState& state, Nanos slice) {
   HOCKET_CHECK(slice > 0) << "slice " << slice;
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  pthread_mutex_init(&state.mutex, &attributes);
-  pthread_mutexattr_destroy(&attributes);
+  InitializeShared(state.mutex);
   state.slice = slice;
 }
 
