@@ -28,7 +28,7 @@ from hocket.errors import BuiltForAnotherTorch, HocketError, NotBuilt
 
 PRIORITIES = ("high", "normal", "low")
 
-REBUILD = "in Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+REBUILD = "In Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
 
 _lock = threading.RLock()
 _native: ModuleType | None = None  # set by activate()
@@ -96,13 +96,13 @@ def _load_native(torch_version: str) -> ModuleType:
     if built_for != torch_version:
         raise BuiltForAnotherTorch(
             f"Hocket was built for torch {built_for}, and this environment has torch {torch_version}. "
-            f"Build it again for this one, {REBUILD}"
+            f"Build it again for this one. {REBUILD}"
         )
     try:
         return importlib.import_module("hocket._native")
     except ImportError as error:
         raise NotBuilt(
-            f"Hocket's extension for torch {torch_version} does not load ({error}). Build it again, {REBUILD}"
+            f"Hocket's extension for torch {torch_version} does not load ({error}). Build it again. {REBUILD}"
         ) from error
 
 
@@ -134,13 +134,13 @@ def _install_allocator(torch: ModuleType, native: ModuleType) -> None:
     if os.environ.get("HOCKET_ALLOCATOR", "hocket") == "off":
         return
     if torch.cuda.is_initialized():
-        _say("CUDA had started before hocket was imported: this job takes turns, but its memory stays where it is. "
+        say("CUDA had started before hocket was imported: this job takes turns, but its memory stays where it is. "
              "Import hocket before the first use of the GPU.")  # fmt: skip
         return
     try:
         native.install_allocator()
     except RuntimeError as error:
-        _say(f"{error} This job takes turns, but its memory stays where it is.")
+        say(f"{error} This job takes turns, but its memory stays where it is.")
         return
     _show_the_jobs_room(torch)
 
@@ -156,7 +156,8 @@ def _show_the_jobs_room(torch: ModuleType) -> None:
     torch.cuda.memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """Tells the user, on stderr."""
     print(f"hocket: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -267,8 +268,8 @@ def coordinator_path() -> str:
 def leave() -> None:
     """Ends the job: its turn passes on and its allocations no longer wait; the process goes on outside.
 
-    Its memory stays on the device, where the coordinator counts it no longer. Does nothing for a process that has
-    not joined.
+    Its memory stays on the device, and the coordinator counts it until the process ends. Does nothing for a process
+    that has not joined.
     """
     if _native is not None and _native.info()["joined"]:
         _native.leave()

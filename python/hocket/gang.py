@@ -2,17 +2,22 @@
 
 Every rank puts the name of its coordinator (machine and socket) into the group's own store and reads the others'.
 Those that share a coordinator form one gang of it; a job spread over several machines has one gang on each.
-Nothing orders these gangs with each other.
+Nothing orders these gangs with each other. A rank whose process does not run Hocket says nothing there: the others
+do not wait for it for long, and form no gang.
 """
 
 from __future__ import annotations
 
+import datetime
 import functools
 import os
 import socket
 from typing import Any
 
 from hocket import _job
+
+# init_process_group ends at about the same time in all ranks.
+PATIENCE = datetime.timedelta(seconds=10)
 
 _meetings = 0
 
@@ -48,10 +53,27 @@ def meet(distributed: Any) -> None:
     if rank == 0:
         store.set(f"{key}/name", os.urandom(6).hex())
     store.set(f"{key}/{rank}", f"{_machine()} {_job.coordinator_path()}")
-    members = [store.get(f"{key}/{other}") for other in range(size)]
+    members = _members(store, [f"{key}/{other}" for other in range(size)])
+    if members is None:
+        return
     local = [other for other in range(size) if members[other] == members[rank]]
     if len(local) > 1:
         _job.join_gang(store.get(f"{key}/name").decode(), local.index(rank), len(local))
+
+
+def _members(store: Any, keys: list[str]) -> list[bytes] | None:
+    """What every rank has said of itself; None, with a sentence, where not all have."""
+    try:
+        store.wait(keys, PATIENCE)
+    except RuntimeError:
+        silent = [rank for rank, key in enumerate(keys) if not store.check([key])]
+        ranks = f"{len(silent)} of {len(keys)} ranks (the first: {silent[0]})" if silent else "some ranks"
+        _job.say(
+            f"the ranks of this job do not take their turns together: in {PATIENCE.total_seconds():g} s {ranks} "
+            "did not say where their coordinator is. Does every rank import hocket, or run under hocket run?"
+        )
+        return None
+    return [store.get(key) for key in keys]
 
 
 def _count_meeting() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 
 import pytest
@@ -26,8 +27,11 @@ class Group:
         return self._store
 
 
-def meet(coordinators: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int] | None]:
-    """One rank per entry, on a thread each; returns the place (gang, rank, size) that each took."""
+def meet(coordinators: list[str | None], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int] | None]:
+    """One rank per entry, on a thread each; returns the place (gang, rank, size) that each took.
+
+    None: a rank whose process does not run Hocket.
+    """
     store, places = HashStore(), [None] * len(coordinators)
     mine = threading.local()
     monkeypatch.setattr(_job, "coordinator_path", lambda: coordinators[mine.rank])
@@ -38,7 +42,7 @@ def meet(coordinators: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple
         gang.meet(Group(store, number, len(coordinators)))
 
     # Each rank is a process of its own, and this its first meeting.
-    threads = [threading.Thread(target=rank, args=(number,)) for number in range(len(coordinators))]
+    threads = [threading.Thread(target=rank, args=(number,)) for number, path in enumerate(coordinators) if path]
     monkeypatch.setattr(gang, "_count_meeting", lambda: 1)
     for thread in threads:
         thread.start()
@@ -64,3 +68,13 @@ def test_a_rank_alone_with_its_coordinator_is_no_gang(native: FakeNative, monkey
 
 def test_a_world_of_one_is_no_gang(native: FakeNative, monkeypatch: pytest.MonkeyPatch) -> None:
     assert meet(["/run/a"], monkeypatch) == [None]
+
+
+def test_ranks_do_not_wait_long_for_one_that_does_not_run_hocket(
+    native: FakeNative, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gang, "PATIENCE", datetime.timedelta(milliseconds=50))
+    assert meet(["/run/a", "/run/a", None], monkeypatch) == [None, None, None]
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 2, said
+    assert "1 of 3 ranks (the first: 2) did not say" in said[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import importlib.util
-import json
 import os
 import resource
 import runpy
@@ -16,13 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hocket._job import load_control
+from hocket import _coordinator
+from hocket._job import REBUILD, load_control
 from hocket._version import __version__
 from hocket.cli import emulate, serve
-from hocket.errors import NotBuilt
+from hocket.errors import HocketError, NotBuilt
 
 GIB = 1 << 30
-REBUILD = "In Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
 OLDEST_DRIVER = 12000  # as cuDriverGetVersion says it: CUDA 12.0
 
 
@@ -151,7 +150,11 @@ def _cuda(version: int) -> str:
 
 def coordinator() -> Iterator[Finding]:
     path = str(load_control().socket_path())
-    status = _ask(path)
+    try:
+        status = _coordinator.ask_if_it_runs("status", path, timeout_ms=2000)
+    except (HocketError, ValueError) as error:
+        yield problem(f"no answer: {error}", "Until then jobs run without taking turns.")
+        return
     if status is None:
         yield well(f"no coordinator runs at {path}: the first job starts one")
     else:
@@ -163,20 +166,18 @@ def coordinator() -> Iterator[Finding]:
                 "hocket stop, once its jobs have ended, lets the next job start the new one.",
             )
     for other in (f"/tmp/hocket-{os.geteuid()}/hocketd.sock", "/run/hocket/hocketd.sock"):
-        if other != path and _ask(other) is not None:
+        if other != path and _answers(other):
             yield note(
                 f"a second coordinator runs at {other}: jobs of the two do not take turns with each other",
                 f"End that one when its jobs have ended: HOCKET_RUNTIME_DIR={os.path.dirname(other)} hocket stop",
             )
 
 
-def _ask(path: str) -> dict[str, Any] | None:
-    if not os.path.exists(path):
-        return None
+def _answers(path: str) -> bool:
     try:
-        return json.loads(load_control().control(path, "status", "{}", 2000))
-    except RuntimeError:
-        return None
+        return _coordinator.ask_if_it_runs("version", path, timeout_ms=2000) is not None
+    except (HocketError, ValueError):
+        return False
 
 
 def limits() -> Iterator[Finding]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from hocket import _coordinator
 from hocket._job import load_control
 from hocket.errors import NotBuilt
 
@@ -23,10 +25,22 @@ def socket_path() -> str:
     return str(control().socket_path())
 
 
-def ask(command: str, timeout_ms: int = 10_000, **arguments: Any) -> dict[str, Any]:
+def ask(command: str, **arguments: Any) -> dict[str, Any]:
     """The coordinator's answer to ``command``; exit status 1 with its own sentence where it refuses or is absent."""
+    with _sentences():
+        return _coordinator.ask(command, **arguments)
+
+
+def ask_if_it_runs(command: str) -> dict[str, Any] | None:
+    """As :func:`ask`; None where no coordinator runs: nobody shares anything, which is no error."""
+    with _sentences():
+        return _coordinator.ask_if_it_runs(command)
+
+
+@contextlib.contextmanager
+def _sentences() -> Iterator[None]:
     try:
-        return json.loads(control().control(socket_path(), command, json.dumps(arguments), timeout_ms))
+        yield
     except (RuntimeError, OSError, ValueError, MemoryError) as error:
         raise click.ClickException(str(error)) from None
 

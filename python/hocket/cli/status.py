@@ -25,7 +25,7 @@ def command(as_json: bool, watch: bool, interval: float) -> None:
     elif as_json:
         click.echo(json.dumps(common.ask("status"), indent=1))
     else:
-        _console().print(_shown(_status()))
+        _console().print(_shown(common.ask_if_it_runs("status")))
 
 
 def _watch(as_json: bool, interval: float) -> None:
@@ -36,24 +36,12 @@ def _watch(as_json: bool, interval: float) -> None:
             while True:
                 click.echo(json.dumps(common.ask("status")))
                 time.sleep(interval)
-        with Live(_shown(_status()), console=_console(), auto_refresh=False) as live:
+        with Live(_shown(common.ask_if_it_runs("status")), console=_console(), auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
-                live.update(_shown(_status()), refresh=True)
+                live.update(_shown(common.ask_if_it_runs("status")), refresh=True)
     except KeyboardInterrupt:
         pass
-
-
-def _status() -> dict[str, Any] | None:
-    """None where no coordinator runs: nobody shares anything, which is no error."""
-    from hocket.errors import CoordinatorUnavailable
-
-    try:
-        return json.loads(common.control().control(common.socket_path(), "status", "{}", 10_000))
-    except CoordinatorUnavailable:
-        return None
-    except (RuntimeError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _console():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,9 +11,10 @@ import uuid
 from pathlib import Path
 from types import TracebackType
 
-from hocket._job import load_control
+from hocket import _coordinator
 from hocket.cli import emulate, serve
 from hocket.demo.plan import EMULATED_MEMORY, SWITCH_SHARE, Training
+from hocket.errors import HocketError
 
 
 class Stage:
@@ -39,11 +41,8 @@ class Stage:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        try:
-            control = load_control()
-            control.control(control.socket_path(), "stop", '{"force": true}', 2000)
-        except RuntimeError:
-            pass  # it had ended already
+        with contextlib.suppress(HocketError):  # it had ended already
+            _coordinator.ask("stop", timeout_ms=2000, force=True)
         self._folder.cleanup()
 
     def new_device(self) -> None:

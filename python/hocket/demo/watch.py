@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
 
-from hocket._job import load_control
+from hocket import _coordinator
+from hocket.errors import HocketError
 
 PERIOD = 0.1  # seconds between two looks
 
@@ -38,11 +38,10 @@ class Turn:
 
 
 def ask(command: str, **arguments: Any) -> dict[str, Any] | None:
-    """The coordinator's answer, or None where none runs (yet)."""
-    control = load_control()
+    """The coordinator's answer, or None where none runs (yet) or it is too busy."""
     try:
-        return json.loads(control.control(control.socket_path(), command, json.dumps(arguments), 2000))
-    except RuntimeError:
+        return _coordinator.ask(command, timeout_ms=2000, **arguments)
+    except HocketError:
         return None
 
 
