@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <vector>
+
 #include "csrc/bindings/errors.h"
 #include "csrc/bindings/interpreter.h"
 #include "csrc/torch/process.h"
@@ -49,8 +51,13 @@ py::dict Holding(const Process::DeviceHoldings& on) {
 }
 
 py::list HoldingsOfDevices() {
+  std::vector<Process::DeviceHoldings> held;
+  {
+    const Unlocked unlocked;  // an allocator that spills keeps its lock for as long as that takes
+    held = Process::Get().Held();
+  }
   py::list result;
-  for (const auto& on : Process::Get().Held()) result.append(Holding(on));
+  for (const auto& on : held) result.append(Holding(on));
   return result;
 }
 

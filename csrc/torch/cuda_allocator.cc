@@ -89,14 +89,13 @@ void CudaAllocator::TellOutOfMemory(c10::DeviceIndex device, size_t size) {
 // `size` < 0: the block is about to be freed.
 void CudaAllocator::ReportToProfiler(void* block, std::int64_t size, c10::DeviceIndex device) {
   CachingAllocator& allocator = Use(device);
-  const DeviceStats stats = allocator.Stats();
+  const Usage usage = allocator.InUse();
   if (size < 0) {
     const auto found = allocator.BlockOf(reinterpret_cast<DevicePtr>(block));
     size = found.ok() ? -static_cast<std::int64_t>(found->second) : 0;
   }
-  c10::reportMemoryUsageToProfiler(
-      block, size, static_cast<size_t>(stats.allocated_bytes[kAggregate].current),
-      static_cast<size_t>(stats.reserved_bytes[kAggregate].current), c10::Device(c10::kCUDA, device));
+  c10::reportMemoryUsageToProfiler(block, size, usage.allocated, usage.reserved,
+                                   c10::Device(c10::kCUDA, device));
 }
 
 c10::DataPtr CudaAllocator::allocate(size_t size) {
@@ -154,8 +153,7 @@ void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) 
 std::pair<size_t, size_t> CudaAllocator::getMemoryInfo(c10::DeviceIndex device) {
   const Devices::Device& used = UseDevice(device);
   const Bytes limit = Limit(used);
-  const auto allocated = static_cast<Bytes>(used.allocator->Stats().allocated_bytes[kAggregate].current);
-  return {limit - std::min(limit, allocated), limit};
+  return {limit - std::min(limit, used.allocator->InUse().allocated), limit};
 }
 
 pytorch::DeviceStats CudaAllocator::getDeviceStats(c10::DeviceIndex device) {
@@ -170,7 +168,6 @@ pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool
   pytorch::caching::SnapshotInfo result{};
   result.device_traces.resize(static_cast<size_t>(c10::cuda::device_count()));
   for (Devices::Device* device : devices_.table().devices) {
-    if (!device->allocator) continue;
     const auto ordinal = static_cast<c10::DeviceIndex>(device->ordinal);
     for (const SegmentSnapshot& segment : device->allocator->Snapshot()) {
       if (pool != pytorch::MempoolId_t{0, 0} && pool != pytorch::MempoolId_t(segment.pool)) continue;

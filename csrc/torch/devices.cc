@@ -156,10 +156,8 @@ Devices::Device* Devices::Find(int ordinal) const {
 }
 
 Devices::Device* Devices::OwnerOf(DevicePtr address) const {
-  const std::vector<Device*>& devices = table().devices;
-  if (devices.size() == 1) return devices.front();
-  for (Device* device : devices) {
-    if (device->allocator && device->allocator->BlockOf(address).ok()) return device;
+  for (Device* device : table().devices) {
+    if (device->allocator && device->allocator->Owns(address)) return device;
   }
   return nullptr;
 }

@@ -59,7 +59,8 @@ class Devices {
   absl::StatusOr<Device*> Use(int ordinal);
   // nullptr: not in use.
   Device* Find(int ordinal) const;
-  // The device whose allocator gave out `address`; nullptr: none did.
+  // The device whose allocator gives out blocks at `address`; nullptr: none does. Takes no lock: a free does
+  // not wait for another device's allocator.
   Device* OwnerOf(DevicePtr address) const;
   // This process is a job somewhere, or has found that it cannot be coordinated.
   bool joined() const { return joined_.load(std::memory_order_acquire); }

@@ -129,6 +129,7 @@ JobInfo Process::Info() const {
 
 std::vector<Process::DeviceHoldings> Process::Held() const {
   std::vector<DeviceHoldings> result;
+  if (forked_) return result;
   for (const Devices::Device* device : devices_.table().devices) {
     if (device->allocator) result.push_back({device->ordinal, device->uuid, device->allocator->Held()});
   }

@@ -45,6 +45,26 @@ def test_the_allocator_can_be_left_to_pytorch(world: World) -> None:
     assert "backend native" in program.lines
 
 
+def test_the_current_device_stays_when_another_is_put_to_use(world: World) -> None:
+    world.devices = 2
+    program = start(
+        world,
+        """
+        import hocket, torch
+        torch.cuda.set_device(1)
+        a = torch.ones(4, device="cuda")
+        torch.cuda.memory_allocated(0)
+        b = torch.ones(4, device="cuda")
+        c = torch.ones(4, device="cuda:0")
+        print("devices", a.device, b.device, torch.cuda.current_device())
+        del a, c
+        print("held", [torch.cuda.memory_allocated(i) for i in range(2)], b.sum().item())
+        """,
+    ).finishes()
+    assert "devices cuda:1 cuda:1 1" in program.lines
+    assert "held [0, 512] 4.0" in program.lines
+
+
 def test_a_program_without_a_device_takes_turns_on_the_cpu(world: World) -> None:
     program = world.start(
         sys.executable,

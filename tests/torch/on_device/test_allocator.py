@@ -190,6 +190,23 @@ def test_a_forked_child_frees_nothing_of_its_parents():
     assert x.sum().item() == 3 * MIB
 
 
+def test_a_forked_child_holds_nothing():
+    from hocket import _native
+
+    x = block(1).fill_(3)
+    assert _native.holdings()
+    child = os.fork()
+    if child == 0:
+        os._exit(len(_native.holdings()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert x.sum().item() == 3 * MIB
+
+
+def test_a_free_of_what_is_nobodys_is_an_error():
+    with pytest.raises(ValueError, match="no block of this process"):
+        torch.cuda.caching_allocator_delete(0x1000)
+
+
 @pytest.mark.parametrize(
     ("what", "alternative"),
     [
