@@ -16,23 +16,6 @@ void TakeTime(const void* handle, const char* function, double microseconds) {
   hocket_emulator_launch(stream, function, microseconds);
 }
 
-namespace {
-
-struct Product {
-  double m, n, k;
-  double batches = 1;
-  int element_bytes = 4;
-  bool is_complex = false;
-};
-
-cublasStatus_t Multiply(const void* handle, const char* function, const Product& p) {
-  if (!hocket_emulator_is_timing())
-    return static_cast<cublasStatus_t>(hocket_emulator_refuse(function, handle));
-  const double operations = (p.is_complex ? 8 : 2) * p.m * p.n * p.k * p.batches;
-  TakeTime(handle, function, ProductMicroseconds(operations, p.element_bytes));
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 int ElementBytes(cudaDataType type) {
   switch (type) {
     case CUDA_R_16F:
@@ -48,6 +31,23 @@ int ElementBytes(cudaDataType type) {
     default:
       return 4;
   }
+}
+
+namespace {
+
+struct Product {
+  double m, n, k;
+  double batches = 1;
+  int element_bytes = 4;
+  bool is_complex = false;
+};
+
+cublasStatus_t Multiply(const void* handle, const char* function, const Product& p) {
+  if (!hocket_emulator_is_timing())
+    return static_cast<cublasStatus_t>(hocket_emulator_refuse(function, handle));
+  const double operations = (p.is_complex ? 8 : 2) * p.m * p.n * p.k * p.batches;
+  TakeTime(handle, function, ProductMicroseconds(operations, p.element_bytes));
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 bool IsComplex(cudaDataType type) { return type == CUDA_C_32F || type == CUDA_C_64F; }

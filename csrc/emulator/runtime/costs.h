@@ -7,9 +7,9 @@
 
 namespace hocket::emulator {
 
-// A launch as its host stub makes it. `arguments` points to each argument's value.
+// A launch as its host function makes it. `arguments` points to each argument's value.
 struct KernelLaunch {
-  const void* stub;
+  const void* host_function;
   dim3 grid, block;
   void** arguments;
 };

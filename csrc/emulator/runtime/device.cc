@@ -21,7 +21,6 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* proper
 
 HOCKET_RUNTIME_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (cudaError_t error = EnterDuringLoad()) return Finish(error);
-  if (hocket::emulator::ModelledAttribute(attribute, value)) return cudaSuccess;
   return Finish(cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute), device));
 }
 

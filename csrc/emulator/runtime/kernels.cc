@@ -14,10 +14,10 @@ namespace hocket::emulator {
 namespace {
 
 struct Kernel {
-  const void* stub;
+  const void* host_function;
   const char* name;  // lies in the library that registered it
 
-  bool operator<(const Kernel& other) const { return stub < other.stub; }
+  bool operator<(const Kernel& other) const { return host_function < other.host_function; }
 };
 
 struct Registry {
@@ -32,10 +32,10 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-void Register(const void* stub, const char* name) {
+void Register(const void* host_function, const char* name) {
   Registry& registry = TheRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
-  registry.kernels.push_back({stub, name});
+  registry.kernels.push_back({host_function, name});
   registry.sorted = false;
 }
 
@@ -52,18 +52,19 @@ size_t BeginOfParameters(const std::string& name) {
 
 }  // namespace
 
-const char* KernelName(const void* stub) {
+const char* KernelName(const void* host_function) {
   Registry& registry = TheRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
   std::vector<Kernel>& kernels = registry.kernels;
   if (!registry.sorted) std::sort(kernels.begin(), kernels.end());
   registry.sorted = true;
-  const auto found = std::lower_bound(kernels.begin(), kernels.end(), Kernel{stub, nullptr});
-  return found != kernels.end() && found->stub == stub ? found->name : "(unregistered kernel)";
+  const auto found = std::lower_bound(kernels.begin(), kernels.end(), Kernel{host_function, nullptr});
+  return found != kernels.end() && found->host_function == host_function ? found->name
+                                                                         : "(unregistered kernel)";
 }
 
-std::string ReadableKernelName(const void* stub) {
-  const char* mangled = KernelName(stub);
+std::string ReadableKernelName(const void* host_function) {
+  const char* mangled = KernelName(host_function);
   int status = 0;
   char* readable = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
   std::string name = status == 0 ? readable : mangled;
@@ -86,9 +87,9 @@ HOCKET_RUNTIME_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 HOCKET_RUNTIME_EXPORT void __cudaUnregisterFatBinary(void**) {}
 HOCKET_RUNTIME_EXPORT char __cudaInitModule(void**) { return 1; }
 
-HOCKET_RUNTIME_EXPORT void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int,
-                                                  uint3*, uint3*, dim3*, dim3*, int*) {
-  hocket::emulator::Register(stub, name);
+HOCKET_RUNTIME_EXPORT void __cudaRegisterFunction(void**, const char* host_function, char*, const char* name,
+                                                  int, uint3*, uint3*, dim3*, dim3*, int*) {
+  hocket::emulator::Register(host_function, name);
 }
 
 HOCKET_RUNTIME_EXPORT void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}

@@ -40,10 +40,10 @@ cudaError_t Spin(const KernelLaunch& launch, cudaStream_t stream) {
 
 cudaError_t Launch(const KernelLaunch& launch, cudaStream_t stream) {
   HOCKET_ENTER();
-  const char* name = hocket::emulator::KernelName(launch.stub);
+  const char* name = hocket::emulator::KernelName(launch.host_function);
   if (!hocket_emulator_is_timing()) {
     return hocket::emulator::IsSpin(name) ? Spin(launch, stream)
-                                          : hocket::emulator::RefuseKernel(launch.stub);
+                                          : hocket::emulator::RefuseKernel(launch.host_function);
   }
   hocket_emulator_launch(stream, name, hocket::emulator::KernelMicroseconds(name, launch));
   return cudaSuccess;
@@ -66,9 +66,9 @@ HOCKET_RUNTIME_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* b
   return cudaSuccess;
 }
 
-// A kernel's handle is its host stub.
-HOCKET_RUNTIME_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
-  *kernel = static_cast<cudaKernel_t>(const_cast<void*>(stub));
+// A kernel's handle is its host function.
+HOCKET_RUNTIME_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host_function) {
+  *kernel = static_cast<cudaKernel_t>(const_cast<void*>(host_function));
   return cudaSuccess;
 }
 
@@ -77,19 +77,20 @@ HOCKET_RUNTIME_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 g
   return Launch({kernel, grid, block, arguments}, stream);
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** arguments,
-                                                   size_t, cudaStream_t stream) {
-  return Launch({stub, grid, block, arguments}, stream);
+HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchKernel(const void* host_function, dim3 grid, dim3 block,
+                                                   void** arguments, size_t, cudaStream_t stream) {
+  return Launch({host_function, grid, block, arguments}, stream);
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block,
-                                                              void** arguments, size_t, cudaStream_t stream) {
-  return Launch({stub, grid, block, arguments}, stream);
+HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void* host_function, dim3 grid,
+                                                              dim3 block, void** arguments, size_t,
+                                                              cudaStream_t stream) {
+  return Launch({host_function, grid, block, arguments}, stream);
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub,
-                                                      void** arguments) {
-  return Launch({stub, config->gridDim, config->blockDim, arguments}, config->stream);
+HOCKET_RUNTIME_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config,
+                                                      const void* host_function, void** arguments) {
+  return Launch({host_function, config->gridDim, config->blockDim, arguments}, config->stream);
 }
 
 // Torch's attention kernels insist on code for the device's own architecture.
@@ -118,8 +119,10 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorW
   return cudaSuccess;
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* stub,
+HOCKET_RUNTIME_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                                                const void* host_function,
                                                                                 int threads,
                                                                                 size_t shared_bytes) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, stub, threads, shared_bytes, 0);
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host_function, threads, shared_bytes,
+                                                                0);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "csrc/emulator/emulator_api.h"
+#include "csrc/emulator/runtime/blas.h"
 #include "csrc/emulator/runtime/call.h"
 #include "csrc/emulator/runtime/costs.h"
 #include "csrc/emulator/runtime/refusal.h"
@@ -115,7 +116,7 @@ HOCKET_RUNTIME_EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cub
   const auto& left = *reinterpret_cast<const Layout*>(a);
   const double operations = Operations(*reinterpret_cast<const Description*>(description), left,
                                        *reinterpret_cast<const Layout*>(c));
-  const int bytes = left.type == CUDA_R_16F || left.type == CUDA_R_16BF ? 2 : left.type == CUDA_R_64F ? 8 : 4;
+  const int bytes = hocket::emulator::ElementBytes(left.type);
   hocket_emulator_launch(stream, "cublasLtMatmul", hocket::emulator::ProductMicroseconds(operations, bytes));
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -19,6 +19,17 @@ void CUDA_CB Zero(void* request) {
   delete range;
 }
 
+// cudaHostAlloc() or cudaHostRegister() gave it: copies there come later than the call.
+bool IsPinned(const void* host) {
+  unsigned type = 0;
+  return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, Address(host)) == CUDA_SUCCESS;
+}
+
+bool Captures(cudaStream_t stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 bool ReadsBack(const void* to, const void* from) {
   return hocket_emulator_is_timing() && hocket_emulator_is_device_address(Address(from)) &&
          !hocket_emulator_is_device_address(Address(to));
@@ -27,6 +38,10 @@ bool ReadsBack(const void* to, const void* from) {
 CUresult CopyAsync(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   if (CUresult error = cuMemcpyAsync(Address(to), Address(from), bytes, stream)) return error;
   if (!ReadsBack(to, from)) return CUDA_SUCCESS;
+  if (!IsPinned(to) && !Captures(stream)) {
+    std::memset(to, 0, bytes);  // the copy was waited for, and the memory is the program's again
+    return CUDA_SUCCESS;
+  }
   return cuLaunchHostFunc(stream, Zero, new std::pair<void*, size_t>(to, bytes));
 }
 

@@ -45,9 +45,9 @@ int NotSupported(std::string_view function) {
 
 }  // namespace
 
-cudaError_t RefuseKernel(const void* stub) {
-  const std::string message = "the emulated GPU has no CPU twin for the kernel " + ReadableKernelName(stub) +
-                              "; nothing was computed";
+cudaError_t RefuseKernel(const void* host_function) {
+  const std::string message = "the emulated GPU has no CPU twin for the kernel " +
+                              ReadableKernelName(host_function) + "; nothing was computed";
   SayOnce(message);
   return FinishWith(cudaErrorNotSupported, message.c_str());
 }

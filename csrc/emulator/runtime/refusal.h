@@ -8,7 +8,7 @@
 namespace hocket::emulator {
 
 // Values mode: a kernel without a CPU twin. cudaErrorNotSupported, whose message names the kernel.
-cudaError_t RefuseKernel(const void* stub);
+cudaError_t RefuseKernel(const void* host_function);
 
 }  // namespace hocket::emulator
 

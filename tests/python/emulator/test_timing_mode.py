@@ -32,3 +32,43 @@ print(loss.item(), torch.cuda.memory_allocated() > 0)
         )
         == "0.0 True"
     )
+
+
+def test_what_is_read_back_into_pageable_memory_is_the_programs_when_the_call_returns(emulator):
+    assert (
+        emulator.output(
+            """
+x, y, pinned = torch.ones(4096, device='cuda'), torch.ones(4096), torch.ones(4096).pin_memory()
+late = 0
+for _ in range(50):
+    y.copy_(x, non_blocking=True)
+    read = y.sum().item()
+    y.fill_(7.0)
+    torch.cuda.synchronize()
+    late += read != 0 or y.sum().item() != 7 * 4096
+pinned.copy_(x, non_blocking=True); torch.cuda.synchronize()
+print(late, pinned.sum().item())
+""",
+            mode="timing",
+        )
+        == "0 0.0"
+    )
+
+
+def test_products_take_time_by_the_size_of_their_elements(emulator):
+    assert (
+        emulator.output(
+            """
+def time(product, *factors):
+    a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    a.record(); product(*factors); b.record(); b.synchronize()
+    return a.elapsed_time(b)
+n = 8192
+whole = [torch.zeros(n, n, dtype=torch.int8, device='cuda') for _ in range(2)]
+half = [torch.zeros(n, n, dtype=torch.float16, device='cuda') for _ in range(2)]
+print(time(torch._int_mm, whole[0], whole[1].t()) < 0.7 * time(torch.mm, *half))
+""",
+            mode="timing",
+        )
+        == "True"
+    )
