@@ -10,6 +10,8 @@ from collections.abc import Callable
 import pytest
 from world import PROGRAMS, World, hocket_command
 
+# How `hocket run` finds steps, as it says.
+HOW = "steps found through PyTorch's optimizer hooks and DataLoader fetches"
 SMALL = ("--steps", 12, "--layers", 2, "--width", 256)
 
 
@@ -67,6 +69,88 @@ def test_status_logs_and_explain_tell_the_same_story(world: World) -> None:
     waiting.finishes()
     logged = world.hocket("logs").stdout
     assert "holding" in logged and "waiting" in logged
+
+
+def size(count: int) -> str:
+    """As the command line writes bytes."""
+    shift, unit = next(
+        (s, u) for s, u in ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")) if count >= 1 << s or s == 0
+    )
+    return f"{count / (1 << shift):.1f} {unit}" if shift else f"{count} B"
+
+
+def test_status_shows_memory_turns_and_why(world: World) -> None:
+    holding = world.job("train", "--name", "holding", "--hold", "4", *SMALL)
+    holding.expect("step 4")
+    waiting = world.job("wait_for_turn")
+    world.until("waiting", "waits")
+    status = world.status()
+    shown = world.hocket("status").stdout
+    device = status["devices"][0]
+    assert f"{size(device['capacity'])}: {size(device['free'])} free, transient {size(device['arena'])}" in shown
+    assert 0 < device["free"] < device["capacity"] == 512 << 20
+    jobs = {job["name"]: job for job in status["jobs"]}
+    assert jobs["holding"]["persistent"] > 0 and jobs["holding"]["steps"] == 4 and jobs["holding"]["turns"] > 0
+    for name, state, why in (
+        ("holding", "holds", "has had the turn for"),
+        ("waiting", "waits", "holding has had the turn for"),
+    ):
+        job = jobs[name]
+        row = next(" ".join(line.split()) for line in shown.splitlines() if line.split()[:1] == [name])
+        memory = " ".join(size(job[which]) for which in ("persistent", "transient", "spilled"))
+        assert row.startswith(f"{name} {state} {job['turns']} {job['steps']} "), shown
+        assert f" {memory} " in row, shown
+        assert why in row and why in job["why"], shown
+    holding.go_on()
+    holding.finishes()
+    waiting.finishes()
+
+
+def test_the_line_of_hocket_run_names_the_device_and_whom_it_shares_with(world: World) -> None:
+    first = world.job("train", "--name", "first", "--hold", "4", *SMALL)
+    first.expect("step 4")
+    device = world.status()["devices"][0]["name"]
+    command = (sys.executable, str(PROGRAMS / "train.py"), "--plain", *map(str, SMALL))
+    second = world.start(*hocket_command(), "run", "--name", "second", "--", *command)
+    world.until("second", "waits")
+    first.go_on()
+    first.finishes()
+    second.finishes()
+    alone = world.start(*hocket_command(), "run", "--name", "third", "--", *command).finishes()
+    assert "emulated" in device
+    for program, name, sharing in ((second, "second", "sharing with first"), (alone, "third", "alone so far")):
+        said = [line for line in program.errors if line.startswith("hocket:")]
+        assert said == [f"hocket: job {name} on {device}, {sharing}; {HOW}"], program.story()
+
+
+def answering(world: World) -> int:
+    """The process id of the coordinator, once there is one."""
+    for _ in range(100):
+        answer = world.hocket("status", "--json")
+        if answer.returncode == 0:
+            return json.loads(answer.stdout)["daemon"]["pid"]
+    raise AssertionError(answer.stderr)
+
+
+@pytest.mark.parametrize("end", ["hocket stop", "Ctrl-C"])
+def test_serve_runs_in_the_foreground_until_stop(world: World, end: str) -> None:
+    serving = world.start(*hocket_command(), "serve", emulated=False)
+    assert answering(world) == serving.process.pid, serving.story()
+    job = world.job("train", "--name", "served", "--hold", "4", *SMALL)
+    job.expect("step 4")
+    refused = world.hocket("stop")
+    assert refused.returncode == 1 and "served" in refused.stderr, refused.stderr
+    job.go_on()
+    job.finishes()
+    assert world.status()["daemon"]["pid"] == serving.process.pid, serving.story()
+    if end == "Ctrl-C":
+        serving.signal(signal.SIGINT)
+    else:
+        stopped = world.hocket("stop")
+        assert (stopped.returncode, stopped.stdout) == (0, "the coordinator has ended.\n"), stopped.stderr
+    assert serving.wait() == 0, serving.story()
+    assert any("served" in line for line in serving.errors), "its log comes to stderr too"
+    assert "No coordinator runs at" in world.hocket("status").stdout
 
 
 @pytest.mark.parametrize(

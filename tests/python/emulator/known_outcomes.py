@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-# Not the CPU's bits.
-DIFFERENT: dict[str, set[str]] = {
-    # No CUDA kernel: refused by name, as on a GPU (aten::_sparse_mm_reduce_impl).
-    "operators": {"sparse.mm.reduce"},
-    "modules": set(),
-    "optimizers": set(),
+# Refused, and what the refusal names: no CUDA kernel, as on a GPU.
+DIFFERENT: dict[str, dict[str, str]] = {
+    "operators": {"sparse.mm.reduce": "aten::_sparse_mm_reduce_impl"},
+    "modules": {},
+    "optimizers": {},
 }
 
 # Samples that PyTorch's CPU kernels themselves refuse: nothing can be compared.
@@ -28,18 +27,20 @@ UNSTEADY: dict[str, dict[str, int]] = {
 
 def surprises(kind: str, outcomes: dict[str, dict[str, Any]], whole: bool) -> list[str]:
     """Sentences about what is not as listed. `whole`: every entry was measured, so a missing one is a surprise."""
-    found = []
-    different = {name for name, outcome in outcomes.items() if outcome["difference"] is not None}
-    found += [f"{name}: {outcomes[name]['difference']}" for name in sorted(different - DIFFERENT[kind])]
-    found += [f"{name} gives the same bits now" for name in sorted(DIFFERENT[kind] & set(outcomes) - different)]
+    known = DIFFERENT[kind]
+    different = {name: outcome["difference"] for name, outcome in outcomes.items() if outcome["difference"] is not None}
+    found = [
+        f"{name}: {text}" for name, text in sorted(different.items()) if name not in known or known[name] not in text
+    ]
+    found += [f"{name} gives the same bits now" for name in sorted(set(known) & set(outcomes) - set(different))]
     for part, listed in (("refused_by_cpu", REFUSED_BY_CPU[kind]), ("unsteady", UNSTEADY[kind])):
         for name, outcome in outcomes.items():
             value = outcome[part]
             count = sum(value.values()) if isinstance(value, dict) else value
-            known = listed.get(name, 0)
-            if count > known or (count < known and part != "unsteady"):
-                found.append(f"{name}: {part} {count}, listed {listed.get(name, 0)}: {value}")
+            times = listed.get(name, 0)
+            if count > times or (count < times and part != "unsteady"):
+                found.append(f"{name}: {part} {count}, listed {times}: {value}")
     if whole:
-        listed_names = DIFFERENT[kind] | set(REFUSED_BY_CPU[kind]) | set(UNSTEADY[kind])
+        listed_names = set(known) | set(REFUSED_BY_CPU[kind]) | set(UNSTEADY[kind])
         found += [f"{name} is listed and was not measured" for name in sorted(listed_names - set(outcomes))]
     return found
