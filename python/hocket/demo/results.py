@@ -74,6 +74,9 @@ class Results:
             for job in self.jobs
             if job.turns < job.fewest_turns
         ]
+        if not overlap(self.turns):
+            names = " and ".join(job.name for job in self.jobs)
+            found.append(f"{names} never wanted the GPU at the same time: nothing was shared")
         spilled = sum(job.spilled for job in self.jobs)
         if self.spill_expected and spilled == 0:
             found.append(

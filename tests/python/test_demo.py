@@ -1,0 +1,277 @@
+"""``hocket demo`` over constructed results: what it shows, what it calls a failure, the picture. No training runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import struct
+import subprocess
+
+import pytest
+from click.testing import CliRunner, Result
+from hocket.cli import demo
+from hocket.demo import picture, play, results, stage, watch
+from hocket.demo.plan import Training
+
+MIB = 1 << 20
+
+GPT = results.Job(
+    name="gpt", title="a small GPT", steps=20, step_alone=0.110, step_shared=0.125, peak_alone=120 * MIB, turns=6,
+    share=0.75, spilled=300 * MIB, restored=280 * MIB, identical=True,
+)  # fmt: skip
+DIGITS = results.Job(
+    name="digits", title="a CNN", steps=60, step_alone=0.020, step_shared=0.031, peak_alone=90 * MIB, turns=7,
+    share=0.25, spilled=200 * MIB, restored=190 * MIB, identical=True,
+)  # fmt: skip
+
+
+def turn(job: str, start: float, end: float, spilled: int = 0, restored: int = 0, hand_over: float = 0.0):
+    return watch.Turn(job, start, end, steps=1, restored=restored, spilled=spilled, hand_over=hand_over)
+
+
+WELL = results.Results(
+    emulated=True,
+    capacity=168 * MIB,
+    jobs=[GPT, DIGITS],
+    peak_together=160 * MIB,
+    hand_over=0.012,
+    turns=[turn("gpt", 10, 13), turn("digits", 13, 14), turn("gpt", 14, 17)],
+    samples=[
+        watch.Sample(10 + i, {"gpt": 80 * MIB, "digits": 20 * MIB}, {"digits": 40 * MIB}, 50 * MIB) for i in range(7)
+    ],
+)
+
+
+def changed(**jobs: dict) -> results.Results:
+    """WELL, with fields of its jobs changed."""
+    return dataclasses.replace(WELL, jobs=[dataclasses.replace(job, **jobs.get(job.name, {})) for job in WELL.jobs])
+
+
+@pytest.fixture
+def examples(tmp_path: pathlib.Path) -> pathlib.Path:
+    folder = tmp_path / "examples"
+    folder.mkdir()
+    (folder / "train_gpt.py").touch()
+    return folder
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch, examples: pathlib.Path):
+    """Runs the command as if its trainings had left these results."""
+
+    def command(found: results.Results | Exception, *options: str) -> Result:
+        def played(*_: object) -> results.Results:
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        monkeypatch.setattr(stage, "Stage", lambda emulated: contextlib.nullcontext())
+        monkeypatch.setattr(play, "play", played)
+        monkeypatch.setattr(picture, "draw", lambda results, path: path.write_text("drawn"))
+        paths = ["--examples", str(examples), "--picture", str(examples / "turns.png")]
+        return CliRunner().invoke(demo.command, [*paths, *options], catch_exceptions=False)
+
+    return command
+
+
+# --- what is shown ----------------------------------------------------------------------------------
+
+
+def test_the_table_and_the_lines_have_all_that_is_promised(ends, examples: pathlib.Path) -> None:
+    said = ends(WELL)
+    assert said.exit_code == 0, said.output
+    assert "Two trainings on one emulated GPU of 168.0 MiB" in said.output
+    lines = said.output.splitlines()
+    heads = [i for i, line in enumerate(lines) if line.strip().startswith("training")]
+    assert len(heads) == 1
+    head = " ".join(lines[heads[0] - 1 : heads[0] + 1])
+    for column in ("steps", "step", "alone", "shared", "turns", "GPU", "share", "peak", "spilled", "restored"):
+        assert column in head, said.output
+    rows = {
+        line.split()[0]: line.split()[1:] for line in lines if line.startswith((" gpt", "gpt", " digits", "digits"))
+    }
+    assert " ".join(rows["gpt"]) == "20 110.0 ms 125.0 ms 6 75% 120.0 MiB 300.0 MiB 280.0 MiB"
+    assert " ".join(rows["digits"]) == "60 20.0 ms 31.0 ms 7 25% 90.0 MiB 200.0 MiB 190.0 MiB"
+    assert "peak device memory together: 160.0 MiB (the two alone: 210.0 MiB in sum, 120.0 MiB the larger)" in lines, (
+        said.output
+    )
+    assert "hand-over, from the end of one job's turn to the other's first step: 12.0 ms (median)" in lines
+    assert "losses identical to running alone: yes" in lines
+    assert (examples / "turns.png").exists()
+    assert lines[-1] == f"picture of the turns: {(examples / 'turns.png').resolve()}"
+
+
+def test_on_a_gpu_nothing_says_emulated(ends) -> None:
+    said = ends(dataclasses.replace(WELL, emulated=False)).output
+    assert "Two trainings on one GPU of 168.0 MiB" in said
+    assert "emulated" not in said
+
+
+def test_the_picture_is_a_png_of_the_promised_size(tmp_path: pathlib.Path) -> None:
+    picture.draw(WELL, tmp_path / "turns.png")
+    data = (tmp_path / "turns.png").read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", data[16:24]) == (1560, 806), "12 by 6.2 inches"
+    assert len(data) > 10_000, "it is drawn on"
+
+
+def test_json_has_what_the_table_has(ends, examples: pathlib.Path) -> None:
+    ends(WELL, "--json", str(examples / "demo.json"))
+    written = json.loads((examples / "demo.json").read_text())
+    assert written["jobs"] == [dataclasses.asdict(job) for job in WELL.jobs]
+    assert written["turns"] == [dataclasses.asdict(turn) for turn in WELL.turns]
+    expected = {
+        "emulated": True, "capacity": 168 * MIB, "peak_together": 160 * MIB, "sum_alone": 210 * MIB,
+        "largest_alone": 120 * MIB, "hand_over": 0.012, "losses_identical": True, "failures": [],
+        "picture": str(examples / "turns.png"),
+    }  # fmt: skip
+    assert {name: written[name] for name in expected} == expected
+
+
+# --- what is a failure ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        pytest.param(changed(digits={"identical": False}), "digits: losses differ from those alone", id="losses"),
+        pytest.param(
+            changed(gpt={"turns": 1}), "gpt had 1 turns, at least 4 were expected", id="turns"
+        ),
+        pytest.param(
+            changed(gpt={"spilled": 0}, digits={"spilled": 0}),
+            "nothing was spilled, though the two need 210.0 MiB of 168.0 MiB together",
+            id="nothing spilled",
+        ),
+        pytest.param(
+            dataclasses.replace(WELL, turns=[turn("gpt", 10, 13), turn("digits", 13, 14)]),
+            "gpt and digits never wanted the GPU at the same time: nothing was shared",
+            id="no overlap",
+        ),
+    ],
+)  # fmt: skip
+def test_each_failure_is_a_sentence_and_status_1(
+    ends, examples: pathlib.Path, found: results.Results, sentence: str
+) -> None:
+    said = ends(found, "--json", str(examples / "demo.json"))
+    assert said.exit_code == 1
+    assert said.output.splitlines()[-1] == f"hocket demo: {sentence}"
+    assert json.loads((examples / "demo.json").read_text())["failures"] == [sentence]
+    same = "no" if "losses" in sentence else "yes"
+    assert f"losses identical to running alone: {same}" in said.output
+
+
+def test_nothing_need_be_spilled_where_both_fit(ends) -> None:
+    roomy = dataclasses.replace(changed(gpt={"spilled": 0}, digits={"spilled": 0}), capacity=1 << 40)
+    assert ends(roomy).exit_code == 0
+
+
+def test_a_training_that_fails_is_a_sentence_with_its_last_words(ends, examples: pathlib.Path) -> None:
+    said = ends(play.TrainingFailed("a CNN (together) ended with status 3:\nRuntimeError: no"))
+    assert said.exit_code == 1
+    assert "Error: a CNN (together) ended with status 3:\nRuntimeError: no" in said.output
+    assert not (examples / "turns.png").exists()
+
+
+def test_without_examples_it_says_where_to_find_them(tmp_path: pathlib.Path) -> None:
+    said = CliRunner().invoke(demo.command, ["--examples", str(tmp_path)])
+    assert said.exit_code == 1
+    assert "run it in Hocket's source folder, or give --examples" in said.output
+
+
+# --- from what the acts left behind to results ------------------------------------------------------
+
+TRAININGS = [
+    Training("gpt", "a small GPT", pathlib.Path("gpt"), (), 2),
+    Training("digits", "a CNN", pathlib.Path("d"), (), 3),
+]
+TOGETHER = [
+    turn("gpt", 0, 8, hand_over=9.0),
+    turn("digits", 8, 9, spilled=30, restored=5, hand_over=0.2),
+    turn("gpt", 9, 12, spilled=7, restored=20, hand_over=0.4),
+    turn("gpt", 12, 13, spilled=1, hand_over=0.0),
+    turn("digits", 13, 15, spilled=10, restored=6, hand_over=0.3),
+]  # fmt: skip
+
+
+class RecordedStage:
+    """Trainings that have run before: their losses, reports and logs are written, nothing is computed."""
+
+    emulated = True
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.told = {"digits": "0x1.8p+0\n", "gpt": "0x1.4p+1\n"}
+        self.differs: tuple[str, str] | None = None  # training, act
+        self.fails: tuple[str, str] | None = None
+        self.peaks = iter(("70", "60", "90"))
+        self.turns: list[watch.Turn] = []
+
+    def new_device(self) -> None:
+        pass
+
+    def start(self, training: Training, act: str) -> subprocess.Popen[str]:
+        place = (training.name, act)
+        self.losses(training, act).write_text(self.told[training.name] if place != self.differs else "0x1.0p+0\n")
+        seconds = [0.5, 0.1, 0.2] if act == "alone" else [0.9, 0.3, 0.4]
+        self.report(training, act).write_text(json.dumps({"step_seconds": seconds}))
+        self.log(training, act).write_text("Traceback: the disk is gone\n")
+        alone = [turn(training.name, 0, 1)] if act == "alone" else []
+        self.turns += alone or (TOGETHER if training.name == "gpt" else [])
+        return subprocess.Popen(["sh", "-c", f"exit {3 if place == self.fails else 0}"], text=True)
+
+    def start_monitor(self) -> subprocess.Popen[str]:
+        says = f"echo 100 20; read nothing; echo {next(self.peaks)}"
+        return subprocess.Popen(["sh", "-c", says], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def losses(self, training: Training, act: str) -> pathlib.Path:
+        return self.folder / f"{act}-{training.name}.losses"
+
+    def report(self, training: Training, act: str) -> pathlib.Path:
+        return self.folder / f"{act}-{training.name}.json"
+
+    def log(self, training: Training, act: str) -> pathlib.Path:
+        return self.folder / f"{act}-{training.name}.log"
+
+
+@pytest.fixture
+def recorded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> RecordedStage:
+    made = RecordedStage(tmp_path)
+    monkeypatch.setattr(watch, "turns", lambda since=0: made.turns[since:])
+    monkeypatch.setattr(watch, "look", lambda: None)
+    return made
+
+
+def test_each_figure_comes_from_its_own_act(recorded: RecordedStage) -> None:
+    found = play.play(recorded, TRAININGS, lambda act, done: None)
+    gpt, digits = found.jobs
+    assert (gpt.step_alone, gpt.step_shared) == (0.2, 0.4), "medians"
+    assert (gpt.turns, digits.turns) == (3, 2)
+    assert (gpt.peak_alone, digits.peak_alone, found.peak_together) == (70, 60, 90)
+    assert found.capacity == 80, "what was free at the beginning"
+    assert (gpt.restored, digits.restored) == (20, 11)
+    assert (gpt.spilled, digits.spilled) == (40, 8), "the bytes of one go while the other gets its turn"
+    assert found.hand_over == 0.3, "the median of those from one job to the other"
+    assert (gpt.share, digits.share) == (0.8, 0.2), "of the turns between the first of both and the last of both"
+    assert found.identical
+
+
+def test_one_other_bit_is_a_difference(recorded: RecordedStage) -> None:
+    recorded.differs = ("digits", "together")
+    assert [job.identical for job in play.play(recorded, TRAININGS, lambda act, done: None).jobs] == [True, False]
+
+
+def test_a_training_that_ends_badly_is_named_with_its_act_status_and_log(recorded: RecordedStage) -> None:
+    recorded.fails = ("digits", "together")
+    with pytest.raises(
+        play.TrainingFailed, match=r"a CNN \(together\) ended with status 3:\nTraceback: the disk is gone"
+    ):
+        play.play(recorded, TRAININGS, lambda act, done: None)
+
+
+def test_a_device_that_does_not_answer_is_said(recorded: RecordedStage) -> None:
+    recorded.start_monitor = lambda: subprocess.Popen(["true"], stdin=-1, stdout=-1, text=True)  # type: ignore
+    with pytest.raises(play.TrainingFailed, match="the device does not answer; hocket doctor says more"):
+        play.play(recorded, TRAININGS, lambda act, done: None)
