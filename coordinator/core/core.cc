@@ -36,6 +36,7 @@ void Core::Settle() {
   for (auto& [number, turn] : state_.turns) {
     AskIfContended(turn);
     NameOverdue(turn);
+    TakeBackUnread(turn);
   }
   for (auto& [id, job] : state_.jobs) {
     if (job.room) ServeRoom(job);
@@ -57,7 +58,7 @@ absl::Time Core::NextDeadline() const {
     if (device.kept_until > now_) next = std::min(next, device.kept_until);
   }
   for (const auto& [number, turn] : state_.turns) {
-    next = std::min({next, RealignTime(turn), HolderLimit(turn)});
+    next = std::min({next, RealignTime(turn), HolderLimit(turn), TakeBackTime(turn)});
     if (turn.asked_stop) continue;
     if (!Contended(turn)) {
       next = std::min(next, StopForAbsent(turn));

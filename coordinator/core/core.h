@@ -15,6 +15,8 @@
 //   (joined) ----> waiting ----------> has turn ------------------------> (joined)
 //                     ^                   |  others wait: Yield now=false at once,
 //                     |                   |  Yield now=true after the quantum
+//                     |                   +-- not taken up while others wait: the Grant is taken back, and
+//                     the |                       job not granted another before it has asked again
 //                     +-- paused, being spilled, not answering: not granted until that is over
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
@@ -92,6 +94,7 @@ class Core {
   void On(Job* job, const JobDied& event);
   void On(Job* job, const JobHungUp& event);
   void On(Job* job, const Restarted& event);
+  void On(Job* job, const GrantTakenBack& event);
   void On(Job* job, const SetPaused& event);
   void On(Job* job, const SetShare& event);
   void On(Job* job, const SetPolicy& event);
@@ -120,7 +123,10 @@ class Core {
   void AskToStop(Turn& turn);
   void SendYield(const Job& job, bool now, std::uint64_t stop_step);
   void EndPart(Job& job, const wire::TurnOver& last, bool died);
+  void LeavePart(Job& job);
   void EndTurn(TurnNumber number);
+  void TakeBackUnread(const Turn& turn);
+  absl::Time TakeBackTime(const Turn& turn) const;
   void BeginToWait(const Job& job);
   void Charge(Turn& turn, bool contended);
   void Learn(Job& job, Turn& turn, const wire::TurnOver& last);

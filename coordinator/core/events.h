@@ -34,6 +34,11 @@ struct Tick {};
 struct Restarted {
   std::vector<JobId> expected;
 };
+// TakeBack has succeeded: the job has not read the Grant that answers its Wait of this number, and will not
+// obey it.
+struct GrantTakenBack {
+  std::uint64_t wait = 0;
+};
 // By people, through the CLI.
 struct SetPaused {
   bool paused = false;
@@ -54,9 +59,9 @@ struct SetSwitchShare {
 struct Event {
   absl::Time at;
   JobId job = 0;
-  std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, SetPaused, SetShare, SetPolicy, SetSwitchShare,
-               wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
-               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave>
+  std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetPolicy,
+               SetSwitchShare, wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled,
+               wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report, wire::Leave>
       what;
 };
 
@@ -71,6 +76,12 @@ struct Send {
 // Wake the core with a Tick at `at`; replaces the timer set before.
 struct SetTimer {
   absl::Time at;
+};
+// Try to take the Grant back that answers `job`'s Wait of this number (csrc/wire/grant_word.h). Success is
+// told with GrantTakenBack before any other event; otherwise the job has the turn, and nothing is told.
+struct TakeBack {
+  JobId job = 0;
+  std::uint64_t wait = 0;
 };
 // `job` broke the protocol: end its connection with this reason. Nothing else has changed.
 struct Reject {
@@ -98,7 +109,7 @@ struct TurnEnded {
   std::string reason;  // the policy's
 };
 
-using Action = std::variant<Send, SetTimer, Reject, Log, TurnEnded>;
+using Action = std::variant<Send, SetTimer, TakeBack, Reject, Log, TurnEnded>;
 
 }  // namespace hocket::coordinator
 

@@ -35,6 +35,11 @@ std::string Core::Explain(JobId id) const {
     return absl::StrCat("takes no part any more; its process (pid ", job.info.pid, ") lives on and holds ",
                         FormatBytes(job.persistent));
   }
+  if (state == "stopped" && job.taken_back) {
+    return absl::StrCat("has not taken up the turn that it was given ", Seconds(now_ - job.granted),
+                        " ago, so it went to the others; it gets none until it answers. Is pid ",
+                        job.info.pid, " stopped, or in a debugger?");
+  }
   if (state == "stopped") {
     return absl::StrCat("has not answered a request for ", FormatBytes(job.spill ? job.spill->bytes : 0),
                         " for ", Seconds(job.spill ? now_ - job.spill->sent : absl::ZeroDuration()),

@@ -15,6 +15,9 @@ void CheckJob(const Job& job, const State& state) {
   HOCKET_CHECK(!(job.gone && (job.waiting || job.turn != 0)))
       << job.info.name << " has left and still takes part";
   HOCKET_CHECK(state.devices.contains(job.info.device)) << job.info.name << " has no device";
+  HOCKET_CHECK(!(job.grant_open && job.turn == 0)) << job.info.name << " has no turn, but an open Grant";
+  HOCKET_CHECK(!(job.taken_back && (job.waiting || job.turn != 0)))
+      << job.info.name << " has asked again, but counts as one whose Grant was taken back";
   if (job.turn == 0) return;
   auto turn = state.turns.find(job.turn);
   HOCKET_CHECK(turn != state.turns.end()) << job.info.name << " has turn " << job.turn << ", which is over";

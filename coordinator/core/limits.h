@@ -6,9 +6,9 @@
 
 namespace hocket::coordinator {
 
-// A job that does not answer a Spill for so long, and as long again for each GiB asked for, is left aside
-// until it does.
-inline constexpr absl::Duration kSpillAnswerLimit = absl::Seconds(1);
+// A job that does not answer for so long is left aside until it does: it has not taken up a Grant while
+// others wait, or not answered a Spill (which may take as long again for each GiB asked for).
+inline constexpr absl::Duration kAnswerLimit = absl::Seconds(1);
 // After a restart nothing is granted for so long, or until every job expected has reported.
 inline constexpr absl::Duration kRejoinWindow = absl::Seconds(1);
 // So long a dead job's memory may take to come back before we stop waiting for it.

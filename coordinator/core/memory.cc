@@ -29,7 +29,7 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
     return RejectJob(*job,
                      absl::StrCat("NeedRoom from ", job->info.name, ", whose last one is not answered yet"));
   }
-  if (now_ - job->room_answered > kSpillAnswerLimit) job->room_since = now_;
+  if (now_ - job->room_answered > kAnswerLimit) job->room_since = now_;
   job->room = RoomRequest{
       .bytes = event.bytes, .restoring = event.restoring, .asked = true, .since = job->room_since};
 }
@@ -59,7 +59,7 @@ void Core::On(Job* job, const wire::Report& event) {
 }
 
 absl::Time AnswerLimit(const SpillOrder& order) {
-  return order.sent + kSpillAnswerLimit * (1 + static_cast<double>(order.bytes) / static_cast<double>(1_GiB));
+  return order.sent + kAnswerLimit * (1 + static_cast<double>(order.bytes) / static_cast<double>(1_GiB));
 }
 
 // --- room -----------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ void Core::KeepTurn(Job& job, TurnNumber number) {
   if (number == 0) number = next_turn_;
   next_turn_ = std::max(next_turn_, number + 1);
   if (device.turn != 0 && device.turn != number) {
+    SendTo(job.id, wire::Yield{.turn = number, .now = true});  // otherwise nobody would ever ask it for it
     return Say(absl::StrCat(job.info.name, " says that it has turn ", number, " of ", device.name,
                             ", but turn ", device.turn, " lasts; it waits for its next one"));
   }

@@ -56,7 +56,10 @@ struct Job {
   bool implicit = false;
   Bytes need = 0;  // spilled bytes that must come back first
   absl::Time asked;
-  TurnNumber turn = 0;  // 0: none
+  std::uint64_t wait = 0;   // number of its last Wait; 0: it gives none
+  bool grant_open = false;  // its Grant may lie unread, and has not been tried to be taken back
+  bool taken_back = false;  // its Grant was taken back: it will ask again when it reads that
+  TurnNumber turn = 0;      // 0: none
   TurnNumber told_turn =
       0;  // the number this job knows it by: turns of a gang's ranks are merged after a restart
   absl::Time granted;
@@ -72,9 +75,9 @@ struct Job {
 
   // Standing aside.
   bool paused = false;
-  bool gone = false;          // no longer takes part; its process lives and its bytes count
+  bool gone = false;  // no longer takes part; its process lives and its bytes count
   absl::Time gone_since = absl::InfinitePast();
-  bool unresponsive = false;  // did not answer a Spill in time
+  bool unresponsive = false;  // did not answer a Spill, or take up a Grant, in time
 
   // The ledger, as last told.
   Bytes persistent = 0;
@@ -146,6 +149,7 @@ struct Turn {
   absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time
   std::string reason;
+  bool used = false;        // a part of it has ended that was not taken back
   bool contended = false;   // somebody has waited for it
   bool asked_idle = false;  // Yield{now=false} is out
   bool asked_stop = false;  // Yield{now=true} is out

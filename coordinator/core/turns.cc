@@ -17,9 +17,15 @@ void Core::On(Job* job, const wire::Wait& event) {
     return RejectJob(*job, absl::StrCat("Wait from ", job->info.name,
                                         job->waiting ? ", which waits already" : ", which has the turn"));
   }
-  if (job->left != absl::InfinitePast()) job->gap.Add(std::min(now_ - job->left, kLongestGap));
+  const bool again = std::exchange(job->taken_back, false);
+  if (again) {
+    job->unresponsive = false;
+  } else if (job->left != absl::InfinitePast()) {
+    job->gap.Add(std::min(now_ - job->left, kLongestGap));
+  }
   BeginToWait(*job);
   job->waiting = true;
+  job->wait = event.number;
   job->implicit = event.implicit;
   job->need = event.need;
   job->asked = now_;
@@ -249,6 +255,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   job.movable = false;
   job.turn = job.told_turn = turn.number;
   job.granted = now_;
+  job.grant_open = job.wait != 0;
   job.steps_before = job.steps;
   job.granted_after = now_ - std::max(job.asked, device.free_since);
   turn.granted.insert(job.id);
@@ -392,19 +399,25 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
   record.hand_over = job.granted_after +
                      absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   actions_.push_back(std::move(record));
-  job.turn = 0;
-  job.left = now_;
-  job.room.reset();
   job.held += now_ - job.granted;
   job.restored_total += last.restored;
   ++job.turns;
-  turn.granted.erase(job.id);
+  turn.used = true;
   if (died) DropArena(DeviceOf(job), job.lane, job.id);
+  LeavePart(job);
+}
+
+void Core::LeavePart(Job& job) {
+  Turn& turn = state_.turns.at(std::exchange(job.turn, 0));
+  job.grant_open = false;
+  job.left = now_;
+  job.room.reset();
+  turn.granted.erase(job.id);
   if (turn.granted.empty()) EndTurn(turn.number);
 }
 
 void Core::EndTurn(TurnNumber number) {
-  Charge(state_.turns.at(number), state_.turns.at(number).contended);
+  if (state_.turns.at(number).used) Charge(state_.turns.at(number), state_.turns.at(number).contended);
   const Turn turn = std::move(state_.turns.at(number));
   state_.turns.erase(number);
   for (const DeviceKey& key : turn.devices) {
@@ -412,6 +425,42 @@ void Core::EndTurn(TurnNumber number) {
     device.turn = 0;
     device.free_since = now_;
   }
+}
+
+// --- taking it back -------------------------------------------------------------------------------
+
+// From when on Grants of this turn that may lie unread are to be taken back.
+absl::Time Core::TakeBackTime(const Turn& turn) const {
+  absl::Time at = absl::InfiniteFuture();
+  for (JobId id : turn.granted) {
+    if (job(id).grant_open) at = std::min(at, job(id).granted + kAnswerLimit);
+  }
+  return at != absl::InfiniteFuture() && Contended(turn) ? at : absl::InfiniteFuture();
+}
+
+// Once for each Grant: if it does not succeed, the job has taken it up.
+void Core::TakeBackUnread(const Turn& turn) {
+  if (now_ < TakeBackTime(turn)) return;
+  for (JobId id : turn.granted) {
+    Job& rank = job(id);
+    if (!rank.grant_open || now_ < rank.granted + kAnswerLimit) continue;
+    rank.grant_open = false;
+    actions_.push_back(TakeBack{.job = id, .wait = rank.wait});
+  }
+}
+
+// Nothing was done in this part: nothing is learned from it, and nobody is charged for it. (If the Grant said
+// fresh_arena: everybody was told to drop the arena's chunks when its last holder died.)
+void Core::On(Job* job, const GrantTakenBack& event) {
+  if (job == nullptr || job->turn == 0 || job->wait != event.wait) return;
+  Say(absl::StrCat(
+      job->info.name, " (pid ", job->info.pid, ") has not taken up the turn that it was given ",
+      absl::FormatDuration(now_ - job->granted),
+      " ago; it goes to the others, and this job gets none until it answers. Is it stopped, or in "
+      "a debugger?"));
+  job->unresponsive = job->taken_back = true;
+  job->waited += now_ - job->granted;
+  LeavePart(*job);
 }
 
 }  // namespace hocket::coordinator

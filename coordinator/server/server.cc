@@ -367,6 +367,17 @@ void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descri
   for (const Action& action : actions) {
     if (!std::holds_alternative<Send>(action)) std::visit([&](const auto& a) { Do(a, descriptor); }, action);
   }
+  // An event of its own, so only when all of these are done.
+  for (const Action& action : actions) {
+    const TakeBack* back = std::get_if<TakeBack>(&action);
+    if (back != nullptr && TakeBackGrant(*back)) Apply(back->job, GrantTakenBack{back->wait});
+  }
+}
+
+bool Server::TakeBackGrant(const TakeBack& action) {
+  auto process = processes_.find(action.job);
+  return process != processes_.end() && process->second.page &&
+         process->second.page->TakeGrantBack(action.wait);
 }
 
 void Server::Do(const Send& action, const UniqueFd& descriptor) {

@@ -94,6 +94,8 @@ class Server {
   void Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor);
   void Do(const Send& action, const UniqueFd& descriptor);
   void Do(const SetTimer& action, const UniqueFd&);
+  void Do(const TakeBack& action, const UniqueFd&) {}  // Apply() does it, last
+  bool TakeBackGrant(const TakeBack& action);
   void Do(const Reject& action, const UniqueFd&);
   void Do(const Log& action, const UniqueFd&);
   void Do(const TurnEnded& action, const UniqueFd&);

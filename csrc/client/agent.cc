@@ -155,12 +155,23 @@ void ClientImpl::On(const wire::Grant& grant, UniqueFd descriptor) {
 void ClientImpl::Granted(const wire::Grant& grant) {
   if (phase_ != Phase::kAsked) return;
   if (!grant.lane_lock.empty()) lane_.SetPath(grant.lane_lock);
+  if (!progress_.AcceptGrant(waits_)) return AskAgain();
   turn_ = {.number = grant.turn, .granted_ns = Progress::NowNs(), .first_step = progress_.steps()};
   word_.Unask(kAsks);
   if (grant.contended) word_.Ask(kAskIdle);
   phase_ = Phase::kGranted;
   if (waiters_.empty()) return ReturnUnwantedTurn();
   NotifyAll();
+}
+
+// The coordinator has taken the Grant back: this process has not answered for too long. Whoever waits goes on
+// waiting. That the job could be moved, the coordinator has forgotten when it granted.
+void ClientImpl::AskAgain() {
+  const Holdings held = HeldUnlocked();
+  if (phase_ != Phase::kAsked) return;
+  told_movable_ = false;
+  if (AllAtDoors()) TellMovable(held);
+  Tell(WaitMessage(held));
 }
 
 void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {

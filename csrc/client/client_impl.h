@@ -7,6 +7,9 @@
 //    +-------------------+<--any more-------+<-----------+                giving
 //    +------------- drained, survivors adopted, lane lock dropped ----------+
 //
+// A Grant that was taken back before it was read (csrc/wire/grant_word.h) leaves the phase asked, and the
+// Wait goes out again.
+//
 // Who does what: a thread at a door asks, reads the Grant, takes and gives (doors.cc, hand_over.cc). The
 // agent receives everything else (agent.cc), gives the turn of an idle job, spills and restores nothing but
 // what it is told to (memory.cc), and finds the next coordinator (rejoin.cc). README.md draws a turn.
@@ -140,7 +143,7 @@ class ClientImpl final : public Client {
   bool MustGive(bool step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllAtDoors() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WhyNotMovable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  wire::Wait WaitMessage(const Holdings& held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  wire::Wait WaitMessage(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- hand_over.cc: taking and giving the turn
   absl::Status FinishTaking(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -193,6 +196,7 @@ class ClientImpl final : public Client {
   void On(const wire::Refused& refused, UniqueFd descriptor);
   void On(const wire::Grant& grant, UniqueFd descriptor);
   void Granted(const wire::Grant& grant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AskAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReturnUnwantedTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void On(const wire::Yield& yield, UniqueFd descriptor);
   void On(const wire::Spill& spill, UniqueFd descriptor);
@@ -247,6 +251,7 @@ class ClientImpl final : public Client {
   // Read from with receive_mutex_ held, written to with mutex_, attached and detached with both.
   Connection connection_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kNone;
+  std::uint64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;  // sent so far: the number of the last
   Turn turn_ ABSL_GUARDED_BY(mutex_);
   LaneLock lane_;                                        // of the thread that takes or gives
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step

@@ -112,9 +112,10 @@ void ClientImpl::Ask() {
   if (!connection_.up()) Wake();
 }
 
-wire::Wait ClientImpl::WaitMessage(const Holdings& held) const {
+wire::Wait ClientImpl::WaitMessage(const Holdings& held) {
   const bool any_step = std::any_of(waiters_.begin(), waiters_.end(), [](Waiter* w) { return w->step; });
-  return wire::Wait{.implicit = !any_step, .need = held.spilled, .gang_step = progress_.steps()};
+  return wire::Wait{
+      .implicit = !any_step, .need = held.spilled, .gang_step = progress_.steps(), .number = ++waits_};
 }
 
 absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {

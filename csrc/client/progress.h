@@ -34,6 +34,8 @@ class Progress {
   void StepEnded(std::uint64_t begun, bool count);
   void TurnTaken() { words().turns.fetch_add(1, std::memory_order_relaxed); }
   void Holds(const Holdings& held);
+  // See wire::SharedPage.
+  bool AcceptGrant(std::uint64_t wait) { return page_.AcceptGrant(wait); }
 
   std::uint64_t steps() const { return Load(words().steps); }
   std::uint64_t turns() const { return Load(words().turns); }

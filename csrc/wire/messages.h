@@ -83,18 +83,21 @@ struct Refused {
   HOCKET_FIELDS(F(1, reason))
 };
 
-// "I stand at a door and want the turn." Answered by Grant, in the end. One outstanding per job.
+// "I stand at a door and want the turn." Answered by Grant, in the end. One outstanding per job; sent again
+// when the Grant that answered it was taken back.
 struct Wait {
   static constexpr uint16_t kType = 4;
   static constexpr const char* kName = "Wait";
   bool implicit = false;   // an allocation outside a step asks
   uint64_t need = 0;       // spilled bytes that must come back first
   uint64_t gang_step = 0;  // steps completed
-  HOCKET_FIELDS(F(1, implicit) F(2, need) F(3, gang_step))
+  uint64_t number = 0;  // of the job's Waits, each its own: grant_word.h. 0: its Grant cannot be taken back
+  HOCKET_FIELDS(F(1, implicit) F(2, need) F(3, gang_step) F(4, number))
 };
 
-// The turn is yours. Take the lane lock, restore, go. A thread that waits in a begin step then runs one step
-// at least, whatever Yield says meanwhile.
+// The turn is yours, unless this Grant was taken back meanwhile (grant_word.h): then only `fresh_arena` and
+// `lane_lock` hold, and the job sends its Wait again. Take the lane lock, restore, go. A thread that waits in
+// a begin step then runs one step at least, whatever Yield says meanwhile.
 struct Grant {
   static constexpr uint16_t kType = 5;
   static constexpr const char* kName = "Grant";

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/wire/grant_word.h"
 
 namespace hocket::wire {
 namespace {
@@ -58,7 +59,10 @@ absl::StatusOr<SharedPage> SharedPage::Create() {
 
 absl::StatusOr<SharedPageView> SharedPageView::Open(int fd) {
   HOCKET_RETURN_IF_ERROR(CheckSealed(fd));
-  HOCKET_ASSIGN_OR_RETURN(PageMapping mapping, Map(fd, PROT_READ));
+  auto shared = Map(fd, PROT_READ | PROT_WRITE);
+  const bool writable = shared.ok();
+  if (!writable) shared = Map(fd, PROT_READ);
+  HOCKET_ASSIGN_OR_RETURN(PageMapping mapping, std::move(shared));
   const uint64_t magic = mapping.words()->magic.load(std::memory_order_relaxed);
   const uint32_t version = mapping.words()->version.load(std::memory_order_relaxed);
   const uint32_t length = mapping.words()->length.load(std::memory_order_relaxed);
@@ -68,15 +72,24 @@ absl::StatusOr<SharedPageView> SharedPageView::Open(int fd) {
                      " bytes; expected magic ", absl::Hex(kPageMagic), ", version ", kPageVersion,
                      ", at most ", kPageSize, " bytes"));
   }
-  return SharedPageView(std::move(mapping), length);
+  return SharedPageView(std::move(mapping), length, writable);
+}
+
+bool SharedPage::AcceptGrant(uint64_t wait) { return wire::AcceptGrant(words().grant, wait); }
+
+bool SharedPageView::TakeGrantBack(uint64_t wait) {
+  std::atomic<uint64_t>& grant = mapping_.words()->grant;
+  return writable_ && Has(grant) && wire::TakeGrantBack(grant, wait);
+}
+
+bool SharedPageView::Has(const std::atomic<uint64_t>& word) const {
+  const auto end = reinterpret_cast<const char*>(&word + 1) - reinterpret_cast<const char*>(mapping_.words());
+  return static_cast<uint32_t>(end) <= length_;
 }
 
 PageValues SharedPageView::Read() const {
   const PageWords& words = *mapping_.words();
-  auto word = [&](const std::atomic<uint64_t>& w) {
-    const auto end = reinterpret_cast<const char*>(&w + 1) - reinterpret_cast<const char*>(&words);
-    return static_cast<uint32_t>(end) <= length_ ? w.load(std::memory_order_relaxed) : 0;
-  };
+  auto word = [&](const std::atomic<uint64_t>& w) { return Has(w) ? w.load(std::memory_order_relaxed) : 0; };
   return {.steps = word(words.steps),
           .step_time_ns = word(words.step_time_ns),
           .in_step = word(words.in_step),

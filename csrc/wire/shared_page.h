@@ -1,9 +1,13 @@
 // One page of memory in which a job tells the coordinator how it is doing, without a message.
 //
 // The job makes it (memfd, sealed against any change of its size), writes it with relaxed atomics and sends
-// its descriptor with Join. The coordinator maps it read-only after checking size and seals, so that nothing
-// the job does later can make a read fault. What stands in it is the job's word, good for display and
-// estimates; turns and the ledger follow messages only.
+// its descriptor with Join. The coordinator maps it after checking size and seals, so that nothing the job
+// does later can make an access fault. What stands in it is the job's word, good for display and estimates;
+// turns and the ledger follow messages only.
+//
+// One word is written by both: `grant`, in which they agree whether a Grant that the job has not read yet is
+// still its own (grant_word.h). The coordinator writes nothing else, and maps the page read-only where its
+// descriptor allows no more.
 #ifndef HOCKET_CSRC_WIRE_SHARED_PAGE_H_
 #define HOCKET_CSRC_WIRE_SHARED_PAGE_H_
 
@@ -38,6 +42,7 @@ struct PageWords {
   std::atomic<uint64_t> spilled_total;     // bytes moved to the host since the start
   std::atomic<uint64_t> restored_total;    // and back
   std::atomic<uint64_t> step_begun_ns;  // CLOCK_MONOTONIC; the latest, of a job with several threads in steps
+  std::atomic<uint64_t> grant;          // whose is the Grant sent last: grant_word.h
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(PageWords) <= kPageSize);
 
@@ -82,6 +87,8 @@ class SharedPage {
 
   // Stays valid when the object moves. Write with std::memory_order_relaxed.
   PageWords& words() { return *mapping_.words(); }
+  // The Grant that answers the Wait of this number has come. False: it was taken back; do not obey it.
+  bool AcceptGrant(uint64_t wait);
   // To be sent with Join.
   int fd() const { return fd_.get(); }
 
@@ -99,11 +106,17 @@ class SharedPageView {
   static absl::StatusOr<SharedPageView> Open(int fd);
 
   PageValues Read() const;
+  // Makes the Grant that answers the job's Wait of this number void. False: the job has accepted it, or the
+  // page has no such word, or cannot be written to; then the turn is the job's.
+  bool TakeGrantBack(uint64_t wait);
 
  private:
-  SharedPageView(PageMapping mapping, uint32_t length) : mapping_(std::move(mapping)), length_(length) {}
+  SharedPageView(PageMapping mapping, uint32_t length, bool writable)
+      : mapping_(std::move(mapping)), length_(length), writable_(writable) {}
+  bool Has(const std::atomic<uint64_t>& word) const;
   PageMapping mapping_;
-  uint32_t length_;
+  uint32_t length_;  // of the words that the job knows, in bytes
+  bool writable_;
 };
 
 }  // namespace hocket::wire

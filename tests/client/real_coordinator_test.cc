@@ -21,8 +21,10 @@
 #include "csrc/client/client.h"
 #include "csrc/client/daemon_launcher.h"
 #include "csrc/wire/channel.h"
+#include "csrc/wire/control.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/wire/foreign_coordinator.h"
 
 namespace hocket {
@@ -71,7 +73,9 @@ class RealCoordinatorTest : public testing::Test {
   }
 
   // Until so many more steps were made by anybody, or all jobs have ended. Ended ones must have ended well.
-  void Progresses(int steps) {
+  void Progresses(int steps) { ASSERT_TRUE(Progresses(steps, 60'000)) << "no step in 60 s"; }
+  // False: nobody has made a step for so long.
+  bool Progresses(int steps, int patience_ms) {
     while (steps > 0 && !jobs_.empty()) {
       std::vector<pollfd> fds;
       std::vector<pid_t> pids;
@@ -79,16 +83,20 @@ class RealCoordinatorTest : public testing::Test {
         fds.push_back({job.output.get(), POLLIN, 0});
         pids.push_back(pid);
       }
-      ASSERT_GT(poll(fds.data(), fds.size(), 60'000), 0) << "no step in 60 s";
+      if (poll(fds.data(), fds.size(), patience_ms) <= 0) return false;
       for (size_t i = 0; i < fds.size(); ++i) {
         if (fds[i].revents != 0) steps -= Reads(pids[i]);
       }
     }
+    return true;
   }
   int Reads(pid_t pid) {
     char bytes[64];
     const ssize_t count = read(jobs_[pid].output.get(), bytes, sizeof(bytes));
-    if (count > 0) return static_cast<int>(count);
+    if (count > 0) {
+      jobs_[pid].steps += static_cast<int>(count);
+      return static_cast<int>(count);
+    }
     int status = 0;
     waitpid(pid, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << jobs_[pid].name << ": status " << status;
@@ -97,11 +105,56 @@ class RealCoordinatorTest : public testing::Test {
   }
   void AllEnd() { Progresses(1 << 30); }
 
+  nlohmann::json Asks(const std::string& command,
+                      const nlohmann::json& arguments = nlohmann::json::object()) {
+    const auto answer = wire::Control(SocketPath(), command, arguments.dump());
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? nlohmann::json::parse(*answer) : nlohmann::json();
+  }
+  std::string StateOf(const std::string& name) {
+    const nlohmann::json status = Asks("status");
+    for (const auto& job : status["jobs"]) {
+      if (job["name"] == name) return job["state"];
+    }
+    return "";
+  }
+  void Until(const std::string& name, const std::string& state) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (StateOf(name) != state)
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << name << " never was " << state;
+  }
+  pid_t PidOf(const std::string& name) {
+    for (const auto& [pid, job] : jobs_) {
+      if (job.name == name) return pid;
+    }
+    return 0;
+  }
+  void Ends(const std::string& name) {
+    while (const pid_t pid = PidOf(name)) Reads(pid);
+  }
+  // Returns when it stands still, or has ended.
+  void Stops(pid_t pid) {
+    kill(pid, SIGSTOP);
+    siginfo_t info{};
+    waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WEXITED | WNOWAIT);
+  }
+  void GoesOn(pid_t pid) { kill(pid, SIGCONT); }
+  pid_t AnyJob(std::mt19937& random) {
+    return std::next(jobs_.begin(), static_cast<long>(random() % jobs_.size()))->first;
+  }
+
   void KillsOneJob(std::mt19937& random) {
-    auto victim = std::next(jobs_.begin(), static_cast<long>(random() % jobs_.size()));
-    kill(victim->first, SIGKILL);
-    waitpid(victim->first, nullptr, 0);
+    const pid_t victim = AnyJob(random);
+    kill(victim, SIGKILL);
+    waitpid(victim, nullptr, 0);
     jobs_.erase(victim);
+  }
+  // Stops one for some steps of the others; for a while only if it has the turn, and they make none.
+  void StopsOneJobForAWhile(std::mt19937& random) {
+    const pid_t stopped = AnyJob(random);
+    Stops(stopped);
+    (void)Progresses(static_cast<int>(random() % 40), /*patience_ms=*/1'500);
+    GoesOn(stopped);
   }
   void KillDaemon() {
     auto channel = wire::Channel::Connect(SocketPath());
@@ -147,6 +200,61 @@ TEST_F(RealCoordinatorTest, RandomKillsOfJobsAndCoordinatorLeaveNobodyHanging) {
     if (jobs_.empty() || random() % 3 == 0) {
       KillDaemon();
     } else {
+      KillsOneJob(random);
+      Starts("again", 150);
+    }
+  }
+  AllEnd();
+}
+
+TEST_F(RealCoordinatorTest, AJobStoppedWhileItWaitsHoldsNobodyUpAndGoesOnWhereItWas) {
+  auto holder = Client::Join({.name = "holder"}, "cpu", "the CPU", 0);
+  ASSERT_TRUE(holder.ok()) << holder.status();
+  ASSERT_TRUE((*holder)->BeginStep().ok());
+  Starts("stopped", 50);
+  Until("stopped", "waits");
+  const pid_t stopped = PidOf("stopped");
+  Stops(stopped);
+  for (const char* name : {"a", "b"}) {
+    Starts(name, 50);
+    Until(name, "waits");
+  }
+  (*holder)->EndStep(true);
+  holder->reset();
+  Until("stopped", "stopped");  // it was given the turn, and has lost it
+  EXPECT_THAT(Asks("explain", {{"job", "stopped"}})["why"].get<std::string>(),
+              HasSubstr("has not taken up the turn that it was given"));
+  for (const char* name : {"a", "b"}) Ends(name);
+  EXPECT_EQ(jobs_[stopped].steps, 0);
+  EXPECT_THAT(Asks("logs")["tail"].get<std::string>(),
+              HasSubstr("stopped (pid " + std::to_string(stopped) + ") has not taken up the turn"));
+  GoesOn(stopped);
+  AllEnd();
+}
+
+TEST_F(RealCoordinatorTest, JobsStoppedAtRandomMomentsLoseNoStep) {
+  std::mt19937 random(7);
+  for (const char* name : {"a", "b", "c", "d"}) Starts(name, 150);
+  for (int i = 0; i < 12 && !jobs_.empty(); ++i) {
+    Progresses(1 + static_cast<int>(random() % 20));
+    if (!jobs_.empty()) StopsOneJobForAWhile(random);
+  }
+  AllEnd();
+}
+
+TEST_F(RealCoordinatorTest, RandomStopsAndKillsOfJobsAndCoordinatorLeaveNobodyHanging) {
+  std::mt19937 random(8);
+  for (const char* name : {"a", "b", "c", "d"}) Starts(name, 150);
+  for (int i = 0; i < 12 && !jobs_.empty(); ++i) {
+    Progresses(1 + static_cast<int>(random() % 20));
+    if (jobs_.empty()) break;
+    const pid_t stopped = AnyJob(random);
+    Stops(stopped);
+    if (random() % 2 == 0) KillDaemon();
+    (void)Progresses(static_cast<int>(random() % 20), /*patience_ms=*/1'500);
+    if (random() % 3 == 0) KillDaemon();
+    GoesOn(stopped);
+    if (random() % 3 == 0 && !jobs_.empty()) {
       KillsOneJob(random);
       Starts("again", 150);
     }

@@ -1,10 +1,11 @@
 // Every order of events, for a few jobs that do all that jobs may do.
 //
 // A world is a core and a handful of tiny jobs; each may, when it can, ask, give up, run out of room, spill,
-// reach its doors, die, or acknowledge; and time may pass. From every state that is reached every next event
-// is tried (by replaying its history on a fresh core), states that were seen before are not entered again,
-// and in every state (the largest casts end at the 4,000 with the shortest histories) the invariants hold, no
-// device has two holders, and if from there on everybody behaves, everybody who waits gets the turn.
+// reach its doors, die, acknowledge, or leave a Grant unread for a while; and time may pass. From every state
+// that is reached every next event is tried (by replaying its history on a fresh core), states that were seen
+// before are not entered again, and in every state (the largest casts end at the 4,000 with the shortest
+// histories) the invariants hold, no device has two holders, and if from there on everybody behaves,
+// everybody who waits gets the turn.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,10 +32,12 @@ enum class Deed {
   kDie,
   kAcknowledge,
   kRefuseStop,
+  kRead,
   kTime
 };
-constexpr const char* kDeedNames[] = {"asks", "gives up",     "needs room",   "spills",     "stands at doors",
-                                      "dies", "acknowledges", "is past that", "time passes"};
+constexpr const char* kDeedNames[] = {
+    "asks", "gives up",     "needs room",   "spills",          "stands at doors",
+    "dies", "acknowledges", "is past that", "reads its Grant", "time passes"};
 struct Move {
   Deed deed;
   JobId job;  // 0: nobody
@@ -51,6 +54,9 @@ struct Toy {
   bool has_turn = false;
   bool asked_room = false;
   bool movable = false;
+  bool unread = false;      // a Grant lies in its socket
+  bool void_grant = false;  // and was taken back
+  std::uint64_t waits = 0;
   Bytes resident = 0;
   Bytes spilled = 0;
   std::uint64_t steps = 0;
@@ -65,6 +71,7 @@ struct Cast {
   Bytes persistent = 0;  // of each
   bool room = false;     // they may run out of room
   bool deaths = false;
+  bool stops = false;  // they may not read a Grant for as long as they like
 };
 
 class World {
@@ -85,6 +92,11 @@ class World {
     std::vector<Move> moves;
     for (const auto& [id, toy] : toys_) {
       if (!toy.alive) continue;
+      if (cast_.deaths) moves.push_back({Deed::kDie, id});
+      if (toy.unread) {
+        moves.push_back({Deed::kRead, id});
+        continue;
+      }
       if (!toy.has_turn && !toy.asked) moves.push_back({Deed::kAsk, id});
       if (toy.has_turn && !toy.asked_room) moves.push_back({Deed::kGiveUp, id});
       if (toy.has_turn && !toy.asked_room && cast_.room) moves.push_back({Deed::kNeedRoom, id});
@@ -94,7 +106,6 @@ class World {
         moves.push_back({Deed::kAcknowledge, id});
         if (toy.steps < 4) moves.push_back({Deed::kRefuseStop, id});
       }
-      if (cast_.deaths) moves.push_back({Deed::kDie, id});
     }
     if (timer_ != absl::InfiniteFuture()) moves.push_back({Deed::kTime, 0});
     return moves;
@@ -105,8 +116,7 @@ class World {
     Toy& toy = toys_.at(move.job);
     switch (move.deed) {
       case Deed::kAsk:
-        toy.asked = true;
-        return Handle(move.job, wire::Wait{.need = toy.spilled, .gang_step = toy.steps});
+        return Ask(move.job, toy);
       case Deed::kGiveUp:
         return GiveUp(move.job, toy);
       case Deed::kNeedRoom:
@@ -124,6 +134,10 @@ class World {
       case Deed::kAcknowledge:
       case Deed::kRefuseStop:
         return Acknowledge(move.job, toy, move.deed == Deed::kAcknowledge);
+      case Deed::kRead:
+        toy.unread = false;
+        if (std::exchange(toy.void_grant, false)) Ask(move.job, toy);
+        return;
       case Deed::kTime:
         break;
     }
@@ -134,14 +148,16 @@ class World {
     std::string text;
     std::vector<std::pair<absl::Time, JobId>> order;
     for (const auto& [id, toy] : toys_) {
-      absl::StrAppend(
-          &text, toy.alive, toy.asked, toy.has_turn, toy.asked_room, toy.movable, " ", toy.resident, " ",
-          toy.spilled, " ", cast_.gang > 0 ? std::min<std::uint64_t>(toy.steps, 5) : 0, toy.spill.has_value(),
-          toy.yield ? (toy.yield->now ? "n" : "i") : "-", toy.yield ? toy.yield->stop_step : 0, ";");
+      absl::StrAppend(&text, toy.alive, toy.asked, toy.has_turn, toy.asked_room, toy.movable, " ",
+                      toy.resident, " ", toy.spilled, " ",
+                      cast_.gang > 0 ? std::min<std::uint64_t>(toy.steps, 5) : 0, toy.spill.has_value(),
+                      toy.yield ? (toy.yield->now ? "n" : "i") : "-", toy.yield ? toy.yield->stop_step : 0,
+                      toy.unread, toy.void_grant, ";");
       auto job = core_.state().jobs.find(id);
       if (job == core_.state().jobs.end()) continue;
-      absl::StrAppend(&text, job->second.unresponsive, job->second.cannot_spill.empty(), job->second.lane,
-                      job->second.room.has_value(), job->second.room ? job->second.room->freed : 0, "|");
+      absl::StrAppend(&text, job->second.grant_open, job->second.taken_back, job->second.unresponsive,
+                      job->second.cannot_spill.empty(), job->second.lane, job->second.room.has_value(),
+                      job->second.room ? job->second.room->freed : 0, "|");
       if (toy.asked) order.emplace_back(job->second.asked, id);
     }
     std::sort(order.begin(), order.end());
@@ -161,11 +177,12 @@ class World {
   std::string WhoStarves() {
     std::set<JobId> wanting;
     for (const auto& [id, toy] : toys_) {
-      if (toy.alive && toy.asked) wanting.insert(id);
+      if (toy.alive && (toy.asked || toy.void_grant)) wanting.insert(id);
     }
     for (int round = 0; round < 200 && !wanting.empty(); ++round) {
       for (auto& [id, toy] : toys_) {
         if (!toy.alive) continue;
+        if (toy.unread) Do({Deed::kRead, id});
         if (toy.asked && !toy.movable) Do({Deed::kReachDoors, id});
         if (toy.spill) Do({Deed::kAnswerSpill, id});
         if (toy.has_turn) wanting.erase(id);
@@ -191,6 +208,11 @@ class World {
   // A gang's rank gives up at the step that was named.
   static bool MayStop(const Toy& toy) {
     return !toy.yield || toy.yield->stop_step == 0 || toy.steps + 1 >= toy.yield->stop_step;
+  }
+
+  void Ask(JobId id, Toy& toy) {
+    toy.asked = true;
+    Handle(id, wire::Wait{.need = toy.spilled, .gang_step = toy.steps, .number = ++toy.waits});
   }
 
   void GiveUp(JobId id, Toy& toy) {
@@ -227,13 +249,28 @@ class World {
 
   void Handle(JobId job, decltype(Event::what) what) {
     now_ += absl::Microseconds(1);
-    for (const Action& action : core_.Handle({.at = now_, .job = job, .what = std::move(what)})) {
+    const std::vector<Action> actions = core_.Handle({.at = now_, .job = job, .what = std::move(what)});
+    for (const Action& action : actions) {
       if (auto* send = std::get_if<Send>(&action)) Hear(send->to, send->message);
       if (auto* timer = std::get_if<SetTimer>(&action)) timer_ = timer->at;
       if (auto* reject = std::get_if<Reject>(&action)) ADD_FAILURE() << "rejected: " << reject->reason;
     }
     core_.CheckInvariants();
     CheckHolders();
+    for (const Action& action : actions) {
+      if (auto* back = std::get_if<TakeBack>(&action)) TryToTakeBack(*back);
+    }
+  }
+
+  void TryToTakeBack(const TakeBack& action) {
+    Toy& toy = toys_.at(action.job);
+    EXPECT_EQ(action.wait, toy.waits) << action.job << " has asked again since";
+    if (!toy.unread) return;
+    EXPECT_FALSE(toy.void_grant) << action.job << "'s Grant is taken back twice";
+    toy.void_grant = true;
+    toy.has_turn = false;
+    toy.yield.reset();
+    Handle(action.job, GrantTakenBack{action.wait});
   }
 
   void Hear(JobId id, const wire::Message& message) {
@@ -242,7 +279,9 @@ class World {
       EXPECT_TRUE(toy.asked && !toy.has_turn) << id << " is granted a turn it did not ask for";
       EXPECT_FALSE(toy.spill) << id << " is granted a turn while it is being spilled";
       toy.asked = toy.movable = false;
+      EXPECT_FALSE(toy.unread) << id << " has not read its last Grant yet";
       toy.has_turn = true;
+      toy.unread = cast_.stops;
       toy.turn = grant->turn;
       toy.yield.reset();
     } else if (auto* yield = std::get_if<wire::Yield>(&message)) {
@@ -314,6 +353,19 @@ TEST(InterleavingTest, ThreeJobsThatSpillEachOther) {
 
 TEST(InterleavingTest, TwoJobsThatSpillEachOtherAndMayDie) {
   EXPECT_GT(TryEverything({.jobs = 2, .persistent = 50, .room = true, .deaths = true}, 4'000), 200u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatMayBeStoppedBeforeTheyReadTheirGrant) {
+  EXPECT_GT(TryEverything({.jobs = 3, .stops = true}, 4'000), 30u);
+}
+
+TEST(InterleavingTest, TwoJobsThatSpillEachOtherAndMayBeStoppedOrDie) {
+  const Cast cast = {.jobs = 2, .persistent = 50, .room = true, .deaths = true, .stops = true};
+  EXPECT_GT(TryEverything(cast, 4'000), 400u);
+}
+
+TEST(InterleavingTest, AGangOfTwoThatMayBeStoppedBesideASingleJob) {
+  EXPECT_GT(TryEverything({.jobs = 3, .gang = 2, .stops = true}, 4'000), 500u);
 }
 
 TEST(InterleavingTest, AGangOfTwoBesideASingleJob) {

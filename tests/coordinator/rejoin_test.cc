@@ -75,6 +75,12 @@ TEST(RejoinTest, TwoThatSayTheyHoldTheSameDeviceAreNotBothBelieved) {
   s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = 41});
   s.Joins("b", {.rejoin = true, .id = 2, .holds_turn = true, .turn = 42});
   EXPECT_EQ(s.Holder(), "a") << s.Story();
+  EXPECT_EQ(s.Told<wire::Yield>("b")->turn, 42u) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Yield>("b")->now);
+  s.GivesUp("b");
+  s.Asks("b");
+  s.GivesUp("a");
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
 }
 
 TEST(RejoinTest, AGangThatHeldTheTurnHoldsItAgain) {

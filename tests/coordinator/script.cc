@@ -35,6 +35,7 @@ std::string ToText(const Type& event) {
   if constexpr (std::is_same_v<Type, JobJoins>) return "joins";
   if constexpr (std::is_same_v<Type, JobDied>) return "dies";
   if constexpr (std::is_same_v<Type, JobHungUp>) return "hangs up";
+  if constexpr (std::is_same_v<Type, GrantTakenBack>) return "has not read its Grant, which is taken back";
   if constexpr (std::is_same_v<Type, SetPaused>) return event.paused ? "is paused" : "is resumed";
   return "people change something";
 }
@@ -69,6 +70,19 @@ void Script::Handle(JobId job, decltype(Event::what) what) {
       sentences_.push_back(log->text);
     }
   }
+  for (const Action& action : actions) {
+    if (auto* back = std::get_if<TakeBack>(&action)) TakesBack(*back);
+  }
+}
+
+// As the server does it: the job has read its Grant, or will not obey it.
+void Script::TakesBack(const TakeBack& action) {
+  Actor& actor = actors_.at(NameOf(action.job));
+  ++actor.tried_to_take_back;
+  if (!actor.unread) return;
+  actor.void_grant = true;
+  actor.has_turn = false;
+  Handle(action.job, GrantTakenBack{action.wait});
 }
 
 // --- deeds ----------------------------------------------------------------------------------------
@@ -106,6 +120,7 @@ void Script::Says(const std::string& name, decltype(Event::what) what) {
 
 void Script::Asks(const std::string& name, wire::Wait wait) {
   wait.gang_step = actors_.at(name).steps;
+  wait.number = ++actors_.at(name).waits;
   if (wait.need == 0) wait.need = actors_.at(name).spilled;
   Says(name, wait);
 }
@@ -159,6 +174,22 @@ void Script::FormsGang(const std::string& gang, const std::vector<std::string>& 
 void Script::Acknowledges(const std::string& name, bool accepted, std::uint64_t steps) {
   const auto yield = *Told<wire::Yield>(name);
   Says(name, wire::YieldAck{yield.turn, yield.stop_step, steps, accepted});
+}
+
+void Script::Stops(const std::string& name) {
+  actors_.at(name).stopped = true;
+  actors_.at(name).next = absl::InfiniteFuture();
+}
+
+void Script::GoesOn(const std::string& name) {
+  Actor& actor = actors_.at(name);
+  actor.stopped = actor.unread = false;
+  if (std::exchange(actor.void_grant, false)) {
+    StandsAtDoors(name);
+    Asks(name);
+  } else if (actor.lives) {
+    actor.next = now_;
+  }
 }
 
 void Script::Dies(const std::string& name) {
@@ -228,15 +259,16 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
     actor.ready = absl::ZeroDuration();
     actor.granted = now_;
     actor.restoring = true;
-    if (actor.lives) actor.next = now_;
+    actor.unread = actor.stopped;
+    if (actor.lives && !actor.stopped) actor.next = now_;
   } else if (auto* yield = std::get_if<wire::Yield>(&message); yield != nullptr && yield->now) {
     actor.stop = actor.idle = true;
     actor.stop_step = yield->stop_step;
   } else if (yield != nullptr) {
     actor.idle = true;
-  } else if (std::holds_alternative<wire::Spill>(message) && actor.lives) {
+  } else if (std::holds_alternative<wire::Spill>(message) && actor.lives && !actor.stopped) {
     actor.next = std::min(actor.next, now_ + actor.part.spill_time);
-  } else if (std::holds_alternative<wire::Room>(message) && actor.lives) {
+  } else if (std::holds_alternative<wire::Room>(message) && actor.lives && !actor.stopped) {
     actor.next = now_;
   }
 }

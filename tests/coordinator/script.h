@@ -65,6 +65,8 @@ class Script {
   void Loses(const std::string& name, std::uint64_t chunk);
   void FormsGang(const std::string& gang, const std::vector<std::string>& ranks);
   void Acknowledges(const std::string& name, bool accepted, std::uint64_t steps);
+  void Stops(const std::string& name);   // as by SIGSTOP: it reads nothing and does nothing
+  void GoesOn(const std::string& name);  // reads what has come; asks again if its Grant was taken back
   void Dies(const std::string& name);
   void HangsUp(const std::string& name);
   void Leaves(const std::string& name);
@@ -94,6 +96,8 @@ class Script {
   const std::vector<TurnEnded>& turns() const { return turns_; }
   const std::vector<std::string>& sentences() const { return sentences_; }  // said to the log
   int ticks() const { return ticks_; }                                      // timers that have fired
+  // How often it was tried to take a Grant of this job back.
+  int TriedToTakeBack(const std::string& name) const { return actors_.at(name).tried_to_take_back; }
   int Turns(const std::string& name) const;
   std::uint64_t Steps(const std::string& name) const;
   double Share(const std::string& name) const;              // of the device time that anybody had
@@ -108,6 +112,11 @@ class Script {
     Part part;
     bool alive = true;
     bool lives = false;  // by itself
+    bool stopped = false;
+    bool unread = false;      // a Grant lies in its socket
+    bool void_grant = false;  // and was taken back
+    int tried_to_take_back = 0;
+    std::uint64_t waits = 0;
     Bytes resident = 0;
     Bytes spilled = 0;
     std::uint64_t steps = 0;
@@ -126,6 +135,7 @@ class Script {
   };
 
   void Handle(JobId job, decltype(Event::what) what);
+  void TakesBack(const TakeBack& action);
   void Hear(const std::string& name, const wire::Message& message);
   void Act(const std::string& name);  // its next deed is due
   void BeginTurn(Actor& actor, const std::string& name);

@@ -73,5 +73,33 @@ TEST(SharedPageTest, WordsThatAnOlderWriterDoesNotHaveReadAsZero) {
   EXPECT_EQ(view.Read().restored_total, 0u);
 }
 
+TEST(SharedPageTest, AGrantIsTakenBackOrAcceptedNotBoth) {
+  SharedPage page = SharedPage::Create().value();
+  SharedPageView view = SharedPageView::Open(page.fd()).value();
+  EXPECT_TRUE(view.TakeGrantBack(1));
+  EXPECT_FALSE(page.AcceptGrant(1));
+  EXPECT_TRUE(page.AcceptGrant(2));
+  EXPECT_FALSE(view.TakeGrantBack(2));
+}
+
+TEST(SharedPageTest, AnOlderJobsGrantCannotBeTakenBack) {
+  SharedPage page = SharedPage::Create().value();
+  page.words().length.store(offsetof(PageWords, grant));
+  SharedPageView view = SharedPageView::Open(page.fd()).value();
+  EXPECT_FALSE(view.TakeGrantBack(1));
+  EXPECT_EQ(page.words().grant.load(), 0u);
+}
+
+TEST(SharedPageTest, APageThatMayOnlyBeReadIsReadAndNotWritten) {
+  SharedPage page = SharedPage::Create().value();
+  page.words().steps.store(5);
+  UniqueFd reading(open(("/proc/self/fd/" + std::to_string(page.fd())).c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(reading);
+  SharedPageView view = SharedPageView::Open(reading.get()).value();
+  EXPECT_EQ(view.Read().steps, 5u);
+  EXPECT_FALSE(view.TakeGrantBack(1));
+  EXPECT_TRUE(page.AcceptGrant(1));
+}
+
 }  // namespace
 }  // namespace hocket::wire
