@@ -107,6 +107,29 @@ def test_a_stopped_waiter_does_not_stop_the_others(world: World, alone: Callable
     stopped.finishes()
 
 
+def test_a_job_stopped_while_it_waits_loses_its_turn_and_no_step(world: World, alone: Callable[..., list[str]]) -> None:
+    def starts(name: str, *how: object) -> Program:
+        return world.job("train", "--name", name, "--losses", world.losses(name), *how, *SMALL)
+
+    holding = starts("holding", "--hold", "4")
+    holding.expect("step 4")
+    stopped = starts("stopped")
+    world.until("stopped", "waits")
+    stopped.signal(signal.SIGSTOP)
+    other = starts("other")
+    world.until("other", "waits")
+    holding.go_on()
+    world.until("stopped", "stopped")  # it was given the turn, and has lost it
+    holding.finishes()
+    other.finishes()
+    why = " ".join(world.hocket("explain", "stopped").stdout.split())
+    assert "has not taken up the turn that it was given" in why, why
+    stopped.signal(signal.SIGCONT)
+    stopped.finishes()
+    for name in ("holding", "stopped", "other"):
+        assert world.losses(name).read_text().split() == alone("train", *SMALL)
+
+
 def test_a_process_may_end_while_one_of_its_threads_waits_for_the_turn(world: World) -> None:
     holder = world.job("train", "--name", "holder", "--hold", "4", *SMALL)
     holder.expect("step 4")
