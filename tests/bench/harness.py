@@ -259,6 +259,21 @@ def _driver() -> str:
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def origin(command: str) -> dict[str, Any]:
+    """Where a record that is written now comes from: commit, date, command, machine and its load, torch, Python."""
+    import torch
+
+    return {
+        "commit": source.commit(),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": " ".join([command, *sys.argv[1:]]),
+        "machine": f"{_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "load": [round(load, 1) for load in os.getloadavg()],
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
 def record(
     name: str, figures: Sequence[Figure], device: str = EMULATED, extra: dict[str, Any] | None = None
 ) -> pathlib.Path:
@@ -267,24 +282,16 @@ def record(
     ``device`` is overruled where a GPU is measured. The load of the machine is part of the record: a figure taken
     beside other work says so.
     """
-    import torch
-
     PLACE.results.mkdir(parents=True, exist_ok=True)
     device = device if PLACE.emulated else device_name()
     suffix = "" if device == EMULATED else "-" + re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
     path = PLACE.results / f"{name}{suffix}.json"
     data = {
         "benchmark": name,
-        "commit": source.commit(),
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": " ".join(["scripts/bench", *sys.argv[1:]]),
+        **origin("scripts/bench"),
         "device": device,
         "driver": _driver(),
-        "machine": f"{_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         "scheduling": scheduling(),
-        "load": [round(load, 1) for load in os.getloadavg()],
-        "torch": torch.__version__,
-        "python": platform.python_version(),
         "figures": [{**dataclasses.asdict(f), "met": f.met} for f in figures],
         **(extra or {}),
     }

@@ -10,6 +10,7 @@ import sys
 import known_outcomes
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKER = pathlib.Path(__file__).with_name("operator_worker.py")
 
 PARTS = {
@@ -88,7 +89,7 @@ def test_each_listed_exception_fails_naming_its_operator(emulator):
     for kind, listed in known_outcomes.DIFFERENT.items():
         for name, outcome in (outcomes(emulator, kind, listed) if listed else {}).items():
             assert f"NotImplementedError: Could not run '{listed[name]}'" in outcome["difference"]
-        page = (pathlib.Path(__file__).parents[3] / "docs" / "emulator.md").read_text()
+        page = (ROOT / "docs" / "emulator.md").read_text()
         assert all(f"| `{name}` | `Could not run '{text}'`" in page for name, text in listed.items())
 
 
@@ -111,3 +112,19 @@ def test_what_could_not_be_compared_is_a_surprise_and_nothing_is_excused():
     for kind in PARTS:
         assert known_outcomes.REFUSED_BY_CPU[kind] == {}
         assert sum(known_outcomes.UNSTEADY[kind].values()) <= 3
+
+
+def test_the_record_of_a_measurement_says_where_it_comes_from(emulator, tmp_path):
+    file = tmp_path / "operators.json"
+    script = ROOT / "scripts" / "measure-operators"
+    options = ["optimizers", "--only", "Muon", "--emulator", emulator.libraries, "--json", file]
+    done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(file.read_text())
+    for fact in ("commit", "date", "command", "machine", "torch"):
+        assert found[fact], found
+    assert found["device"] == "emulated" and "optimizers --only Muon" in found["command"]
+    assert list(found["outcomes"]["optimizers"]) == ["Muon"]
+    sums = found["sums"]["optimizers"]
+    assert (sums["entries"], sums["same_bits"], sums["killed"], sums["different"]) == (1, 1, 0, {})
+    assert sums["samples"] == found["outcomes"]["optimizers"]["Muon"]["samples"] > 0
