@@ -7,6 +7,7 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -20,18 +21,31 @@
 namespace hocket::emulator {
 namespace {
 
+// As PyTorch orders a copy between devices: the streams of both wait for each other, before it and after it.
+void JoinStreams(const at::Tensor& a, const at::Tensor& b) {
+  if (a.device() == b.device()) return;
+  const auto of_a = c10::cuda::getCurrentCUDAStream(a.device().index());
+  const auto of_b = c10::cuda::getCurrentCUDAStream(b.device().index());
+  at::cuda::CUDAEvent reached_a, reached_b;
+  reached_a.record(of_a);
+  reached_b.record(of_b);
+  reached_a.block(of_b);
+  reached_b.block(of_a);
+}
+
 void CopyOnDevice(const at::Tensor& to, const at::Tensor& from) {
+  const c10::cuda::CUDAGuard guard(to.device());  // a default stream is named by its device
+  JoinStreams(to, from);
   Aliases aliases;
   const at::Tensor to_alias = aliases.Of(to, true);
   const at::Tensor from_alias = aliases.Of(from, false);
   Recording recording(to.device());
   {
-    // Each device's stream waits for what is queued on it.
-    const Kernel source("copy_", from.device(), nullptr, 0);
     const Kernel kernel("copy_", to.device(), aliases.ranges(), aliases.range_count());
     const at::AutoDispatchBelowADInplaceOrView below;
     to_alias.copy_(from_alias);
   }
+  JoinStreams(to, from);
   if (!recording.active()) return;
   recording.Keep("copy_", RecordedResults().Touched(aliases), [to_alias, from_alias] {
     const at::AutoDispatchBelowADInplaceOrView below;

@@ -20,6 +20,21 @@ print(torch.cuda.device_count(), str(b.device), c.tolist(), str(d.device), used,
     )
 
 
+def test_a_copy_between_devices_is_ordered_with_what_both_do_before_and_after(emulator):
+    assert (
+        emulator.output(
+            """
+a = torch.full((6,), 3., device='cuda:0'); b = a.to('cuda:1'); a.fill_(4.); c = b * 2
+side = torch.cuda.Stream(device='cuda:1'); side.wait_stream(torch.cuda.default_stream(1))
+with torch.cuda.stream(side): d = (b + 1).to('cuda:0'); b.fill_(9.)
+print(c.tolist()[0], d.tolist()[0], torch.cuda.current_device())
+""",
+            HOCKET_EMULATOR_DEVICES="2",
+        )
+        == "6.0 4.0 0"
+    )
+
+
 def test_arguments_on_several_devices_are_the_error_that_they_are_on_a_gpu(emulator):
     assert (
         emulator.output(
