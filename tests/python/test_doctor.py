@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hocket.cli import checks
 from hocket.cli.doctor import command
+from hocket.errors import HocketError
 
 VERSION = "2.15.0+cu132"
 
@@ -23,7 +24,7 @@ class Machine:
         self._system = types.SimpleNamespace(**vars(resource))
         self.folder = folder
         self.control = fakes.fake_control(VERSION)
-        self.coordinators: dict[str, dict] = {}
+        self.coordinators: dict[str, dict | Exception] = {}
         daemon = folder / "hocketd"
         daemon.write_text("#!/bin/sh\n")
         daemon.chmod(0o755)
@@ -34,7 +35,7 @@ class Machine:
         monkeypatch.setattr(checks.emulate, "RUNTIME", daemon)
         monkeypatch.setattr(checks, "resource", self._system)
         monkeypatch.setattr(checks, "importlib", self._installed())
-        monkeypatch.setattr(checks, "_ask", self.coordinators.get)
+        monkeypatch.setattr(checks, "_coordinator", types.SimpleNamespace(ask_if_it_runs=self._ask))
         monkeypatch.setattr(checks, "_meminfo", lambda field: 64 << 30)
         monkeypatch.setattr(checks, "_number", lambda path: None)
         monkeypatch.setattr(checks.os, "statvfs", lambda path: types.SimpleNamespace(f_bavail=1 << 20, f_frsize=4096))
@@ -66,6 +67,12 @@ class Machine:
 
     def coordinator(self, path: str, pid: int) -> None:
         self.coordinators[path] = {"daemon": {"pid": pid, "version": checks.__version__}, "jobs": []}
+
+    def _ask(self, command: str, path: str, timeout_ms: int) -> dict | None:
+        answer = self.coordinators.get(path)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def doctor(self) -> Result:
         return CliRunner().invoke(command, catch_exceptions=False)
@@ -106,6 +113,13 @@ def test_a_second_coordinator_is_named_with_how_to_end_it(machine: Machine) -> N
     )
     assert advice == "End that one when its jobs have ended: HOCKET_RUNTIME_DIR=/run/hocket hocket stop"
     assert said.exit_code == 0, "a note does not count"
+
+
+def test_a_coordinator_that_does_not_answer_is_a_problem(machine: Machine) -> None:
+    machine.coordinators["/nowhere/hocketd.sock"] = HocketError("no word in 2 s")
+    said = machine.doctor()
+    assert finding(said, "!!", "no answer: no word in 2 s") == "Until then jobs run without taking turns."
+    assert said.exit_code == 1
 
 
 def test_another_torch_than_it_was_built_for_is_a_problem(machine: Machine) -> None:
