@@ -29,8 +29,10 @@ Jobs start it themselves; there is no need to do so by hand.
 
   --foreground            stay in the foreground, log to stderr too, serve until stopped
   --grace-seconds=N       end after N seconds without a job (default 30; with --foreground: never)
-  --policy=NAME           who is next: fair (default), fifo, priority, round-robin, srtf
-  --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default 0.02)
+  --policy=NAME           who is next: fair, fifo, priority, round-robin, srtf (default: what `hocket policy`
+                          has set last, or fair)
+  --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default: what
+                          people have set last, or 0.02)
   --runtime-dir=DIR       where socket, locks and log lie (default: $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
   --log-level=LEVEL       debug, info (default), warning, error
   --version, --help
@@ -176,7 +178,7 @@ absl::Status Serve(Flags flags, Parent& parent) {
   HandleSignals(server.get());
   parent.Succeed();
   log.Info(absl::StrCat("hocketd ", flags.server.version, " (pid ", getpid(), ") serves ",
-                        flags.server.runtime_dir, "/hocketd.sock, policy ", flags.server.policy));
+                        flags.server.runtime_dir, "/hocketd.sock, policy ", server->core().state().policy));
   const absl::Status served = server->Run();
   if (!served.ok()) log.Error(std::string(served.message()));
   log.Info("hocketd ends");

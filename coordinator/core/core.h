@@ -55,7 +55,6 @@ struct CoreOptions {
   std::string policy = "fair";  // REQUIRES: `make_policy` makes it
   double switch_share = 0.02;   // of the time may go into hand-overs that move bytes
   std::string runtime_dir;      // lane locks lie there
-  std::uint64_t epoch = 0;      // told to jobs
   TurnNumber first_turn = 1;
   std::function<std::unique_ptr<Policy>(const std::string& name)> make_policy;  // none: a registered one
 };
@@ -189,7 +188,9 @@ class Core {
   Device& DeviceFor(const wire::Join& join);
   std::string UniqueName(const wire::Join& join) const;
   std::string SharingWith(const Job& job) const;
+  void Replace(Job& former, JobJoins& joins);
   void Rejoin(Job& job, const wire::Join& join);
+  bool MayKeepTurn(const Job& job, TurnNumber number) const;
   void KeepTurn(Job& job, TurnNumber number);
   void Depart(Job& job, bool crashed);
   void Erase(Job& job);

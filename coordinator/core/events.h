@@ -22,7 +22,9 @@ using JobId = std::uint64_t;
 // A job wants in. Its values have been checked (server/admission.h) and its name is unique.
 struct JobJoins {
   wire::Join join;
-  unsigned user = 0;  // uid
+  unsigned user = 0;            // uid
+  bool paused = false;          // people had paused it when the coordinator was restarted
+  std::vector<JobId> replaces;  // what the same process was until now, known to the core: no longer
 };
 // The process is gone (its pidfd says so).
 struct JobDied {};

@@ -2,18 +2,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
+#include "coordinator/core/seconds.h"
 
 namespace hocket::coordinator {
-namespace {
-
-std::string Seconds(absl::Duration duration) {
-  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
-}
-
-}  // namespace
 
 std::string Core::HolderOf(const Device& device) const {
   return device.turn == 0 ? "" : NameOf(state_.turns.at(device.turn).entity);

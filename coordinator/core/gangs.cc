@@ -38,12 +38,8 @@ void Core::On(Job* job, const wire::YieldAck& event) {
   auto gang = state_.gangs.find(turn.entity);
   const bool current =
       gang != state_.gangs.end() && event.stop_step == gang->second.base[job->id] + turn.stop;
-  if (!turn.asked_stop || !current) return;
-  if (event.accepted) {
-    turn.acknowledged[job->id] = event.stop_step;
-  } else {
-    NameStop(turn, std::uint64_t{1} << std::min(++turn.renamed, 10));
-  }
+  if (!turn.asked_stop || !current || event.accepted) return;
+  NameStop(turn, std::uint64_t{1} << std::min(++turn.renamed, 10));
 }
 
 // --- who belongs together -------------------------------------------------------------------------
@@ -161,7 +157,6 @@ void Core::NameStop(Turn& turn, std::uint64_t margin) {
   std::uint64_t furthest = 0;
   for (JobId id : RanksOf(turn.entity)) furthest = std::max(furthest, RelativeSteps(job(id)));
   turn.stop = furthest + margin;
-  turn.acknowledged.clear();
   for (JobId id : turn.granted) SendYield(job(id), true, gang.base[id] + turn.stop);
 }
 

@@ -55,7 +55,6 @@ void Core::On(Job* job, const wire::Report& event) {
   job->persistent = event.persistent;
   job->spilled = event.spilled;
   job->steps = std::max(job->steps, event.steps);
-  job->note = event.note;
 }
 
 absl::Time AnswerLimit(const SpillOrder& order) {

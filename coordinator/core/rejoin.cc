@@ -11,29 +11,45 @@
 
 namespace hocket::coordinator {
 
-void Core::On(Job* known, const JobJoins& event) {
-  HOCKET_CHECK(known == nullptr) << "job " << known->id << " joins twice";
-  const JobId id = event.join.job;
+void Core::On(Job*, const JobJoins& event) {
+  JobJoins joins = event;
+  for (JobId former : event.replaces) Replace(job(former), joins);
+  const wire::Join& join = joins.join;
+  const JobId id = join.job;
   HOCKET_CHECK(id != 0 && id < next_gang_ && !state_.jobs.contains(id)) << "the server gave the id " << id;
-  const std::string name = UniqueName(event.join);
-  Device& device = DeviceFor(event.join);
+  const std::string name = UniqueName(join);
+  Device& device = DeviceFor(join);
   Job& job = state_.jobs[id];
   job.id = job.entity = id;
-  job.info = event.join;
+  job.info = join;
   job.info.name = name;
-  job.priority = ParsePriority(event.join.priority);
-  job.user = event.user;
+  job.priority = ParsePriority(join.priority);
+  job.user = joins.user;
   job.joined = now_;
-  job.persistent = event.join.persistent;
-  job.spilled = event.join.spilled;
-  job.steps = event.join.steps;
+  job.paused = joins.paused;
+  job.persistent = join.persistent;
+  job.spilled = join.spilled;
+  job.steps = join.steps;
   SendTo(id, wire::Joined{.job = id,
                           .name = job.info.name,
                           .lane_lock = LaneLock(job.info.device, job.lane),
-                          .sharing_with = SharingWith(job),
-                          .epoch = options_.epoch});
-  if (event.join.rejoin) return Rejoin(job, event.join);
+                          .sharing_with = SharingWith(job)});
+  if (join.rejoin) return Rejoin(job, join);
   if (!device.lanes[job.lane].chunks.empty()) ExportArenaTo(job);
+}
+
+// The process lives and tells anew what it holds, so nothing of `former` is on its way back. A turn that it
+// had goes on where the Join says so. What people have set stays.
+void Core::Replace(Job& former, JobJoins& joins) {
+  if (joins.join.rejoin) {
+    joins.paused |= former.paused;
+    joins.join.weight = former.info.weight;
+    joins.join.priority = former.info.priority;
+    joins.join.total_steps = former.info.total_steps;
+  }
+  if (!former.gone) Depart(former, /*crashed=*/false);
+  const JobId id = former.id;
+  state_.jobs.erase(id);
 }
 
 // What it knows of the arena is the truth only if it has the turn: a chunk that another job has adopted since
@@ -52,14 +68,25 @@ void Core::Rejoin(Job& job, const wire::Join& join) {
   ExportArenaTo(job);
 }
 
+// Only ranks of one gang share a turn.
+bool Core::MayKeepTurn(const Job& job, TurnNumber number) const {
+  auto turn = state_.turns.find(number);
+  if (turn == state_.turns.end()) return true;
+  const Gang* const gang = GangOf(job);
+  return gang != nullptr && std::all_of(turn->second.granted.begin(), turn->second.granted.end(),
+                                        [&](JobId id) { return GangOf(this->job(id)) == gang; });
+}
+
 void Core::KeepTurn(Job& job, TurnNumber number) {
   Device& device = DeviceOf(job);
   if (number == 0) number = next_turn_;
   next_turn_ = std::max(next_turn_, number + 1);
-  if (device.turn != 0 && device.turn != number) {
+  if ((device.turn != 0 && device.turn != number) || !MayKeepTurn(job, number)) {
     SendTo(job.id, wire::Yield{.turn = number, .now = true});  // otherwise nobody would ever ask it for it
     return Say(absl::StrCat(job.info.name, " says that it has turn ", number, " of ", device.name,
-                            ", but turn ", device.turn, " lasts; it waits for its next one"));
+                            ", but another has ",
+                            device.turn == 0 || device.turn == number ? "that" : "its turn there",
+                            "; it waits for its next one"));
   }
   Turn& turn = state_.turns[number];
   if (turn.number == 0)

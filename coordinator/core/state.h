@@ -53,7 +53,6 @@ struct Job {
 
   // Asking and having.
   bool waiting = false;
-  bool implicit = false;
   Bytes need = 0;  // spilled bytes that must come back first
   absl::Time asked;
   std::uint64_t wait = 0;   // number of its last Wait; 0: it gives none
@@ -101,7 +100,6 @@ struct Job {
       switch_cost;  // running average of what the begin of a turn costs when bytes move
   Bytes spilled_total = 0;
   Bytes restored_total = 0;
-  std::string note;
 };
 
 struct Gang {
@@ -158,7 +156,6 @@ struct Turn {
   std::uint64_t stop = 0;   // gangs: the step after which all stop, counted from Gang::base
   int renamed = 0;          // how often a later one had to be named
   Bytes spilled = 0;        // by others, for it
-  std::map<JobId, std::uint64_t> acknowledged;  // the stop each rank has accepted
 };
 
 struct State {

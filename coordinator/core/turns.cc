@@ -26,7 +26,6 @@ void Core::On(Job* job, const wire::Wait& event) {
   BeginToWait(*job);
   job->waiting = true;
   job->wait = event.number;
-  job->implicit = event.implicit;
   job->need = event.need;
   job->asked = now_;
   job->first_asked = std::min(job->first_asked, now_);

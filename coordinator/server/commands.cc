@@ -63,7 +63,7 @@ Result Policy(Server& server, const Json& arguments) {
   const std::string wanted = Text(arguments, "name");
   if (!wanted.empty()) {
     HOCKET_RETURN_IF_ERROR(MakePolicy(wanted).status());
-    server.Apply(0, SetPolicy{wanted});
+    server.Set(SetPolicy{wanted});
   }
   Json policies = Json::array();
   for (const PolicyEntry& entry : AllPolicies())
@@ -73,13 +73,13 @@ Result Policy(Server& server, const Json& arguments) {
 
 Result Pause(Server& server, const Json& arguments) {
   HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
-  server.Apply(id, SetPaused{true});
+  server.Set(id, SetPaused{true});
   return JobJson(server, id);
 }
 
 Result Resume(Server& server, const Json& arguments) {
   HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
-  server.Apply(id, SetPaused{false});
+  server.Set(id, SetPaused{false});
   return JobJson(server, id);
 }
 
@@ -98,7 +98,7 @@ Result Set(Server& server, const Json& arguments) {
   }
   HOCKET_RETURN_IF_ERROR(CheckWeight(share.weight));
   HOCKET_RETURN_IF_ERROR(CheckPriority(share.priority));
-  server.Apply(id, share);
+  server.Set(id, share);
   return JobJson(server, id);
 }
 
@@ -106,7 +106,7 @@ Result SwitchShare(Server& server, const Json& arguments) {
   if (arguments.contains("share")) {
     HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, "share"));
     HOCKET_RETURN_IF_ERROR(CheckSwitchShare(share));
-    server.Apply(0, SetSwitchShare{share});
+    server.Set(SetSwitchShare{share});
   }
   return Json{{"share", server.core().state().switch_share}};
 }

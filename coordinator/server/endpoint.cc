@@ -4,16 +4,15 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/wire/address.h"
 #include "csrc/wire/channel.h"
 
 namespace hocket::coordinator {
@@ -41,18 +40,12 @@ absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
   return lock;
 }
 
-absl::StatusOr<UniqueFd> Listen(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen at ", path, ": the path has ", path.size(), " characters, a socket's may have ",
-        sizeof(address.sun_path) - 1, ". Name a shorter folder in HOCKET_RUNTIME_DIR."));
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
+absl::StatusOr<UniqueFd> Listen(const std::string& path, Logger& log) {
+  HOCKET_ASSIGN_OR_RETURN(const sockaddr_un address, wire::AddressOf(path, "listen at"));
   UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener) return Cannot("make a socket");
-  unlink(path.c_str());  // a killed daemon's: we have the lock
+  if (unlink(path.c_str()) == 0)  // we have the lock
+    log.Info(absl::StrCat("replaces ", path, ", which a coordinator that was killed has left behind"));
   const mode_t before = umask(0177);
   const int bound = bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   umask(before);
@@ -62,10 +55,10 @@ absl::StatusOr<UniqueFd> Listen(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<Endpoint> Endpoint::Open(const std::string& runtime_dir) {
+absl::StatusOr<Endpoint> Endpoint::Open(const std::string& runtime_dir, Logger& log) {
   HOCKET_ASSIGN_OR_RETURN(UniqueFd lock, Lock(runtime_dir));
   const std::string path = runtime_dir + "/hocketd.sock";
-  HOCKET_ASSIGN_OR_RETURN(UniqueFd listener, Listen(path));
+  HOCKET_ASSIGN_OR_RETURN(UniqueFd listener, Listen(path, log));
   return Endpoint(path, std::move(lock), std::move(listener));
 }
 

@@ -8,15 +8,17 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "coordinator/server/log.h"
 #include "csrc/base/unique_fd.h"
 
 namespace hocket::coordinator {
 
 class Endpoint {
  public:
-  // Listens at `<runtime_dir>/hocketd.sock` (mode 0600). kAlreadyExists: a daemon answers there.
+  // Listens at `<runtime_dir>/hocketd.sock` (mode 0600), and tells the log if it replaces a socket for that.
+  // kAlreadyExists: a daemon answers there.
   // kUnavailable: the lock or the socket cannot be had; the text says why and what to do.
-  static absl::StatusOr<Endpoint> Open(const std::string& runtime_dir);
+  static absl::StatusOr<Endpoint> Open(const std::string& runtime_dir, Logger& log);
 
   Endpoint(Endpoint&&) = default;
   Endpoint& operator=(Endpoint&&) = default;

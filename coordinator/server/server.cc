@@ -24,6 +24,7 @@
 #include "coordinator/server/silence.h"
 #include "coordinator/server/status.h"
 #include "csrc/base/cannot.h"
+#include "csrc/base/process.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/codec.h"
 
@@ -41,6 +42,13 @@ size_t MaxSessions() {
 
 UniqueFd OpenPid(int pid) { return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
 
+// The first that says something.
+template <typename Value>
+Value Chosen(const Value& flag, const Value& set_before, const Value& usual) {
+  if (flag != Value()) return flag;
+  return set_before != Value() ? set_before : usual;
+}
+
 bool HasEnded(const UniqueFd& pidfd) {
   pollfd poller{pidfd.get(), POLLIN, 0};
   return !pidfd || (poll(&poller, 1, 0) == 1 && (poller.revents & POLLIN) != 0);
@@ -49,7 +57,7 @@ bool HasEnded(const UniqueFd& pidfd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options, Logger& log) {
-  HOCKET_ASSIGN_OR_RETURN(Endpoint endpoint, Endpoint::Open(options.runtime_dir));
+  HOCKET_ASSIGN_OR_RETURN(Endpoint endpoint, Endpoint::Open(options.runtime_dir, log));
   const auto epoch = static_cast<std::uint64_t>(absl::ToUnixMillis(absl::Now()));
   std::unique_ptr<Server> server(new Server(options, log, std::move(endpoint), epoch));
   if (!server->epoll_ || !server->timer_ || !server->stop_) return Cannot("make the daemon's descriptors");
@@ -65,11 +73,11 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       endpoint_(std::move(endpoint)),
       epoch_(epoch),
       started_(Now()),
-      core_({.policy = options.policy,
-             .switch_share = options.switch_share,
-             .runtime_dir = options.runtime_dir,
-             .epoch = epoch}),
-      files_(options.runtime_dir + "/jobs"),
+      files_(options.runtime_dir),
+      settings_(files_.ReadSettings()),
+      core_({.policy = Chosen(options.policy, settings_.policy, std::string("fair")),
+             .switch_share = Chosen(options.switch_share, settings_.switch_share, 0.02),
+             .runtime_dir = options.runtime_dir}),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -224,22 +232,53 @@ void Server::Received(int fd, wire::Received received) {
 // --- joining and leaving --------------------------------------------------------------------------
 
 // Kept across a restart, if nobody else has it.
-JobId Server::IdFor(const wire::Join& join) {
-  if (join.rejoin && join.job != 0 && join.job < (JobId{1} << 48) && !core_.state().jobs.contains(join.job)) {
+JobId Server::IdFor(const wire::Join& join, const std::vector<JobId>& former) {
+  const bool own = std::find(former.begin(), former.end(), join.job) != former.end();
+  if (join.rejoin && join.job != 0 && join.job < (JobId{1} << 48) &&
+      (own || !core_.state().jobs.contains(join.job))) {
     next_job_ = std::max(next_job_, join.job + 1);
     return join.job;
   }
   return next_job_++;
 }
 
-// A process that lost its connection and comes back is the same job, not a second one.
-void Server::ReplaceFormer(const wire::Join& join, int pid) {
+// A process that comes back is the same job, not a second one, also where we have not yet seen the end of its
+// old connection.
+std::vector<JobId> Server::FormerJobs(const wire::Join& join) const {
   std::vector<JobId> former;
   for (const auto& [id, job] : core_.state().jobs) {
-    if (job.gone && job.info.pid == static_cast<uint64_t>(pid) && job.info.device == join.device)
+    if (job.info.pid == join.pid && job.info.device == join.device &&
+        (job.gone || (join.rejoin && join.job == id)))
       former.push_back(id);
   }
-  for (JobId id : former) ProcessEnded(id);
+  return former;
+}
+
+// What people have set of a job is in its file when the coordinator has been restarted.
+void Server::TakeUpSettings(JobJoins& joins) const {
+  wire::Join& join = joins.join;
+  if (!join.rejoin) return;
+  const auto file = files_.Read(join.job);
+  const auto process = ReadProcess(static_cast<int>(join.pid));
+  if (!file || !file->settings || !process || file->process_start != process->start) return;
+  join.weight = file->settings->weight;
+  join.priority = file->settings->priority;
+  join.total_steps = file->settings->total_steps;
+  joins.paused = file->settings->paused;
+}
+
+void Server::Remember(JobId id) {
+  const Job& job = core_.state().jobs.at(id);
+  const int pid = static_cast<int>(job.info.pid);
+  const std::string unwritten =
+      files_.Write({.id = id,
+                    .pid = pid,
+                    .process_start = ReadProcess(pid).value_or(ProcessState{}).start,
+                    .settings = JobSettings{.weight = job.info.weight,
+                                            .priority = job.info.priority,
+                                            .total_steps = job.info.total_steps,
+                                            .paused = job.paused}});
+  if (!unwritten.empty()) log_.Warning(unwritten);
 }
 
 void Server::Admit(int fd, wire::Join join, UniqueFd page) {
@@ -254,17 +293,20 @@ void Server::Admit(int fd, wire::Join join, UniqueFd page) {
     process.page = *std::move(view);
   }
   join.pid = static_cast<uint64_t>(session.pid());
-  ReplaceFormer(join, session.pid());
-  const JobId id = join.job = IdFor(join);
+  JobJoins joins{.join = std::move(join), .user = session.uid()};
+  TakeUpSettings(joins);
+  for (JobId former : FormerJobs(joins.join)) HearOut(former);
+  joins.replaces = FormerJobs(joins.join);
+  for (JobId former : joins.replaces) Forget(former);
+  const JobId id = joins.join.job = IdFor(joins.join, joins.replaces);
   session.set_job(id);
   const int pidfd = process.pidfd.get();
   pidfds_[pidfd] = id;
   processes_.insert_or_assign(id, std::move(process));
   if (absl::Status watched = Watch(pidfd, EPOLLIN); !watched.ok()) log_.Error(std::string(watched.message()));
-  const std::string unwritten = files_.Write({id, session.pid(), ProcessStart(session.pid())});
-  if (!unwritten.empty()) log_.Warning(unwritten);
-  const bool rejoin = join.rejoin;
-  Apply(id, JobJoins{std::move(join), session.uid()});
+  const bool rejoin = joins.join.rejoin;
+  Apply(id, std::move(joins));
+  Remember(id);
   const Job& job = core_.state().jobs.at(id);
   log_.Info(absl::StrCat(job.info.name, " (job ", id, ", pid ", job.info.pid, ", Hocket ",
                          job.info.hocket_version, rejoin ? ") joined again on " : ") joined on ",
@@ -293,19 +335,32 @@ void Server::Close(int fd, const std::string& why) {
   files_.Remove(job);
 }
 
-// Also for a job that comes back on another connection: then its process lives, and is watched anew.
-void Server::ProcessEnded(JobId job) {
+// What it has said before is heard first: a chunk it lost, a turn it gave up.
+void Server::HearOut(JobId job) {
   auto process = processes_.find(job);
-  if (process == processes_.end()) return;
-  const int session = process->second.session;
-  // What it has said before is heard first: a chunk it lost, a turn it gave up.
+  const int session = process == processes_.end() ? -1 : process->second.session;
   while (session >= 0 && sessions_.contains(session)) {
     auto received = sessions_.at(session).channel().TryReceive();
     if (!received.ok() || !*received) break;
     Received(session, **std::move(received));
   }
-  process = processes_.find(job);
+}
+
+// All but what the core knows of it.
+void Server::Forget(JobId job) {
+  auto process = processes_.find(job);
   if (process == processes_.end()) return;
+  const int session = process->second.session;
+  pidfds_.erase(process->second.pidfd.get());
+  processes_.erase(process);
+  files_.Remove(job);
+  if (auto found = sessions_.find(session); found != sessions_.end() && found->second.job() == job)
+    sessions_.erase(found);
+}
+
+void Server::ProcessEnded(JobId job) {
+  HearOut(job);
+  if (!processes_.contains(job)) return;
   if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end())
     log_.Info(absl::StrCat(found->second.info.name, " (job ", job, ", pid ", found->second.info.pid,
                            ") has ended in the state: ", core_.StateOf(job)));
@@ -313,11 +368,7 @@ void Server::ProcessEnded(JobId job) {
     ended_.push_back(RecordOf(found->second, Now()));
     if (ended_.size() > kMaxRecords) ended_.pop_front();
   }
-  pidfds_.erase(process->second.pidfd.get());
-  processes_.erase(process);
-  files_.Remove(job);
-  if (auto found = sessions_.find(session); found != sessions_.end() && found->second.job() == job)
-    sessions_.erase(found);
+  Forget(job);
   Apply(job, JobDied{});
 }
 
@@ -357,6 +408,27 @@ void Server::LookForSilence() {
 // --- events and actions ---------------------------------------------------------------------------
 
 void Server::Apply(JobId job, decltype(Event::what) what) { Apply(job, std::move(what), UniqueFd()); }
+
+void Server::Set(JobId job, decltype(Event::what) what) {
+  Apply(job, std::move(what));
+  if (!core_.state().jobs.at(job).gone) Remember(job);
+}
+
+void Server::Set(const SetPolicy& policy) {
+  Apply(0, policy);
+  settings_.policy = policy.name;
+  RememberSettings();
+}
+
+void Server::Set(const SetSwitchShare& share) {
+  Apply(0, share);
+  settings_.switch_share = share.share;
+  RememberSettings();
+}
+
+void Server::RememberSettings() {
+  if (const std::string unwritten = files_.Write(settings_); !unwritten.empty()) log_.Warning(unwritten);
+}
 
 void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor) {
   const std::vector<Action> actions = core_.Handle({.at = Now(), .job = job, .what = std::move(what)});

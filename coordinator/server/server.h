@@ -16,15 +16,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/core/core.h"
 #include "coordinator/server/endpoint.h"
 #include "coordinator/server/history.h"
-#include "coordinator/server/job_files.h"
 #include "coordinator/server/log.h"
 #include "coordinator/server/session.h"
+#include "coordinator/server/state_files.h"
 #include "csrc/base/unique_fd.h"
 #include "csrc/wire/shared_page.h"
 
@@ -32,8 +33,8 @@ namespace hocket::coordinator {
 
 struct ServerOptions {
   std::string runtime_dir;                   // exists
-  std::string policy = "fair";               // a known one
-  double switch_share = 0.02;                // 0 < share <= 1
+  std::string policy;                        // a known one; empty: as people set it last, else fair
+  double switch_share = 0;                   // up to 1; 0: as people set it last, else 0.02
   absl::Duration grace = absl::Seconds(30);  // without a job; infinite: until stopped
   std::string version;
 };
@@ -64,8 +65,11 @@ class Server {
   std::optional<wire::PageValues> PageOf(JobId job) const;
   // WhySilent() of a job that has a turn (empty for others); the first time in a turn it goes to the log.
   std::string Silence(JobId job);
-  // Hands an event of people's making to the core.
+  // Hands an event of people's making to the core. What they set is remembered beyond a restart.
   void Apply(JobId job, decltype(Event::what) what);
+  void Set(JobId job, decltype(Event::what) what);
+  void Set(const SetPolicy& policy);
+  void Set(const SetSwitchShare& share);
   void StopSoon() { stopping_ = true; }
 
  private:
@@ -87,8 +91,13 @@ class Server {
   void Refuse(int fd, const std::string& reason);
   void Close(int fd, const std::string& why);
   void ProcessEnded(JobId job);
-  void ReplaceFormer(const wire::Join& join, int pid);
-  JobId IdFor(const wire::Join& join);
+  void HearOut(JobId job);
+  void Forget(JobId job);
+  std::vector<JobId> FormerJobs(const wire::Join& join) const;
+  JobId IdFor(const wire::Join& join, const std::vector<JobId>& former);
+  void TakeUpSettings(JobJoins& joins) const;
+  void Remember(JobId job);
+  void RememberSettings();
   void AnswerCommand(int fd, const wire::Command& command);
 
   void Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor);
@@ -113,10 +122,11 @@ class Server {
   Endpoint endpoint_;
   const std::uint64_t epoch_;
   const absl::Time started_;
+  StateFiles files_;
+  Settings settings_;  // as people have set them, this daemon's or one before
   Core core_;
   History history_;
   std::deque<nlohmann::json> ended_;
-  JobFiles files_;
   UniqueFd epoll_;
   UniqueFd timer_;
   UniqueFd stop_;

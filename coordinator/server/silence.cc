@@ -1,26 +1,17 @@
 #include "coordinator/server/silence.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "coordinator/core/seconds.h"
+#include "csrc/base/process.h"
 
 namespace hocket::coordinator {
 namespace {
 
-std::string Seconds(absl::Duration duration) {
-  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
-}
-
-// By a signal, or by a debugger.
 bool IsStopped(std::uint64_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const size_t after_name = text.rfind(") ");  // the name may hold blanks and parentheses
-  return after_name != std::string::npos && absl::StrContains("Tt", text.substr(after_name + 2, 1));
+  const auto process = ReadProcess(static_cast<int>(pid));
+  return process && (process->state == 'T' || process->state == 't');
 }
 
 absl::Time At(std::uint64_t monotonic_ns) {

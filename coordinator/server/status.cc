@@ -138,7 +138,6 @@ Json JobJson(Server& server, JobId id) {
           {"measured", MeasuredJson(job)},
           {"gang", GangJson(core, id)},
           {"movable", job.movable},
-          {"note", job.note},
           {"hocket_version", job.info.hocket_version},
           {"torch_version", job.info.torch_version}};
 }

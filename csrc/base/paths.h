@@ -5,7 +5,7 @@
 //   <runtime dir>/start.lock        who may start a coordinator
 //   <runtime dir>/lane-<key>.lock   held by the kernel for the process that has the turn (docs: design)
 //   <runtime dir>/hocketd.log       the coordinator's log
-//   <runtime dir>/jobs/             what a restarted coordinator waits for
+//   <runtime dir>/jobs/, settings   for a restarted coordinator: for whom it waits, and what people have set
 #ifndef HOCKET_CSRC_BASE_PATHS_H_
 #define HOCKET_CSRC_BASE_PATHS_H_
 

@@ -1,7 +1,6 @@
 #include "csrc/wire/channel.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include "csrc/base/cannot.h"
 #include "csrc/base/paths.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/wire/address.h"
 #include "csrc/wire/codec.h"
 
 namespace hocket::wire {
@@ -102,14 +102,7 @@ absl::Status SendError(const char* what) {
 }  // namespace
 
 absl::StatusOr<Channel> Channel::Connect(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot connect to ", path, ": the path has ", path.size(), " characters, a socket's may have ",
-        sizeof(address.sun_path) - 1, ". Name a shorter folder in HOCKET_RUNTIME_DIR."));
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
+  HOCKET_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path, "connect to"));
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return Cannot("make a socket");
   int result;

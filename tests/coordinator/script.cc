@@ -211,7 +211,7 @@ void Script::Leaves(const std::string& name) {
 }
 
 void Script::CoordinatorRestarts(const std::vector<JobId>& expected) {
-  core_ = std::make_unique<Core>(CoreOptions{.policy = policy_, .runtime_dir = "/run/test", .epoch = 2});
+  core_ = std::make_unique<Core>(CoreOptions{.policy = policy_, .runtime_dir = "/run/test"});
   timer_ = absl::InfiniteFuture();
   for (auto& [name, actor] : actors_) actor.told.clear();
   Handle(0, Restarted{expected});

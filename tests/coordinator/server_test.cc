@@ -355,6 +355,41 @@ TEST(ServerDeathTest, AProcessThatComesBackIsOneJobAndNotTwo) {
   EXPECT_EQ(daemon.Ask("status").value()["jobs"].size(), 1u);
 }
 
+// The daemon may see the new connection before the end of the old one.
+TEST(ServerDeathTest, AJobThatComesBackBeforeItsOldConnectionEndsIsOneJob) {
+  Daemon daemon;
+  Peer first(daemon, {.name = "a"});
+  const auto id = first.Hear<wire::Joined>().job;
+  first.Say(wire::Report{.persistent = 60});
+  daemon.Ask("set", {{"job", "a"}, {"weight", 3}}).value();
+  Peer second(daemon, {.name = "a", .rejoin = true, .job = id, .persistent = 50});
+  const auto joined = second.Hear<wire::Joined>();
+  EXPECT_EQ(joined.job, id);
+  EXPECT_EQ(joined.name, "a");
+  EXPECT_TRUE(first.HearsEnd());
+  const Json status = daemon.Ask("status").value();
+  EXPECT_EQ(status["jobs"].size(), 1u) << status;
+  EXPECT_EQ(status["jobs"][0]["weight"], 3);
+  EXPECT_EQ(status["devices"][0]["free"], 950) << "its bytes count once";
+}
+
+TEST(ServerDeathTest, AHolderThatComesBackBeforeItsOldConnectionEndsKeepsItsTurn) {
+  Daemon daemon;
+  Peer first(daemon, {.name = "a"});
+  const auto id = first.Hear<wire::Joined>().job;
+  first.Say(wire::Wait{});
+  const auto turn = first.Hear<wire::Grant>().turn;
+  Peer b(daemon, {.name = "b"});
+  b.Say(wire::Wait{});
+  first.Hear<wire::Yield>();
+  Peer second(daemon, {.name = "a", .rejoin = true, .job = id, .holds_turn = true, .turn = turn});
+  EXPECT_EQ(second.Hear<wire::Yield>().turn, turn);
+  second.Say(wire::TurnOver{.turn = turn});
+  const auto grant = b.Hear<wire::Grant>();
+  EXPECT_EQ(grant.turn, turn + 1);
+  EXPECT_FALSE(grant.fresh_arena);
+}
+
 // --- the daemon's own life ------------------------------------------------------------------------
 
 TEST(LifeTest, WithoutJobsItEndsAfterItsGrace) {
@@ -391,6 +426,8 @@ TEST(LifeTest, AStaleSocketIsReplaced) {
   EXPECT_EQ(daemon.Ask("version").status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(daemon.Start().first, 0);
   ExpectServes(daemon);
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("replaces " + daemon.socket() + ", which a coordinator that was killed"));
 }
 
 TEST(LifeTest, AfterAKillTheHolderKeepsItsTurnAndTheOthersWait) {
@@ -410,6 +447,36 @@ TEST(LifeTest, AfterAKillTheHolderKeepsItsTurnAndTheOthersWait) {
   EXPECT_EQ(a2.Hear<wire::Yield>().turn, turn);
   a2.Say(wire::TurnOver{.turn = turn});
   EXPECT_EQ(b2.Hear<wire::Grant>().turn, turn + 1);
+}
+
+TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  const auto id = a.Hear<wire::Joined>().job;
+  daemon.Ask("set", {{"job", "a"}, {"weight", 2.5}, {"priority", "low"}, {"total_steps", 70}}).value();
+  daemon.Ask("pause", {{"job", "a"}}).value();
+  daemon.Ask("policy", {{"name", "srtf"}}).value();
+  daemon.Ask("switch-share", {{"share", 0.1}}).value();
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a2(daemon, {.name = "a", .rejoin = true, .job = id});
+  a2.Hear<wire::Joined>();
+  a2.Say(wire::Wait{});
+  const Json job = JobNamed(daemon, "a");
+  EXPECT_EQ(job["state"], "paused");
+  EXPECT_EQ(job["weight"], 2.5);
+  EXPECT_EQ(job["priority"], "low");
+  EXPECT_EQ(job["total_steps"], 70);
+  const Json status = daemon.Ask("status").value()["daemon"];
+  EXPECT_EQ(status["policy"], "srtf");
+  EXPECT_EQ(status["switch_share"], 0.1);
+  EXPECT_EQ(daemon.Ask("resume", {{"job", "a"}}).value()["state"], "holds");
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start({"--policy=fifo"}).first, 0);
+  EXPECT_EQ(daemon.Ask("policy").value()["policy"], "fifo") << "a flag of its own comes first";
+  Peer a3(daemon, {.name = "a", .rejoin = true, .job = id});
+  a3.Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["state"], "idle") << "resumed";
 }
 
 TEST(LifeTest, AJobThatDiedWithTheDaemonIsNotWaitedFor) {

@@ -1,0 +1,107 @@
+#include "coordinator/server/state_files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/policies/registry.h"
+#include "coordinator/server/admission.h"
+#include "csrc/base/process.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// Why not; empty: written.
+std::string Replace(const std::string& path, const std::string& text) {
+  const std::string fresh = path + ".new";
+  std::ofstream out(fresh);
+  out << text;
+  out.close();
+  if (out && rename(fresh.c_str(), path.c_str()) == 0) return "";
+  const std::string why = absl::StrCat("cannot write ", path, ": ", std::strerror(errno));
+  unlink(fresh.c_str());
+  return why;
+}
+
+std::optional<JobSettings> ReadJobSettings(std::istream& in) {
+  JobSettings settings;
+  if (!(in >> settings.weight >> settings.priority >> settings.total_steps >> settings.paused)) return {};
+  if (!CheckWeight(settings.weight).ok() || !CheckPriority(settings.priority).ok()) return {};
+  return settings;
+}
+
+}  // namespace
+
+StateFiles::StateFiles(const std::string& runtime_dir)
+    : jobs_(runtime_dir + "/jobs"), settings_(runtime_dir + "/settings") {
+  mkdir(jobs_.c_str(), 0700);
+}
+
+std::string StateFiles::PathOf(JobId id) const { return absl::StrCat(jobs_, "/", id); }
+
+std::string StateFiles::Write(const JobFile& file) {
+  std::string text = absl::StrCat(file.pid, " ", file.process_start, "\n");
+  if (const auto& s = file.settings)
+    absl::StrAppendFormat(&text, "%.17g %s %d %d\n", s->weight, s->priority, s->total_steps, s->paused);
+  const std::string why = Replace(PathOf(file.id), text);
+  return why.empty()
+             ? ""
+             : why + ". A restarted coordinator will not wait for this job, or not know what was set.";
+}
+
+void StateFiles::Remove(JobId id) { unlink(PathOf(id).c_str()); }
+
+std::optional<JobFile> StateFiles::Read(JobId id) const {
+  std::ifstream in(PathOf(id));
+  JobFile file{.id = id};
+  if (!(in >> file.pid >> file.process_start)) return std::nullopt;
+  file.settings = ReadJobSettings(in);
+  return file;
+}
+
+std::vector<JobFile> StateFiles::Living() {
+  std::vector<JobFile> living;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(jobs_, error)) {
+    JobId id = 0;
+    std::optional<JobFile> file;
+    if (absl::SimpleAtoi(entry.path().filename().string(), &id)) file = Read(id);
+    const auto process = file ? ReadProcess(file->pid) : std::nullopt;
+    if (process && process->start == file->process_start) {
+      living.push_back(*file);
+    } else {
+      unlink(entry.path().c_str());
+    }
+  }
+  return living;
+}
+
+std::string StateFiles::Write(const Settings& settings) {
+  std::string text;
+  if (!settings.policy.empty()) absl::StrAppend(&text, "policy ", settings.policy, "\n");
+  if (settings.switch_share > 0) absl::StrAppendFormat(&text, "switch_share %.17g\n", settings.switch_share);
+  const std::string why = Replace(settings_, text);
+  return why.empty() ? "" : why + ". The next coordinator will not know what was set.";
+}
+
+Settings StateFiles::ReadSettings() const {
+  Settings settings;
+  std::ifstream in(settings_);
+  for (std::string key, value; in >> key >> value;) {
+    double share = 0;
+    if (key == "policy" && MakePolicy(value).ok()) settings.policy = value;
+    if (key == "switch_share" && absl::SimpleAtod(value, &share) && CheckSwitchShare(share).ok())
+      settings.switch_share = share;
+  }
+  return settings;
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,66 @@
+// What a restarted coordinator has to know, in the runtime folder: for whom it has to wait, and what people
+// have set.
+//
+//   jobs/<id>    one for each job that takes part: its process; weight, priority, steps, and whether it is
+//   paused settings     policy and switch share, as people set them last; also for the next daemon after an
+//   orderly end
+//
+// A file is replaced as a whole: a daemon that is killed while it writes leaves the old one.
+#ifndef HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
+#define HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/events.h"
+
+namespace hocket::coordinator {
+
+// As the job said when it joined, or as people have set it since.
+struct JobSettings {
+  double weight = 1;
+  std::string priority = "normal";
+  std::uint64_t total_steps = 0;
+  bool paused = false;
+};
+
+struct JobFile {
+  JobId id = 0;
+  int pid = 0;
+  std::uint64_t process_start = 0;      // ReadProcess() (base/process.h)
+  std::optional<JobSettings> settings;  // none: the file does not say, or makes no sense
+};
+
+struct Settings {
+  std::string policy;       // empty: nobody has set one
+  double switch_share = 0;  // 0: nobody has set one
+};
+
+class StateFiles {
+ public:
+  // Makes `<runtime_dir>/jobs` where it is missing.
+  explicit StateFiles(const std::string& runtime_dir);
+
+  // A file that cannot be written (full disk) is told to the log by the caller, with this sentence; empty:
+  // written.
+  std::string Write(const JobFile& file);
+  std::string Write(const Settings& settings);
+  void Remove(JobId id);
+
+  // None where there is no such file, or it cannot be understood.
+  std::optional<JobFile> Read(JobId id) const;
+  Settings ReadSettings() const;
+
+  // Those whose process lives; the files of the others, and unreadable ones, are removed.
+  std::vector<JobFile> Living();
+
+ private:
+  std::string PathOf(JobId id) const;
+  const std::string jobs_;
+  const std::string settings_;
+};
+
+}  // namespace hocket::coordinator
+
+#endif  // HOCKET_COORDINATOR_SERVER_STATE_FILES_H_

@@ -1,0 +1,117 @@
+// What is let through at the door leaves the core sound, whatever numbers and texts it is made of.
+#include "coordinator/server/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "coordinator/core/core.h"
+#include "tests/wire/random_message.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// Fields at the ends of their ranges, and beyond.
+class EdgeFields {
+ public:
+  explicit EdgeFields(std::mt19937_64& random) : random_(random) {}
+  void operator()(uint16_t, uint64_t& value) {
+    constexpr uint64_t kEdges[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   100,
+                                   std::numeric_limits<int32_t>::max(),
+                                   (uint64_t{1} << 50) - 1,
+                                   (uint64_t{1} << 62) - 1,
+                                   uint64_t{1} << 63,
+                                   std::numeric_limits<uint64_t>::max() - 1,
+                                   std::numeric_limits<uint64_t>::max()};
+    value = kEdges[random_() % std::size(kEdges)];
+  }
+  void operator()(uint16_t, double& value) { value = 1; }
+  void operator()(uint16_t, bool& value) { value = random_() % 2 == 1; }
+  void operator()(uint16_t, std::string& value) {
+    const std::string texts[] = {"", "g", "h", "a\nb", "\xc2\x9b", std::string(5000, 'x')};
+    value = texts[random_() % std::size(texts)];
+  }
+
+ private:
+  std::mt19937_64& random_;
+};
+
+class Node {
+ public:
+  explicit Node(std::uint64_t seed) : random_(seed), core_({.policy = "fair", .runtime_dir = "/run/test"}) {}
+
+  // Whatever peers may do next; how many of the messages got through is counted.
+  void Goes() {
+    if (jobs_.size() < 4 || random_() % 50 == 0) return Joins();
+    const size_t who = random_() % jobs_.size();
+    if (random_() % 50 == 0) {
+      Handle(jobs_[who], JobDied{});
+      jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(who));
+      return;
+    }
+    if (random_() % 10 == 0) return Handle(0, Tick{});
+    std::vector<wire::Message> messages = wire::OneOfEach(random_);
+    wire::Message& message = messages[random_() % messages.size()];
+    EdgeFields edges(random_);
+    std::visit([&](auto& m) { m.VisitFields(edges); }, message);
+    if (!CheckSaidByJob(message).ok()) return;
+    ++let_through_;
+    std::visit(
+        [&](auto& m) {
+          if constexpr (std::is_constructible_v<decltype(Event::what), decltype(m)>)
+            Handle(jobs_[who], std::move(m));
+        },
+        message);
+  }
+
+  int let_through() const { return let_through_; }
+
+ private:
+  void Joins() {
+    wire::Join join;
+    do {
+      EdgeFields edges(random_);
+      join.VisitFields(edges);
+      join.name = join.program = join.device_name = join.hocket_version = join.torch_version = "";
+      join.device = random_() % 2 == 0 ? "gpu0" : "gpu1";
+      join.priority = "low";
+    } while (!CheckJoin(join).ok());
+    join.job = next_++;
+    jobs_.push_back(join.job);
+    Handle(join.job, JobJoins{.join = join});
+  }
+
+  void Handle(JobId job, decltype(Event::what) what) {
+    now_ += absl::Milliseconds(random_() % 300);
+    core_.Handle({.at = now_, .job = job, .what = std::move(what)});
+    core_.CheckInvariants();
+    for (const auto& [key, device] : core_.state().devices) ASSERT_LE(core_.Free(device), device.capacity);
+  }
+
+  std::mt19937_64 random_;
+  Core core_;
+  std::vector<JobId> jobs_;
+  JobId next_ = 1;
+  absl::Time now_ = absl::UnixEpoch();
+  int let_through_ = 0;
+};
+
+TEST(AdmissionFuzzTest, WhatIsLetThroughLeavesTheCoreSound) {
+  int let_through = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Node node(seed);
+    for (int i = 0; i < 1000; ++i) node.Goes();
+    let_through += node.let_through();
+  }
+  EXPECT_GT(let_through, 1000);
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
