@@ -60,6 +60,7 @@ class AllocatorImpl final : public CachingAllocator {
   void BeginStep() override;
   void EndStep() override;
   absl::Status Drain() override;
+  absl::Status DrainLocked() override;
   bool IsIdle() override;
   bool Capturing() const override;
   void Lock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
@@ -159,6 +160,7 @@ class AllocatorImpl final : public CachingAllocator {
 
   // --- turns.cc ---
   absl::Status WaitForDevice();
+  absl::Status NoCapture() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Chunks that the arena holds beyond what this job used of it in its recent turns.
   Bytes ArenaSurplus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the arena's last free chunk for this job. REQUIRES: one is free.

@@ -115,11 +115,15 @@ class CachingAllocator {
   virtual void EndStep() = 0;
 
   // Waits until everything this process has queued on the device, on any stream, is done. Blocks without
-  // spinning. REQUIRES: no stream is capturing (Capturing() is false).
+  // spinning. kFailedPrecondition: a graph is being captured, which a wait would spoil; nothing was waited
+  // for. Any other error: the device has failed, and has no work left.
   virtual absl::Status Drain() = 0;
-  // True if all that was queued is done. Never blocks.
+  // The same for a caller that has the lock: no capture begins meanwhile.
+  virtual absl::Status DrainLocked() = 0;
+  // True if all that was queued is done and no graph is being captured. Waits for the lock, never for the
+  // device.
   virtual bool IsIdle() = 0;
-  // True while a graph pool is open.
+  // True while a graph pool is open. Without the lock one may be opened in the next moment.
   virtual bool Capturing() const = 0;
 
   // Locks the allocator: no Malloc or Free runs while it is held. `HoldsTurn()` changes only under it.

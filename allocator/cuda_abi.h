@@ -34,6 +34,7 @@ inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kNotReady = 600;
+inline constexpr Result kCaptureErrors[] = {900, 908};  // the first and the last of them
 
 inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributePosixHandles = 103;

@@ -9,6 +9,8 @@ namespace hocket {
 namespace {
 
 absl::StatusCode CodeOf(cuda::Result result) {
+  if (result >= cuda::kCaptureErrors[0] && result <= cuda::kCaptureErrors[1])
+    return absl::StatusCode::kFailedPrecondition;
   switch (result) {
     case cuda::kOutOfMemory:
       return absl::StatusCode::kResourceExhausted;

@@ -41,19 +41,46 @@ class ScopedEvent {
 
 }  // namespace
 
-absl::Status AllocatorImpl::Drain() { return WaitForDevice(); }
+// An event recorded in the context spoils every capture there, so it is recorded under the lock: PyTorch
+// opens a pool before it begins a capture.
+absl::Status AllocatorImpl::Drain() {
+  const InContext in_context(driver_, context_);
+  ScopedEvent event(driver_);
+  absl::Status recorded;
+  {
+    MutexLock lock(&mutex_);
+    HOCKET_RETURN_IF_ERROR(NoCapture());
+    recorded = event.RecordOn(context_);
+    if (!recorded.ok() && !absl::IsFailedPrecondition(recorded)) return driver_.Synchronize();
+  }
+  return recorded.ok() ? event.Wait() : recorded;
+}
 
+absl::Status AllocatorImpl::DrainLocked() {
+  mutex_.AssertHeld();
+  HOCKET_RETURN_IF_ERROR(NoCapture());
+  return WaitForDevice();
+}
+
+absl::Status AllocatorImpl::NoCapture() const {
+  if (open_pools_.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError("a CUDA graph is being captured");
+}
+
+// kFailedPrecondition: a capture that Hocket has not been told of.
 absl::Status AllocatorImpl::WaitForDevice() {
   const InContext in_context(driver_, context_);
   ScopedEvent event(driver_);
   const absl::Status recorded = event.RecordOn(context_);
+  if (absl::IsFailedPrecondition(recorded)) return recorded;
   return recorded.ok() ? event.Wait() : driver_.Synchronize();
 }
 
 bool AllocatorImpl::IsIdle() {
-  if (Capturing()) return false;
   const InContext in_context(driver_, context_);
   ScopedEvent event(driver_);
+  MutexLock lock(&mutex_);
+  if (!NoCapture().ok()) return false;
   absl::Status recorded = event.RecordOn(context_);
   if (absl::IsUnimplemented(recorded)) recorded = event.RecordOnDefaultStream();
   return recorded.ok() && event.Done();

@@ -173,6 +173,7 @@ class Core {
   void Credit(const SpillOrder& order, const Device& device, Bytes bytes);
   void ForeseeRoom(Job& job);
   void DropArena(Device& device, int lane, JobId except);
+  void RenewArena(Job& job);
   void ExportArenaTo(Job& job);
   void Expect(Device& device, Bytes bytes, absl::Duration within);
   std::vector<Job*> Victims(const Job& job);
@@ -191,7 +192,8 @@ class Core {
   void Replace(Job& former, JobJoins& joins);
   void Rejoin(Job& job, const wire::Join& join);
   bool MayKeepTurn(const Job& job, TurnNumber number) const;
-  void KeepTurn(Job& job, TurnNumber number);
+  void KeepTurn(Job& job, TurnNumber told);
+  void AskToStopAtOnce(Job& job, TurnNumber told);
   void Depart(Job& job, bool crashed);
   void Erase(Job& job);
   void ForgetUnusedDevices();

@@ -42,6 +42,10 @@ std::string Core::Explain(JobId id) const {
   if (state == "holds") return ExplainHolding(job);
   if (state == "paused") return absl::StrCat("is paused; go on with: hocket resume ", job.info.name);
   if (state == "waits") return ExplainWaiting(job);
+  if (job.overstays != 0) {
+    return absl::StrCat("has not ended a turn that it had before it joined again; ", HolderOf(DeviceOf(job)),
+                        " waits until it does");
+  }
   std::string text = "does not ask for the turn";
   if (!job.movable && job.persistent > 0 && !job.why_not_movable.empty())
     absl::StrAppend(&text, "; its ", FormatBytes(job.persistent),

@@ -19,6 +19,11 @@ void Core::On(Job* job, const wire::Gang& event) {
   Gang fresh{.id = next_gang_, .name = event.gang, .size = event.size};
   Gang& known = found == state_.gangs.end() ? fresh : found->second;
   const bool taken = known.ranks.contains(event.rank);
+  if (taken && this->job(known.ranks.at(event.rank)).info.pid == job->info.pid) {
+    return Say(absl::StrCat(job->info.name, " is another device of rank ", event.rank, " of gang '",
+                            event.gang, "' (pid ", job->info.pid,
+                            "): it has turns of its own, not the gang's"));
+  }
   if (event.size < 1 || event.rank >= event.size || event.size != known.size || taken) {
     return RejectJob(
         *job, absl::StrCat("Gang from ", job->info.name, " says rank ", event.rank, " of ", event.size,

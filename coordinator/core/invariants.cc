@@ -12,6 +12,8 @@ void CheckJob(const Job& job, const State& state) {
   HOCKET_CHECK(!(job.spill && job.turn != 0))
       << job.info.name << " is being spilled in its turn " << job.turn;
   HOCKET_CHECK(!(job.movable && job.turn != 0)) << job.info.name << " counts as movable in its turn";
+  HOCKET_CHECK(!(job.overstays != 0 && job.turn != 0))
+      << job.info.name << " overstays in its turn " << job.turn;
   HOCKET_CHECK(!(job.gone && (job.waiting || job.turn != 0)))
       << job.info.name << " has left and still takes part";
   HOCKET_CHECK(state.devices.contains(job.info.device)) << job.info.name << " has no device";

@@ -253,7 +253,8 @@ void Core::Expect(Device& device, Bytes bytes, absl::Duration within) {
 // --- the arena ------------------------------------------------------------------------------------
 
 void Core::On(Job* job, const wire::ArenaGrew& event) {
-  if (job == nullptr || job->gone) return;
+  // One that overstays keeps its arena for itself, and forgets it when it stops.
+  if (job == nullptr || job->gone || job->overstays != 0) return;
   Lane& lane = DeviceOf(*job).lanes[job->lane];
   job->chunks.insert(event.chunk);
   if (event.to_job == 0) lane.chunks[event.chunk] = event.size;
@@ -291,13 +292,20 @@ void Core::DropArena(Device& device, int lane, JobId except) {
   device.lanes[lane].fresh = true;
 }
 
+// What `job` knows may not be so any more: it learns the arena anew from the others.
+void Core::RenewArena(Job& job) {
+  job.chunks.clear();
+  SendTo(job.id, wire::ArenaDrop{.chunk = 0});
+  ExportArenaTo(job);
+}
+
 // Asks somebody who knows the lane's chunks to send them to `job`.
 void Core::ExportArenaTo(Job& job) {
   const Lane& lane = DeviceOf(job).lanes[job.lane];
   const Job* exporter = nullptr;
   for (const auto& [id, other] : state_.jobs) {
-    if (id == job.id || other.gone || other.unresponsive || other.info.device != job.info.device ||
-        other.lane != job.lane)
+    if (id == job.id || other.gone || other.unresponsive || other.overstays != 0 ||
+        other.info.device != job.info.device || other.lane != job.lane)
       continue;
     const bool better =
         exporter == nullptr || other.turn != 0 || other.chunks.size() > exporter->chunks.size();

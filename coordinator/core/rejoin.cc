@@ -8,8 +8,20 @@
 #include "coordinator/core/limits.h"
 #include "coordinator/policies/registry.h"
 #include "csrc/base/check.h"
+#include "csrc/wire/limits.h"
 
 namespace hocket::coordinator {
+namespace {
+
+// Not in the middle of a character of several bytes.
+std::string CutTo(std::size_t limit, const std::string& text) {
+  if (text.size() <= limit) return text;
+  const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; };
+  while (limit > 0 && continues(text[limit])) --limit;
+  return text.substr(0, limit);
+}
+
+}  // namespace
 
 void Core::On(Job*, const JobJoins& event) {
   JobJoins joins = event;
@@ -62,10 +74,10 @@ void Core::Rejoin(Job& job, const wire::Join& join) {
   for (int lane = 0; lane < static_cast<int>(join.gang_size); ++lane) {
     if (LaneLock(job.info.device, lane) == join.lane_lock) job.lane = lane;
   }
-  if (join.holds_turn) KeepTurn(job, join.turn);
+  if (join.holds_turn || join.turn != 0) KeepTurn(job, join.turn);
   if (job.turn != 0) return SendTo(job.id, wire::ArenaExport{.to_job = 0});
-  SendTo(job.id, wire::ArenaDrop{.chunk = 0});
-  ExportArenaTo(job);
+  // In a step its chunks may be in use: then it forgets them when it has stopped.
+  if (job.overstays == 0 || !join.holds_turn) RenewArena(job);
 }
 
 // Only ranks of one gang share a turn.
@@ -77,17 +89,15 @@ bool Core::MayKeepTurn(const Job& job, TurnNumber number) const {
                                         [&](JobId id) { return GangOf(this->job(id)) == gang; });
 }
 
-void Core::KeepTurn(Job& job, TurnNumber number) {
+// `told`: the number that it knows its turn by; 0: none, it took the turn alone. A number that was given to
+// somebody else since the restart is told to this job only.
+void Core::KeepTurn(Job& job, TurnNumber told) {
   Device& device = DeviceOf(job);
-  if (number == 0) number = next_turn_;
+  TurnNumber number = told != 0 ? told : next_turn_;
+  if (!MayKeepTurn(job, number)) number = next_turn_;
   next_turn_ = std::max(next_turn_, number + 1);
-  if ((device.turn != 0 && device.turn != number) || !MayKeepTurn(job, number)) {
-    SendTo(job.id, wire::Yield{.turn = number, .now = true});  // otherwise nobody would ever ask it for it
-    return Say(absl::StrCat(job.info.name, " says that it has turn ", number, " of ", device.name,
-                            ", but another has ",
-                            device.turn == 0 || device.turn == number ? "that" : "its turn there",
-                            "; it waits for its next one"));
-  }
+  if (told == 0) told = number;
+  if (device.turn != 0 && device.turn != number) return AskToStopAtOnce(job, told);
   Turn& turn = state_.turns[number];
   if (turn.number == 0)
     turn = Turn{.number = number,
@@ -97,10 +107,24 @@ void Core::KeepTurn(Job& job, TurnNumber number) {
                 .charged = now_,
                 .reason = "had it already"};
   if (device.turn == 0) turn.devices.push_back(device.key);
-  device.turn = job.turn = job.told_turn = number;
+  device.turn = job.turn = number;
+  job.told_turn = told;
   job.granted = now_;
   job.steps_before = job.steps;
   turn.granted.insert(job.id);
+}
+
+// It has the lane's lock, or is before the one who was granted the turn meanwhile: that one waits until this
+// one has stopped. A rank that stopped alone in mid-turn could leave its fellows waiting for it with their
+// locks, so it is to give its turn when it idles.
+void Core::AskToStopAtOnce(Job& job, TurnNumber told) {
+  const Device& device = DeviceOf(job);
+  const bool now = GangOf(job) == nullptr;
+  job.overstays = told;
+  SendTo(job.id, wire::Yield{.turn = told, .now = now});
+  Say(absl::StrCat(job.info.name, " joined again with a turn of ", device.name, ", which ",
+                   NameOf(state_.turns.at(device.turn).entity), " has been granted since; ", job.info.name,
+                   " is asked to stop ", now ? "after its step" : "when it idles"));
 }
 
 void Core::On(Job* job, const Restarted& event) {
@@ -130,6 +154,7 @@ void Core::Depart(Job& job, bool crashed) {
   passed_over_.erase(job.id);
   job.gone = true;
   job.gone_since = now_;
+  job.overstays = 0;
   job.waiting = job.movable = false;
   job.spill.reset();
   job.room.reset();
@@ -185,8 +210,11 @@ std::string Core::UniqueName(const wire::Join& join) const {
       return entry.second.info.name == name && !entry.second.gone;
     });
   };
-  std::string name = base;
-  for (int i = 2; taken(name); ++i) name = absl::StrCat(base, "-", i);
+  std::string name = CutTo(wire::kMaxName, base);
+  for (int i = 2; taken(name); ++i) {
+    const std::string ending = absl::StrCat("-", i);
+    name = CutTo(wire::kMaxName - ending.size(), base) + ending;
+  }
   return name;
 }
 

@@ -61,6 +61,9 @@ struct Job {
   TurnNumber turn = 0;      // 0: none
   TurnNumber told_turn =
       0;  // the number this job knows it by: turns of a gang's ranks are merged after a restart
+  // A turn that it still has though another's lasts on the device (it joined again too late): it has been
+  // asked to stop, and tells when it is over. 0: none.
+  TurnNumber overstays = 0;
   absl::Time granted;
   std::uint64_t steps_before = 0;          // completed before this turn
   absl::Duration granted_after;            // since the device was free and this job asked

@@ -60,6 +60,7 @@ void Core::On(Job* job, const wire::TurnOver& event) {
   job->cannot_spill.clear();
   job->steps = std::max(job->steps, event.steps);
   if (job->turn != 0) EndPart(*job, event, /*died=*/false);
+  if (std::exchange(job->overstays, 0) != 0) RenewArena(*job);
 }
 
 // --- the next turn --------------------------------------------------------------------------------

@@ -38,10 +38,9 @@ void ClientImpl::AgentMain() {
   pthread_setname_np(pthread_self(), "hocket-agent");
   while (!stop_.load(std::memory_order_acquire)) {
     Poll();
-    ApplyArenaChanges();
     ReceiveAll();
     CheckIdle();
-    if (Clock::now() >= reconnect_at_) Reconnect();
+    if (ReconnectIsDue()) Reconnect();
     if (Clock::now() >= report_at_) {
       report_at_ = Clock::now() + kReportPause;
       ReportIfChanged();
@@ -96,7 +95,6 @@ void ClientImpl::ReceiveAll() {
     auto received = NextReceived();
     if (!received.ok()) return LostCoordinator(received.status());
     if (!*received) return;
-    ApplyArenaChanges();  // what came before the allocator was there
     wire::Received& came = **received;
     std::visit([&](const auto& message) { On(message, std::move(came.descriptor)); }, came.message);
   }
@@ -135,7 +133,7 @@ void ClientImpl::ReceiveGrant() {
 bool ClientImpl::SetAside(absl::StatusOr<std::optional<wire::Received>>& received) {
   const wire::Grant* grant = received.ok() ? std::get_if<wire::Grant>(&(*received)->message) : nullptr;
   MutexLock lock(&mutex_);
-  if (grant != nullptr && !grant->fresh_arena && set_aside_.empty() && arena_changes_.empty()) {
+  if (grant != nullptr && !grant->fresh_arena && set_aside_.empty()) {
     Granted(*grant);
     return false;
   }
@@ -273,7 +271,9 @@ void ClientImpl::GiveIdleTurn(std::uint32_t begins) {
     if (phase_ != Phase::kHeld || !word_.TryTakeIdle(begins)) return;  // the end of a step arms the check
     phase_ = Phase::kGiving;
   }
-  FinishGiving(/*drain_ns=*/0);
+  if (FinishGiving(/*drain_ns=*/0)) return;
+  MutexLock lock(&mutex_);
+  AbortGive();
 }
 
 }  // namespace hocket

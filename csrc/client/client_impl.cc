@@ -63,16 +63,21 @@ absl::StatusOr<std::unique_ptr<ClientImpl>> ClientImpl::Join(wire::Join facts, C
 ClientImpl::ClientImpl(wire::Join facts, ClientTuning tuning, wire::SharedPage page)
     : tuning_(std::move(tuning)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      threads_([this] {
-        (void)word_.End();
-        MutexLock lock(&mutex_);
-        ArmIdleCheck();
-      }),
+      threads_([this] { EndStepOfDeadThread(); }),
       progress_(std::move(page)),
       facts_(std::move(facts)),
       reconnect_pause_(tuning_.retry_pause) {
   info_.device_name = facts_.device_name;
   if (tuning_.force_spill) word_.Ask(kSlow);
+}
+
+// As EndStep(), on the thread that ends, but it cannot wait for the device: the agent gives the turn.
+void ClientImpl::EndStepOfDeadThread() {
+  if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->EndStep();
+  progress_.StepEnded(/*begun=*/0, /*count=*/false);
+  (void)word_.End();
+  MutexLock lock(&mutex_);
+  ArmIdleCheck();
 }
 
 ClientImpl::~ClientImpl() {
@@ -93,9 +98,12 @@ void ClientImpl::StopAgent() {
   agent_.reset();
 }
 
+// What was told of the arena already is made known to it first.
 void ClientImpl::SetAllocator(CachingAllocator* allocator) {
+  MutexLock receiving(&receive_mutex_);
+  for (ArenaChange& change : std::exchange(arena_changes_, {}))
+    MakeArenaChange(*allocator, std::move(change));
   allocator_.store(allocator, std::memory_order_release);
-  Wake();  // for what was told of the arena already
 }
 
 void ClientImpl::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {
@@ -142,8 +150,12 @@ void ClientImpl::LeaveNow(bool keeps_running, Clock::time_point patience) {
       changed_.WaitUntil(&mutex_, patience);
     }
   }
-  if (outside_ || (phase_ == Phase::kHeld && !GiveForGood())) return;
-  GoOutside(keeps_running);
+  if (outside_) return;
+  spilling_ = true;  // nobody takes a turn from here on
+  const bool free = phase_ != Phase::kHeld || GiveForGood();
+  if (free) GoOutside(keeps_running);
+  spilling_ = false;
+  NotifyAll();
 }
 
 // Also while threads are in steps: their process takes no further part. False: what runs on the device
@@ -155,30 +167,27 @@ bool ClientImpl::GiveForGood() {
   {
     const MutexUnlock unlock(&mutex_);
     CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-    drained = allocator == nullptr || (!allocator->Capturing() && allocator->Drain().ok());
-    if (drained) FinishGiving(/*drain_ns=*/0);
+    drained = (allocator == nullptr || allocator->Drain().ok()) && FinishGiving(/*drain_ns=*/0);
   }
   if (!drained) AbortGive();
   return drained;
 }
 
+// REQUIRES: spilling_ is set, so that nobody takes a turn and nobody spills meanwhile.
 void ClientImpl::GoOutside(bool keeps_running) {
-  if (phase_ == Phase::kGranted) lane_.Release();
-  spilling_ = true;  // nobody takes a turn from here on
   stranded_ = !keeps_running && HeldUnlocked().spilled > 0;
   if (CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire)) {
     const MutexUnlock unlock(&mutex_);
     allocator->DropWholeArena();  // no block of this job lies there any more
   }
-  spilling_ = false;
   outside_ = true;
+  lane_.Release();  // it may have been taken without a coordinator
   phase_ = Phase::kNone;
   word_.BecomeOutside();
   Tell(wire::Leave{.keeps_running = keeps_running});
   AnswerRoom(absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it"));
   stop_.store(true, std::memory_order_release);
   Wake();
-  NotifyAll();
 }
 
 // --- a forked child -------------------------------------------------------------------------------

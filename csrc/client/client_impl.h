@@ -16,8 +16,9 @@
 //
 // Invariants:
 //   phase held or giving <=> the word has kHasTurn; giving <=> it has kGiving (until the job is outside)
-//   the lane lock is held in phases held and giving, and taken in taking
-//   spilling_ only in phases none and asked; nobody takes a turn meanwhile
+//   the lane lock is held in phases held and giving, and taken in taking (without a coordinator: in asked);
+//   the end of every turn drops it
+//   spilling_ only in phases none and asked, and while the job leaves; nobody takes a turn meanwhile
 //
 // Locks, in this order: receive_mutex_, the allocator's, mutex_. So the allocator is never called with mutex_
 // held, and nobody receives with the allocator locked.
@@ -59,7 +60,9 @@ struct ClientTuning {
   Clock::duration implicit_quantum = std::chrono::milliseconds(50);
   Clock::duration join_limit = std::chrono::seconds(10);         // for the coordinator's answer
   Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
-  bool force_spill = false;                                      // HOCKET_FORCE_SPILL
+  // A connection that ended sooner may have been refused: the next one is made after a pause.
+  Clock::duration steady = std::chrono::seconds(1);
+  bool force_spill = false;  // HOCKET_FORCE_SPILL
 };
 
 class ClientImpl final : public Client {
@@ -151,8 +154,8 @@ class ClientImpl final : public Client {
   bool Give() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status GiveAndTakeBack(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DrainDevice();
-  Word PassMemory();
-  void FinishGiving(std::uint64_t drain_ns);
+  std::optional<Word> PassMemory();
+  bool FinishGiving(std::uint64_t drain_ns);
   void EndTurn(std::uint64_t drain_ns, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AbortGive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -162,14 +165,14 @@ class ClientImpl final : public Client {
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  wire::Spilled TrySpill(const wire::Spill& spill);
+  void TrySpill(const wire::Spill& spill, wire::Spilled& answer);
   bool BeginSpill(std::string* why_not);
   Holdings Held() const;
   // Held(), with the mutex dropped meanwhile: look again at what was known before.
   Holdings HeldUnlocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfChanged();
   void ChangeArena(ArenaChange change);
-  void ApplyArenaChanges();
+  void MakeArenaChange(CachingAllocator& allocator, ArenaChange change);
 
   // --- agent.cc: the agent thread
   void AgentMain();
@@ -212,12 +215,16 @@ class ClientImpl final : public Client {
   absl::Status AwaitJoined();
   void LostCoordinator(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
   void RefuseJoin(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SayOnce(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Clock::duration NextPause() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReconnectIsDue();
   void Reconnect();
   void GoOnAlone(const absl::Status& why);
   bool TakeLaneAlone();
   void TakeTurnAlone();
 
-  // --- client_impl.cc: leaving
+  // --- client_impl.cc: threads that end; leaving
+  void EndStepOfDeadThread();
   void LeaveNow(bool keeps_running, Clock::time_point patience);
   bool GiveForGood() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GoOutside(bool keeps_running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -240,6 +247,8 @@ class ClientImpl final : public Client {
   // What a thread at a door has received and leaves to the agent, in order, before anything that is received
   // later; an error is the last.
   std::deque<absl::StatusOr<std::optional<wire::Received>>> set_aside_ ABSL_GUARDED_BY(receive_mutex_);
+  // What was told of the arena before the allocator was there.
+  std::vector<ArenaChange> arena_changes_ ABSL_GUARDED_BY(receive_mutex_);
 
   mutable Mutex mutex_;
   Condition changed_;
@@ -258,20 +267,21 @@ class ClientImpl final : public Client {
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   int at_doors_ ABSL_GUARDED_BY(mutex_) = 0;  // known threads; helpers_at_doors_: autograd's
   int helpers_at_doors_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;
+  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;  // bytes move, or the job leaves
   bool outside_ ABSL_GUARDED_BY(mutex_) = false;   // has left
   bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
-  std::vector<ArenaChange> arena_changes_ ABSL_GUARDED_BY(mutex_);
 
   // Of the agent.
   Clock::time_point idle_check_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);
   std::uint32_t idle_begins_ ABSL_GUARDED_BY(mutex_) = 0;
   Clock::time_point report_at_;
-  Clock::time_point reconnect_at_ = Clock::time_point::max();
-  Clock::duration reconnect_pause_{};
+  Clock::time_point attached_at_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point reconnect_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
+  Clock::duration reconnect_pause_ ABSL_GUARDED_BY(mutex_);
+  std::string said_ ABSL_GUARDED_BY(mutex_);  // to the user last
   Holdings reported_;
   std::unique_ptr<std::thread> agent_;
 };

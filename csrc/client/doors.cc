@@ -108,8 +108,9 @@ void ClientImpl::Ask() {
   if (phase_ != Phase::kNone || spilling_ || outside_) return;
   phase_ = Phase::kAsked;
   Tell(WaitMessage(held));
-  // Without a coordinator the agent looks whether it can be done alone.
-  if (!connection_.up()) Wake();
+  if (connection_.up()) return;
+  reconnect_at_ = Clock::now();  // if there is still no coordinator, it may be done alone
+  Wake();
 }
 
 wire::Wait ClientImpl::WaitMessage(const Holdings& held) {

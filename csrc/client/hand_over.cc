@@ -1,4 +1,5 @@
 // The turn comes and goes.
+#include <optional>
 #include <utility>
 
 #include "csrc/base/status_macros.h"
@@ -17,7 +18,6 @@ absl::Status ClientImpl::FinishTaking(bool interruptible) {
     before = Held();
     taken = Take(interruptible);
     after = Held();
-    if (!taken.ok()) lane_.Release();
   }
   turn_.restored += after.restored_total - before.restored_total;
   turn_.ready_ns = Progress::NowNs() - turn_.granted_ns;
@@ -51,44 +51,47 @@ bool ClientImpl::Give() {
   {
     const MutexUnlock unlock(&mutex_);
     const std::uint64_t start = Progress::NowNs();
-    drained = DrainDevice();
-    if (drained) FinishGiving(Progress::NowNs() - start);
+    drained = DrainDevice() && FinishGiving(Progress::NowNs() - start);
   }
   if (!drained) AbortGive();
   return drained;
 }
 
-// A device that has failed has no work left: what the drain returns then does not matter here.
+// False: a graph is being captured. A device that has failed has no work left: that is as good as drained.
 bool ClientImpl::DrainDevice() {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  if (allocator == nullptr) return true;
-  if (allocator->Capturing()) return false;
-  (void)allocator->Drain();
-  return true;
+  return allocator == nullptr || !absl::IsFailedPrecondition(allocator->Drain());
 }
 
-// Returns the word before. Threads in their own code may have queued work since the drain: with the lock
-// held they can free nothing, so after a second drain no freed block is in use.
-Word ClientImpl::PassMemory() {
+// Returns the word before; none if the capture of a graph has begun, and then nothing has passed. Threads in
+// their own code may have queued work since the drain: with the lock held they can free nothing, so after a
+// second drain no freed block is in use.
+std::optional<Word> ClientImpl::PassMemory() {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return word_.Passed();
   allocator->Lock();
-  (void)allocator->Drain();
-  allocator->PassTurn();
-  const Word before = word_.Passed();
+  std::optional<Word> before;
+  if (!absl::IsFailedPrecondition(allocator->DrainLocked())) {
+    allocator->PassTurn();
+    before = word_.Passed();
+  }
   allocator->Unlock();
   return before;
 }
 
-void ClientImpl::FinishGiving(std::uint64_t drain_ns) {
-  PassMemory();
-  lane_.Release();
+// False: as PassMemory().
+bool ClientImpl::FinishGiving(std::uint64_t drain_ns) {
+  if (!PassMemory()) return false;
   const Holdings held = Held();
   MutexLock lock(&mutex_);
   EndTurn(drain_ns, held);
+  return true;
 }
 
+// A question for room goes with the turn: the allocation that asked tries again, and asks for a turn first.
 void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
+  lane_.Release();
+  AnswerRoom(absl::OkStatus());
   const std::uint64_t steps = progress_.steps();
   told_movable_ = AllAtDoors();
   Tell(wire::TurnOver{.turn = turn_.number,
@@ -125,11 +128,12 @@ absl::Status ClientImpl::GiveAndTakeBack(Waiter& waiter) {
   bool drained;
   {
     const MutexUnlock unlock(&mutex_);
-    drained = DrainDevice();
-    if (drained) {
-      asks = PassMemory() & kAsks;
-      if (CachingAllocator* a = allocator_.load(std::memory_order_acquire)) (void)a->Spill(kEverything);
-    }
+    std::optional<Word> before;
+    if (DrainDevice()) before = PassMemory();
+    drained = before.has_value();
+    asks = before.value_or(0) & kAsks;
+    CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+    if (drained && allocator != nullptr) (void)allocator->Spill(kEverything);
   }
   if (!drained) {
     AbortGive();

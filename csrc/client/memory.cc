@@ -29,12 +29,14 @@ absl::Status ClientImpl::AwaitRoom(Bytes bytes) {
   return AskRoom(bytes, /*restoring=*/false, /*interruptible=*/false);
 }
 
-// While bytes come back nothing but an interruption is an answer: it waits, it never fails.
+// While bytes come back nothing but an interruption is an answer: it waits, it never fails. An allocation
+// whose turn has passed is answered at once: it tries again, and asks for a turn first.
 absl::Status ClientImpl::AskRoom(Bytes bytes, bool restoring, bool interruptible) {
   const Blocking blocking(threads_.Mine());
   MutexLock lock(&mutex_);
-  while (room_) changed_.Wait(&mutex_);
+  while (room_ || (!restoring && phase_ == Phase::kGiving)) changed_.Wait(&mutex_);
   if (outside_) return absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it");
+  if (!restoring && phase_ != Phase::kHeld) return absl::OkStatus();
   room_ = RoomRequest{.bytes = bytes, .restoring = restoring};
   if (info_.coordinated) {
     Tell(wire::NeedRoom{.bytes = bytes, .restoring = restoring});
@@ -69,11 +71,15 @@ void ClientImpl::On(const wire::Room& room, UniqueFd descriptor) {
 // --- spills ---------------------------------------------------------------------------------------
 
 void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
-  wire::Spilled answer = TrySpill(spill);
+  wire::Spilled answer;
+  const bool began = BeginSpill(&answer.why_not);
+  if (began) TrySpill(spill, answer);
   const Holdings held = Held();
   MutexLock lock(&mutex_);
-  spilling_ = false;
-  NotifyAll();
+  if (began) {
+    spilling_ = false;
+    NotifyAll();
+  }
   answer.request = spill.request;
   answer.persistent = held.persistent;
   answer.spilled = held.spilled;
@@ -82,34 +88,32 @@ void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
   Tell(std::move(answer));
 }
 
-wire::Spilled ClientImpl::TrySpill(const wire::Spill& spill) {
-  wire::Spilled answer;
+// REQUIRES: BeginSpill() said yes.
+void ClientImpl::TrySpill(const wire::Spill& spill, wire::Spilled& answer) {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  if (allocator == nullptr || !BeginSpill(&answer.why_not)) return answer;
+  if (allocator == nullptr) return;
   // Only a thread that Hocket has never seen can have queued work now.
   if (!allocator->IsIdle()) {
     answer.why_not = "the device works for a thread that Hocket has not seen before";
-    return answer;
+    return;
   }
   const Holdings before = Held();
   const absl::StatusOr<Bytes> freed = allocator->Spill(spill.bytes);
   const Holdings after = Held();
   answer.freed = freed.ok() ? *freed : before.persistent - std::min(before.persistent, after.persistent);
   if (!freed.ok()) answer.why_not = std::string(freed.status().message());
-  return answer;
 }
 
 bool ClientImpl::BeginSpill(std::string* why_not) {
   MutexLock lock(&mutex_);
-  if (phase_ > Phase::kAsked || outside_) {
-    *why_not = "it has the turn";
-    return false;
-  }
-  *why_not = WhyNotMovable();
-  if (!why_not->empty()) return false;
   while (spilling_) changed_.Wait(&mutex_);
-  spilling_ = true;
-  return true;
+  if (outside_) {
+    *why_not = "it has left";
+  } else {
+    *why_not = phase_ > Phase::kAsked ? "it has the turn" : WhyNotMovable();
+  }
+  spilling_ = why_not->empty();
+  return spilling_;
 }
 
 void ClientImpl::SpillEverything() {
@@ -148,33 +152,27 @@ void ClientImpl::On(const wire::ArenaAdd& add, UniqueFd descriptor) {
 
 void ClientImpl::On(const wire::ArenaDrop& drop, UniqueFd descriptor) { ChangeArena({.chunk = drop.chunk}); }
 
+// With receive_mutex_ held, so that no thread obeys a Grant that came after the change before it is made.
+// Changes that come before the allocator wait for it: SetAllocator() makes them.
 void ClientImpl::ChangeArena(ArenaChange change) {
-  {
-    MutexLock lock(&mutex_);
-    arena_changes_.push_back(std::move(change));
-  }
-  ApplyArenaChanges();
+  receive_mutex_.AssertHeld();
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator != nullptr) return MakeArenaChange(*allocator, std::move(change));
+  arena_changes_.push_back(std::move(change));
 }
 
-// On the agent only, in the order in which they came. Changes that came before the allocator wait for it.
-void ClientImpl::ApplyArenaChanges() {
-  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  if (allocator == nullptr) return;
-  std::vector<ArenaChange> changes;
+void ClientImpl::MakeArenaChange(CachingAllocator& allocator, ArenaChange change) {
   {
     MutexLock lock(&mutex_);
     if (outside_) return;
-    changes.swap(arena_changes_);
   }
-  for (ArenaChange& change : changes) {
-    if (change.add) {
-      // A chunk that cannot be mapped here is one that this job does without.
-      (void)allocator->AddArenaChunk(change.chunk, change.size, std::move(change.descriptor));
-    } else if (change.chunk == 0) {
-      allocator->DropWholeArena();
-    } else {
-      allocator->DropArenaChunk(change.chunk);
-    }
+  if (change.add) {
+    // A chunk that cannot be mapped here is one that this job does without.
+    (void)allocator.AddArenaChunk(change.chunk, change.size, std::move(change.descriptor));
+  } else if (change.chunk == 0) {
+    allocator.DropWholeArena();
+  } else {
+    allocator.DropArenaChunk(change.chunk);
   }
 }
 

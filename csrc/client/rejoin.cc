@@ -15,14 +15,17 @@ constexpr Clock::duration kLongestRetryPause = std::chrono::seconds(2);
 
 // What the new coordinator must know stands in the Join; what the job still waits for is asked again.
 void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
-  facts_.holds_turn = phase_ >= Phase::kGranted;
-  facts_.turn = facts_.holds_turn ? turn_.number : 0;
+  const bool alone = phase_ >= Phase::kGranted && turn_.number == 0;  // the lane's lock came first
+  facts_.holds_turn = phase_ >= Phase::kHeld || alone;
+  facts_.turn = phase_ >= Phase::kGranted ? turn_.number : 0;
   facts_.persistent = held.persistent;
   facts_.spilled = held.spilled;
   facts_.arena = held.arena;
   facts_.steps = progress_.steps();
   facts_.lane_lock = lane_.path();
   connection_.Attach(std::move(channel));
+  attached_at_ = Clock::now();
+  reconnect_at_ = Clock::time_point::max();
   Tell(facts_, progress_.Descriptor());
   if (phase_ == Phase::kAsked) Tell(WaitMessage(held));
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
@@ -55,7 +58,6 @@ void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
   facts_.name = joined.name;
   facts_.rejoin = true;
   if (lane_.path().empty()) lane_.SetPath(joined.lane_lock);
-  reconnect_pause_ = tuning_.retry_pause;
   reported_ = Holdings();
   NotifyAll();
 }
@@ -65,18 +67,37 @@ void ClientImpl::On(const wire::Refused& refused, UniqueFd descriptor) {
   if (!info_.joined) {
     RefuseJoin(absl::FailedPreconditionError(refused.reason));
   } else {
-    std::fprintf(stderr, "hocket: the coordinator refuses job %s: %s\n", info_.name.c_str(),
-                 refused.reason.c_str());
+    SayOnce(absl::StrCat("the coordinator refuses job ", info_.name, ": ", refused.reason));
   }
 }
 
-// Also before it has answered the first Join: then another one is asked, until the join's limit.
+// Not again when the next attempt meets the same.
+void ClientImpl::SayOnce(const std::string& text) {
+  if (std::exchange(said_, text) != text) std::fprintf(stderr, "hocket: %s\n", text.c_str());
+}
+
+// Also before it has answered the first Join: then another one is asked, until the join's limit. One that
+// ended the connection soon may do so again, so that is tried less and less often. What was left to the agent
+// after the error (by a second thread at a door, say) is of the same connection.
 void ClientImpl::LostCoordinator(const absl::Status& why) {
   MutexLock lock(&mutex_);
   connection_.Detach();
+  set_aside_.clear();
+  left_to_agent_ = false;
+  NotifyAll();
   if (outside_ || !refused_.ok()) return;
-  if (!info_.joined && !absl::IsUnavailable(why)) return RefuseJoin(why);  // it does not speak as we do
-  reconnect_at_ = Clock::now() + (info_.joined ? Clock::duration::zero() : tuning_.retry_pause);
+  if (!absl::IsUnavailable(why)) {  // it does not speak as we do
+    if (!info_.joined) return RefuseJoin(why);
+    SayOnce(absl::StrCat("job ", info_.name,
+                         " does not understand the coordinator: ", std::string(why.message())));
+  }
+  const bool lasted = info_.joined && Clock::now() - attached_at_ >= tuning_.steady;
+  if (lasted) reconnect_pause_ = tuning_.retry_pause;
+  reconnect_at_ = lasted ? Clock::now() : Clock::now() + NextPause();
+}
+
+Clock::duration ClientImpl::NextPause() {
+  return std::exchange(reconnect_pause_, std::min(2 * reconnect_pause_, kLongestRetryPause));
 }
 
 void ClientImpl::RefuseJoin(const absl::Status& why) {
@@ -84,8 +105,14 @@ void ClientImpl::RefuseJoin(const absl::Status& why) {
   NotifyAll();
 }
 
-void ClientImpl::Reconnect() {
+bool ClientImpl::ReconnectIsDue() {
+  MutexLock lock(&mutex_);
+  if (Clock::now() < reconnect_at_) return false;
   reconnect_at_ = Clock::time_point::max();
+  return true;
+}
+
+void ClientImpl::Reconnect() {
   absl::StatusOr<wire::Channel> channel = tuning_.connect();
   if (!channel.ok()) return GoOnAlone(channel.status());
   const Holdings held = Held();
@@ -106,10 +133,9 @@ void ClientImpl::GoOnAlone(const absl::Status& why) {
     }
     AnswerRoom(absl::ResourceExhaustedError(
         absl::StrCat("no coordinator can be had that would make room: ", std::string(why.message()))));
+    reconnect_at_ = Clock::now() + NextPause();
   }
   if (TakeLaneAlone()) TakeTurnAlone();
-  reconnect_at_ = Clock::now() + reconnect_pause_;
-  reconnect_pause_ = std::min(2 * reconnect_pause_, kLongestRetryPause);
 }
 
 bool ClientImpl::TakeLaneAlone() {
@@ -120,6 +146,7 @@ bool ClientImpl::TakeLaneAlone() {
 // Whoever had the lane since the coordinator died may have adopted chunks of the arena that we know, or died
 // while its kernels wrote there, and nobody has told us: none of them is used again.
 void ClientImpl::TakeTurnAlone() {
+  MutexLock receiving(&receive_mutex_);
   ChangeArena({.chunk = 0});
   MutexLock lock(&mutex_);
   if (phase_ != Phase::kAsked || waiters_.empty()) return lane_.Release();

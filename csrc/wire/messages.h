@@ -54,7 +54,7 @@ struct Join {
   std::string gang;  // rejoin: as in Gang
   uint64_t gang_rank = 0;
   uint64_t gang_size = 0;
-  uint64_t turn = 0;      // rejoin: the number of the turn held
+  uint64_t turn = 0;      // rejoin: of the turn held, or granted and still without the lane lock
   std::string lane_lock;  // rejoin: as told last by Joined or Grant
   HOCKET_FIELDS(F(1, name) F(2, pid) F(3, process_start) F(4, program) F(5, device) F(6, device_name)
                     F(7, capacity) F(8, weight) F(9, priority) F(10, memory_limit) F(11, total_steps)
@@ -153,7 +153,7 @@ struct TurnOver {
                         F(12, restored))
 };
 
-// The holder's device is full. Answered by Room. One outstanding per job.
+// The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per job.
 struct NeedRoom {
   static constexpr uint16_t kType = 9;
   static constexpr const char* kName = "NeedRoom";

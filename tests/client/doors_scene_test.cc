@@ -171,8 +171,13 @@ TEST(DoorsTest, TheLastOfTwoThreadsToEndItsStepGivesTheTurn) {
 TEST(DoorsTest, AThreadThatEndsInsideItsStepEndsTheStep) {
   Scene scene;
   scene.TakesTurn();
-  std::thread dies([&] { ASSERT_TRUE(scene.job().BeginStep().ok()); });
+  scene.allocator().TakeLog();
+  std::thread dies([&] {
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+  });
   dies.join();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("begin step", "end step"));
   scene.Says(wire::Yield{.turn = 1, .now = true});
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
 }

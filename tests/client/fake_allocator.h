@@ -3,6 +3,7 @@
 #define HOCKET_TESTS_CLIENT_FAKE_ALLOCATOR_H_
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> capturing{false};
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
   std::atomic<bool> fail_spill{false};
+  std::atomic<Bytes> lacking{0};  // Malloc() lacks so much room, each time, until it is 0
 
   // As the real one: asks the gate, and looks again with the lock held.
   absl::StatusOr<DevicePtr> Malloc(Bytes size, Stream stream) override {
@@ -30,8 +32,14 @@ class FakeAllocator : public CachingAllocator {
         const absl::Status turn = gate->AwaitTurn();
         if (!turn.ok()) return turn;
       }
-      std::lock_guard<std::mutex> lock(mutex_);
+      std::unique_lock<std::mutex> lock(mutex_);
       if (!gate->HoldsTurn()) continue;
+      if (lacking > 0) {
+        lock.unlock();
+        const absl::Status room = gate->AwaitRoom(lacking);
+        if (!room.ok()) return room;
+        continue;
+      }
       if (spilled_ > 0) ++touched_while_spilled_;
       persistent_ += size;
       return DevicePtr{1};
@@ -41,8 +49,15 @@ class FakeAllocator : public CachingAllocator {
   void BeginStep() override { Record("begin step"); }
   void EndStep() override { Record("end step"); }
   absl::Status Drain() override {
+    const absl::Status status = NoCapture();
+    Hear("drain");
     Record("drain");
-    return absl::OkStatus();
+    return status;
+  }
+  absl::Status DrainLocked() override {
+    Hear("drain locked");
+    Record("drain");
+    return NoCapture();
   }
   bool IsIdle() override { return idle && !capturing; }
   bool Capturing() const override { return capturing; }
@@ -50,6 +65,7 @@ class FakeAllocator : public CachingAllocator {
   void Unlock() override { mutex_.unlock(); }
 
   absl::Status TakeTurn(Bytes* short_of) override {
+    Hear("take turn");
     std::lock_guard<std::mutex> lock(mutex_);
     *short_of = missing;
     if (missing > 0) return absl::ResourceExhaustedError("full");
@@ -72,11 +88,15 @@ class FakeAllocator : public CachingAllocator {
   }
 
   absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override {
+    Hear("add");
     Record("add " + std::to_string(id) + (descriptor ? "" : " without a descriptor"));
     return absl::OkStatus();
   }
   void DropArenaChunk(ArenaChunkId id) override { Record("drop " + std::to_string(id)); }
-  void DropWholeArena() override { Record("drop all"); }
+  void DropWholeArena() override {
+    Hear("drop all");
+    Record("drop all");
+  }
   std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> ExportArena() override {
     std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> chunks;
     for (ArenaChunkId id : {7, 8}) chunks.emplace_back(id, Bytes{64}, UniqueFd());
@@ -84,11 +104,20 @@ class FakeAllocator : public CachingAllocator {
   }
 
   Holdings Held() const override {
+    Hear("held");
     std::lock_guard<std::mutex> lock(mutex_);
     return {.persistent = persistent_,
             .spilled = spilled_,
             .spilled_total = spilled_total_,
             .restored_total = restored_total_};
+  }
+
+  // From now on called at the begin of some calls, on their thread: "drain", "drain locked", "take turn",
+  // "add", "drop all" and "held".
+  using Hook = std::function<void(const std::string& call)>;
+  void SetHook(Hook hook) {
+    std::lock_guard<std::mutex> lock(log_mutex_);
+    hook_ = std::move(hook);
   }
 
   // What was called, in order, without the calls of `Held` and the questions.
@@ -123,12 +152,24 @@ class FakeAllocator : public CachingAllocator {
   void CheckInvariants() const override {}
 
  private:
+  absl::Status NoCapture() const {
+    return capturing ? absl::FailedPreconditionError("a CUDA graph is being captured") : absl::OkStatus();
+  }
+  void Hear(const std::string& call) const {
+    Hook hook;
+    {
+      std::lock_guard<std::mutex> lock(log_mutex_);
+      hook = hook_;
+    }
+    if (hook) hook(call);
+  }
   void Record(std::string what) {
     std::lock_guard<std::mutex> lock(log_mutex_);
     log_.push_back(std::move(what));
   }
 
-  std::mutex log_mutex_;
+  mutable std::mutex log_mutex_;
+  Hook hook_;
   std::vector<std::string> log_;
   mutable std::mutex mutex_;  // what Lock() locks
   Bytes persistent_;

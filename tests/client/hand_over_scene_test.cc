@@ -168,21 +168,7 @@ TEST(HandOverTest, TheLaneLockIsHeldForTheTurnAndNoLonger) {
 
 TEST(HandOverTest, TheLockOfAnotherLivingProcessBlocksTheTurnUntilItIsDropped) {
   Scene scene;
-  int ready[2], release[2];
-  ASSERT_EQ(pipe(ready), 0);
-  ASSERT_EQ(pipe(release), 0);
-  const pid_t other = fork();
-  if (other == 0) {
-    LaneLock lock;
-    lock.SetPath(scene.lock_path());
-    (void)lock.Acquire(nullptr);
-    char byte = 'r';
-    (void)!write(ready[1], &byte, 1);
-    (void)!read(release[0], &byte, 1);
-    _exit(0);  // the kernel drops the lock
-  }
-  char byte;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  OtherHolder other(scene.lock_path());
   std::atomic<bool> in_step{false};
   std::thread thread([&] {
     ASSERT_TRUE(scene.job().BeginStep().ok());
@@ -194,11 +180,96 @@ TEST(HandOverTest, TheLockOfAnotherLivingProcessBlocksTheTurnUntilItIsDropped) {
   scene.AgentHasObeyed();
   EXPECT_FALSE(in_step);
   EXPECT_FALSE(scene.job().HoldsTurn());
-  ASSERT_EQ(write(release[1], "x", 1), 1);
+  other.LetsGo();
   thread.join();
-  waitpid(other, nullptr, 0);
   EXPECT_TRUE(in_step);
-  for (int fd : {ready[0], ready[1], release[0], release[1]}) close(fd);
+}
+
+// The only thread that waited is interrupted as the lock comes.
+TEST(HandOverTest, ATurnTakenAloneThatNobodyWantsAnyMoreLeavesTheLaneFree) {
+  Happening asked, answered;
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&] {
+                      asked.Happens();
+                      answered.Await();
+                      return true;
+                    }});
+  Scene scene;
+  OtherHolder other(scene.lock_path());
+  scene.Dies(/*another_can_be_started=*/false);
+  std::thread thread([&] { EXPECT_TRUE(absl::IsCancelled(scene.job().BeginStep())); });
+  asked.Await();
+  other.LetsGo();
+  scene.AwaitsFailedConnect();  // and the lock is taken
+  answered.Happens();
+  thread.join();
+  SetBlockingHooks({});
+  EXPECT_TRUE(OthersMayLock(scene.lock_path()));
+}
+
+TEST(HandOverTest, LeavingDropsALaneThatWasTakenAloneMeanwhile) {
+  static thread_local bool leaves_here = false;
+  Happening leaving, taken;
+  Scene scene;
+  std::thread waits([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  OtherHolder other(scene.lock_path());
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call != "drop all" || !leaves_here) return;
+    leaving.Happens();
+    taken.Await();
+  });
+  std::thread leaves([&] {
+    leaves_here = true;
+    scene.job().Leave();
+  });
+  leaving.Await();
+  other.LetsGo();
+  scene.AwaitsFailedConnect();  // and the lock is taken
+  taken.Happens();
+  leaves.join();
+  waits.join();
+  EXPECT_TRUE(OthersMayLock(scene.lock_path()));
+}
+
+TEST(HandOverTest, ACaptureThatBeginsDuringTheDrainKeepsTheTurn) {
+  Scene scene(Scene::NeverIdle());
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  scene.allocator().TakeLog();
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call == "drain") scene.allocator().capturing = true;
+  });
+  scene.job().EndStep(true);
+  scene.allocator().SetHook(nullptr);
+  EXPECT_THAT(scene.allocator().TakeLog(), Not(Contains("pass turn")));
+  EXPECT_TRUE(scene.job().Info().holds_turn);
+  scene.allocator().capturing = false;
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::TurnOver>();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  thread.join();
+}
+
+TEST(HandOverTest, ACaptureThatBeginsAsTheAgentGivesAnIdleTurnKeepsIt) {
+  Happening began;
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call != "drain locked") return;
+    scene.allocator().capturing = true;
+    began.Happens();
+  });
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  began.Await();
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().Info().holds_turn);
+  scene.allocator().SetHook(nullptr);
+  scene.allocator().capturing = false;
+  scene.Expects<wire::TurnOver>();
 }
 
 TEST(HandOverTest, AGangStopsAfterTheStepNamed) {

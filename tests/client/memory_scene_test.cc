@@ -123,6 +123,59 @@ TEST(MemoryTest, AJobThatWaitsForRoomIsNotIdle) {
   scene.Expects<wire::TurnOver>();  // now it idles
 }
 
+// The coordinator forgets the question with the turn. The one thread that waits for the answer must not keep
+// the next turn's restore from asking.
+TEST(MemoryTest, AnAllocationThatWaitsForRoomTriesAgainWhenItsTurnPasses) {
+  Scene scene(Scene::NeverIdle());
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.allocator().lacking = 30;
+  std::thread allocates([&] { EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok()); });
+  scene.Expects<wire::NeedRoom>();
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  scene.job().EndStep(true);
+  scene.Expects<wire::TurnOver>();
+  EXPECT_TRUE(scene.Expects<wire::Wait>().implicit);
+  scene.allocator().lacking = 0;
+  scene.allocator().missing = 50;
+  scene.Grants(2);
+  EXPECT_TRUE(scene.Expects<wire::NeedRoom>().restoring);
+  scene.allocator().missing = 0;
+  scene.Says(wire::Room{.ok = true});
+  allocates.join();
+}
+
+TEST(MemoryTest, AnAllocationWhoseTurnHasPassedDoesNotAskForRoom) {
+  Scene scene;
+  EXPECT_TRUE(scene.job().AwaitRoom(30).ok());
+  scene.job().Leave();
+  EXPECT_TRUE(std::holds_alternative<wire::Leave>(scene.Next()));
+}
+
+TEST(MemoryTest, ASpillThatComesWhileTheProcessEndsMovesNothing) {
+  static thread_local bool ends_here = false;
+  Happening ending, came;
+  Scene scene;
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call != "held" || !ends_here) return;
+    ending.Happens();
+    came.Await();
+  });
+  std::thread ends([&] {
+    ends_here = true;
+    scene.job().LeaveAtExit();
+  });
+  ending.Await();
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  scene.AwaitsRead();
+  came.Happens();
+  ends.join();
+  scene.allocator().SetHook(nullptr);
+  scene.DestroyJob();
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+}
+
 TEST(MemoryTest, AFullDeviceAsksForRoomAndTriesAgain) {
   Scene scene;
   scene.TakesTurn(1);
@@ -228,6 +281,33 @@ TEST(MemoryTest, ChunksToldBeforeTheAllocatorIsThereWaitForIt) {
   scene.job().SetAllocator(&scene.allocator());
   scene.AgentHasObeyed();
   EXPECT_EQ(scene.allocator().TakeLog().front(), "add 3");
+}
+
+// Another job may have adopted what is still to be dropped.
+TEST(MemoryTest, AGrantDoesNotOvertakeWhatWasToldOfTheArenaBeforeTheAllocatorWasThere) {
+  Scene::Options without;
+  without.with_allocator = false;
+  Happening adding, taken;
+  Scene scene(without);
+  const UniqueFd any(eventfd(0, EFD_CLOEXEC));
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Says(wire::ArenaAdd{.chunk = 3, .size = 64}, any.get());
+  scene.Says(wire::ArenaDrop{.chunk = 3});
+  scene.AgentHasObeyed();
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call == "take turn") taken.Happens();
+    if (call != "add") return;
+    adding.Happens();
+    taken.AwaitInVain();
+  });
+  std::thread sets([&] { scene.job().SetAllocator(&scene.allocator()); });
+  adding.Await();
+  scene.Grants(1);
+  thread.join();
+  sets.join();
+  EXPECT_THAT(scene.allocator().TakeLog(),
+              ElementsAre("add 3", "drop 3", "take turn", "begin step", "end step"));
 }
 
 TEST(MemoryTest, ANewChunkIsToldWithItsDescriptorAndALostOneToo) {

@@ -49,7 +49,7 @@ TEST(RejoinTest, AGrantThatWasReadBeforeTheDeathCounts) {
   scene.Expects<wire::NeedRoom>();
   scene.Dies();
   const wire::Join join = scene.Answers();
-  EXPECT_TRUE(join.holds_turn);
+  EXPECT_FALSE(join.holds_turn);  // not yet: nothing of it lies in the arena
   EXPECT_EQ(join.turn, 6u);
   scene.Expects<wire::NeedRoom>();  // asked again
   scene.allocator().missing = 0;
@@ -156,6 +156,44 @@ TEST(RejoinTest, AJoinThatNobodyAnsweredIsSentToTheNextCoordinator) {
   const auto joined = ClientImpl::Join(wire::Join{.name = "job"}, tuning);
   ASSERT_TRUE(joined.ok()) << joined.status();
   EXPECT_EQ((*joined)->Info().id, 3u);
+}
+
+TEST(RejoinTest, AThreadThatComesToADoorDoesNotWaitForTheNextAttempt) {
+  Scene::Options patient;
+  patient.retry_pause = std::chrono::hours(1);
+  patient.steady = std::chrono::seconds(0);
+  Scene scene(patient);
+  scene.Dies(/*another_can_be_started=*/false);
+  while (scene.job().Info().coordinated) std::this_thread::yield();
+  scene.CanBeStarted();
+  std::thread thread([&] { scene.Step(); });
+  scene.Answers();
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  thread.join();
+}
+
+TEST(RejoinTest, ARejoinThatIsRefusedIsTriedLessAndLessOftenAndSaidOnce) {
+  Scene::Options options;
+  options.retry_pause = std::chrono::milliseconds(20);
+  options.steady = std::chrono::hours(1);
+  Scene scene(options);
+  testing::internal::CaptureStderr();
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < 3; ++i) {
+    scene.Dies();
+    scene.Expects<wire::Join>();
+    scene.Says(wire::Refused{.reason = "it speaks Hocket 7"});
+    scene.AwaitsRead();
+  }
+  scene.Dies();
+  scene.Answers();
+  EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(20 + 40 + 80 + 160));
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::size_t first = said.find("it speaks Hocket 7");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("it speaks Hocket 7", first + 1), std::string::npos) << said;
+  scene.TakesTurn(1);
 }
 
 TEST(RejoinTest, ARefusalEndsTheJoinWithItsReason) {

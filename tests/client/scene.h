@@ -9,8 +9,11 @@
 #ifndef HOCKET_TESTS_CLIENT_SCENE_H_
 #define HOCKET_TESTS_CLIENT_SCENE_H_
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -32,6 +35,65 @@
 
 namespace hocket {
 
+// Something that has happened, for those who wait for it.
+class Happening {
+ public:
+  void Happens() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    happened_ = true;
+    changed_.notify_all();
+  }
+  void Await() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return happened_; });
+  }
+  // For what must not happen: gives up after a while.
+  void AwaitInVain() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return happened_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool happened_ = false;
+};
+
+// Another living process that has the lane's lock until it is told to let go.
+class OtherHolder {
+ public:
+  explicit OtherHolder(const std::string& path) {
+    int ready[2], release[2];
+    if (pipe(ready) != 0 || pipe(release) != 0) std::abort();
+    process_ = fork();
+    if (process_ == 0) {
+      LaneLock lock;
+      lock.SetPath(path);
+      (void)lock.Acquire(nullptr);
+      char byte = 'r';
+      (void)!write(ready[1], &byte, 1);
+      (void)!read(release[0], &byte, 1);
+      _exit(0);  // the kernel drops the lock
+    }
+    char byte;
+    EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    release_ = UniqueFd(release[1]);
+    for (int fd : {ready[0], ready[1], release[0]}) close(fd);
+  }
+  ~OtherHolder() {
+    if (release_) LetsGo();
+  }
+  void LetsGo() {
+    EXPECT_EQ(write(release_.get(), "x", 1), 1);
+    release_.Reset();
+    waitpid(process_, nullptr, 0);
+  }
+
+ private:
+  pid_t process_;
+  UniqueFd release_;
+};
+
 class Scene {
  public:
   struct Options {
@@ -39,6 +101,8 @@ class Scene {
     bool force_spill = false;
     Clock::duration idle_limit = std::chrono::milliseconds(0);
     Clock::duration implicit_quantum = std::chrono::milliseconds(0);
+    Clock::duration retry_pause = std::chrono::milliseconds(1);
+    Clock::duration steady = std::chrono::seconds(1);
   };
 
   // For scenes in which the agent gives no turn on its own account.
@@ -56,7 +120,8 @@ class Scene {
     tuning.connect = [this] { return Connect(); };
     tuning.idle_limit = options.idle_limit;
     tuning.implicit_quantum = options.implicit_quantum;
-    tuning.retry_pause = std::chrono::milliseconds(1);
+    tuning.retry_pause = options.retry_pause;
+    tuning.steady = options.steady;
     tuning.force_spill = options.force_spill;
     auto joining = std::async(std::launch::async, [&] {
       return ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0", .capacity = 1000}, tuning);
@@ -125,6 +190,11 @@ class Scene {
   void AwaitsFailedConnect() {
     std::unique_lock<std::mutex> lock(mutex_);
     connected_.wait(lock, [this, seen = failed_connects_] { return failed_connects_ > seen + 1; });
+  }
+  // Blocks until the job has read all that was said.
+  void AwaitsRead() {
+    int unread = 1;
+    while (ioctl(peer().fd(), SIOCOUTQ, &unread) == 0 && unread > 0) std::this_thread::yield();
   }
   // The descriptor that came with the message expected last.
   UniqueFd TakeDescriptor() { return std::move(descriptor_); }

@@ -213,6 +213,24 @@ TEST(GangTest, APausedRankPausesItsGang) {
   EXPECT_EQ(s.Holder(), "r0") << s.Story();
 }
 
+// A rejected one would only come back and say the same again.
+TEST(GangTest, AnotherDeviceOfARankIsNotRejectedAndHasTurnsOfItsOwn) {
+  Script s("fifo");
+  s.Joins("r0", {.pid = 7});
+  s.Joins("r1");
+  s.Joins("second device of r0", {.device = "gpu1", .pid = 7});
+  s.Says("r0", wire::Gang{"g", 0, 2});
+  s.Says("second device of r0", wire::Gang{"g", 0, 2});
+  EXPECT_EQ(s.Rejection(), "");
+  ASSERT_FALSE(s.sentences().empty());
+  EXPECT_THAT(s.sentences().back(), HasSubstr("another device of rank 0"));
+  s.Says("r1", wire::Gang{"g", 1, 2});
+  s.Asks("r0");
+  s.Asks("second device of r0");
+  EXPECT_EQ(s.Holder("gpu0"), "r0") << s.Story();
+  EXPECT_EQ(s.Holder("gpu1"), "second device of r0") << s.Story();
+}
+
 TEST(GangTest, ARankThatCannotBeIsRejected) {
   Script s("fifo");
   s.Joins("a");

@@ -83,6 +83,96 @@ TEST(RejoinTest, TwoThatSayTheyHoldTheSameDeviceAreNotBothBelieved) {
   EXPECT_EQ(s.Holder(), "b") << s.Story();
 }
 
+// It was stopped, or copied memory, for longer than anybody waits for it.
+TEST(RejoinTest, AHolderThatComesTooLateIsAskedToStopAndForgetsTheArenaOnlyThen) {
+  Script s;
+  s.CoordinatorRestarts({1, 2});
+  s.Joins("b", {.rejoin = true, .id = 2});
+  s.Asks("b");
+  s.Passes(Seconds(2));
+  ASSERT_TRUE(s.Holds("b")) << s.Story();
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = 41});
+  ASSERT_TRUE(s.Told<wire::Yield>("a")) << s.Story();
+  EXPECT_EQ(s.Told<wire::Yield>("a")->turn, 41u);
+  EXPECT_TRUE(s.Told<wire::Yield>("a")->now);
+  EXPECT_EQ(s.TimesTold<wire::ArenaDrop>("a"), 0) << s.Story();
+  s.Grows("a", 7, 10);
+  EXPECT_EQ(s.TimesTold<wire::ArenaAdd>("b"), 0) << s.Story();
+  s.GivesUp("a");
+  EXPECT_EQ(s.Told<wire::ArenaDrop>("a")->chunk, 0u) << s.Story();
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+  s.Asks("a");
+  s.GivesUp("b");
+  EXPECT_EQ(s.Holder(), "a") << s.Story();
+}
+
+// Nothing of it lies in the arena yet, and the one who has the lock may have adopted chunks of it.
+TEST(RejoinTest, ALateJobThatDoesNotHaveTheLaneYetForgetsTheArenaAtOnce) {
+  Script s;
+  s.CoordinatorRestarts({1, 2});
+  s.Joins("b", {.rejoin = true, .id = 2});
+  s.Asks("b");
+  s.Passes(Seconds(2));
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = false, .turn = 41});
+  EXPECT_EQ(s.TimesTold<wire::ArenaDrop>("a"), 1) << s.Story();
+  EXPECT_EQ(s.Told<wire::Yield>("a")->turn, 41u) << s.Story();
+}
+
+TEST(RejoinTest, AHolderWhoseConnectionBrokeAndThatComesBackIsAskedToStopToo) {
+  Script s;
+  s.Joins("a");
+  s.Joins("b");
+  s.Asks("a");
+  const TurnNumber turn = s.Told<wire::Grant>("a")->turn;
+  s.HangsUp("a");
+  s.Asks("b");
+  ASSERT_TRUE(s.Holds("b")) << s.Story();
+  s.Says("a", JobDied{});  // what the server says of the former connection
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = turn});
+  EXPECT_EQ(s.Told<wire::Yield>("a")->turn, turn) << s.Story();
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+}
+
+// A coordinator numbers its turns from 1.
+TEST(RejoinTest, TheNumberOfALateHolderIsNotTakenForTheTurnGrantedWithTheSameSince) {
+  Script s;
+  s.CoordinatorRestarts({1, 2});
+  s.Joins("b", {.rejoin = true, .id = 2});
+  s.Asks("b");
+  s.Passes(Seconds(2));
+  const TurnNumber turn = s.Told<wire::Grant>("b")->turn;
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = turn});
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+  EXPECT_EQ(s.Told<wire::Yield>("a")->turn, turn) << s.Story();
+}
+
+TEST(RejoinTest, TheNumberOfAHolderIsNotTakenForATurnOfAnotherDevice) {
+  Script s;
+  s.CoordinatorRestarts({1, 2});
+  s.Joins("b", {.device = "gpu1", .rejoin = true, .id = 2});
+  s.Asks("b");
+  s.Passes(Seconds(2));
+  const TurnNumber turn = s.Told<wire::Grant>("b")->turn;
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = turn});
+  EXPECT_EQ(s.Holder("gpu0"), "a") << s.Story();
+  s.Joins("c");
+  s.Asks("c");
+  s.Passes(Seconds(1));
+  EXPECT_EQ(s.Told<wire::Yield>("a")->turn, turn) << s.Story();
+  s.GivesUp("a");
+  EXPECT_EQ(s.Holder("gpu0"), "c") << s.Story();
+  EXPECT_EQ(s.Holder("gpu1"), "b") << s.Story();
+}
+
+TEST(RejoinTest, ANameThatWasMadeUniqueIsNotTooLongToJoinAgainWith) {
+  Script s;
+  const std::string longest = std::string(125, 'n') + "\u00e9n";  // its last but one has two bytes
+  s.Joins("first", {.name = longest});
+  s.Joins("second", {.name = longest});
+  EXPECT_EQ(s.Told<wire::Joined>("first")->name, longest);
+  EXPECT_EQ(s.Told<wire::Joined>("second")->name, std::string(125, 'n') + "-2") << s.Story();
+}
+
 TEST(RejoinTest, AGangThatHeldTheTurnHoldsItAgain) {
   Script s("fifo");
   s.CoordinatorRestarts({1, 2, 3});

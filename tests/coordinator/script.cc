@@ -95,12 +95,13 @@ void Script::Joins(const std::string& name, Part part) {
   actor.part = part;
   actor.resident = part.persistent;
   actor.has_turn = part.holds_turn;
-  wire::Join join{.name = name,
+  wire::Join join{.name = part.name.empty() ? name : part.name,
                   .device = part.device,
                   .capacity = capacity_,
                   .weight = part.weight,
                   .priority = part.priority,
                   .total_steps = part.total_steps};
+  join.pid = part.pid != 0 ? part.pid : 10'000 + id;
   join.rejoin = part.rejoin;
   join.job = id;
   join.holds_turn = part.holds_turn;

@@ -39,6 +39,8 @@ struct Part {
   std::uint64_t rank = 0;
   std::uint64_t size = 0;
   std::string lane_lock;
+  std::uint64_t pid = 0;  // 0: of a process of its own
+  std::string name;       // it joins with; empty: as the script calls it
 };
 
 struct GiveUp {
