@@ -23,6 +23,7 @@ void Core::On(Job* job, const wire::Wait& event) {
   } else if (job->left != absl::InfinitePast()) {
     job->gap.Add(std::min(now_ - job->left, kLongestGap));
   }
+  if (std::exchange(job->overstays, 0) != 0) RenewArena(*job);  // who asks for a turn has none
   BeginToWait(*job);
   job->waiting = true;
   job->wait = event.number;

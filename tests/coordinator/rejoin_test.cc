@@ -118,6 +118,19 @@ TEST(RejoinTest, ALateJobThatDoesNotHaveTheLaneYetForgetsTheArenaAtOnce) {
   EXPECT_EQ(s.Told<wire::Yield>("a")->turn, 41u) << s.Story();
 }
 
+TEST(RejoinTest, ALateJobThatAsksForATurnHasNoneAnyMore) {
+  Script s;
+  s.CoordinatorRestarts({1, 2});
+  s.Joins("b", {.rejoin = true, .id = 2});
+  s.Asks("b");
+  s.Passes(Seconds(2));
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = false, .turn = 41});
+  s.Asks("a");
+  EXPECT_EQ(s.JobOf("a").overstays, 0u) << s.Story();
+  s.GivesUp("b");
+  EXPECT_EQ(s.Holder(), "a") << s.Story();
+}
+
 TEST(RejoinTest, AHolderWhoseConnectionBrokeAndThatComesBackIsAskedToStopToo) {
   Script s;
   s.Joins("a");
