@@ -153,7 +153,8 @@ struct TurnOver {
                         F(12, restored))
 };
 
-// The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per job.
+// The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per
+// job.
 struct NeedRoom {
   static constexpr uint16_t kType = 9;
   static constexpr const char* kName = "NeedRoom";
