@@ -301,12 +301,5 @@ TEST_F(PlannedJobTest, TheSnapshotShowsPlannedBlocks) {
   job.allocator->EndStep();
 }
 
-TEST_F(PlannedJobTest, IdlenessCanBeAskedForWithTheAllocatorLocked) {
-  job.allocator->Lock();
-  EXPECT_TRUE(job.allocator->IsIdle());
-  EXPECT_FALSE(job.allocator->Capturing());
-  job.allocator->Unlock();
-}
-
 }  // namespace
 }  // namespace hocket
