@@ -120,8 +120,8 @@ class CachingAllocator {
   virtual absl::Status Drain() = 0;
   // The same for a caller that has the lock: no capture begins meanwhile.
   virtual absl::Status DrainLocked() = 0;
-  // True if all that was queued is done and no graph is being captured. Waits for the lock, never for the
-  // device.
+  // True if all that was queued is done and no graph is being captured. Never waits for the device.
+  // REQUIRES: not locked by the caller.
   virtual bool IsIdle() = 0;
   // True while a graph pool is open. Without the lock one may be opened in the next moment.
   virtual bool Capturing() const = 0;
