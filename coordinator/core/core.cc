@@ -58,9 +58,11 @@ absl::Time Core::NextDeadline() const {
     if (device.kept_until > now_) next = std::min(next, device.kept_until);
   }
   for (const auto& [number, turn] : state_.turns) {
-    next = std::min({next, RealignTime(turn), HolderLimit(turn), TakeBackTime(turn)});
+    next = std::min({next, RealignTime(turn), HolderLimit(turn)});
+    const bool contended = Contended(turn);
+    if (contended) next = std::min(next, TakeBackTime(turn));
     if (turn.asked_stop) continue;
-    if (!Contended(turn)) {
+    if (!contended) {
       next = std::min(next, StopForAbsent(turn));
       continue;
     }

@@ -31,7 +31,7 @@ void CheckJob(const Job& job, const State& state) {
 }  // namespace
 
 void Core::CheckInvariants() const {
-  HOCKET_CHECK(NextDeadline() > now_) << "a timer is to fire at " << NextDeadline() << ", and it is " << now_;
+  HOCKET_CHECK(timer_ > now_) << "a timer is to fire at " << timer_ << ", and it is " << now_;
   for (const auto& [id, job] : state_.jobs) CheckJob(job, state_);
   for (const auto& [number, turn] : state_.turns) {
     HOCKET_CHECK(!turn.granted.empty()) << "turn " << number << " is nobody's";

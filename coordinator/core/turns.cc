@@ -436,12 +436,12 @@ absl::Time Core::TakeBackTime(const Turn& turn) const {
   for (JobId id : turn.granted) {
     if (job(id).grant_open) at = std::min(at, job(id).granted + kAnswerLimit);
   }
-  return at != absl::InfiniteFuture() && Contended(turn) ? at : absl::InfiniteFuture();
+  return at;
 }
 
 // Once for each Grant: if it does not succeed, the job has taken it up.
 void Core::TakeBackUnread(const Turn& turn) {
-  if (now_ < TakeBackTime(turn)) return;
+  if (now_ < TakeBackTime(turn) || !Contended(turn)) return;
   for (JobId id : turn.granted) {
     Job& rank = job(id);
     if (!rank.grant_open || now_ < rank.granted + kAnswerLimit) continue;
