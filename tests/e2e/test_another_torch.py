@@ -24,7 +24,7 @@ VERSION = f"""
 __version__ = {INSTALLED!r}
 debug, cuda, git_version, hip, rocm, xpu = False, "13.2", "none", None, None, None
 """
-REBUILD = "in Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
+REBUILD = "In Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_import_with_another_torch_ends_with_how_to_rebuild(world: World, anothe
     assert program.lines == []
     assert program.errors[-1] == (
         f"hocket.errors.BuiltForAnotherTorch: Hocket was built for torch {built_for()}, and this environment has "
-        f"torch {INSTALLED}. Build it again for this one, {REBUILD}"
+        f"torch {INSTALLED}. Build it again for this one. {REBUILD}"
     )
 
 
@@ -58,6 +58,6 @@ def test_run_with_another_torch_says_one_sentence_and_goes_on(world: World, anot
     assert run.lines == ["tensor(4., device='cuda:0')"]
     assert run.errors == [
         f"hocket: Hocket was built for torch {built_for()}, and this environment has torch {INSTALLED}. "
-        f"Build it again for this one, {REBUILD}",
+        f"Build it again for this one. {REBUILD}",
         "  The program goes on without it.",
     ]
