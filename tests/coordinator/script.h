@@ -166,11 +166,11 @@ class Script {
 
 template <typename Type>
 std::optional<Type> Script::Told(const std::string& name) const {
-  std::optional<Type> last;
-  for (const wire::Message& message : actors_.at(name).told) {
-    if (auto* found = std::get_if<Type>(&message)) last = *found;
+  const auto& told = actors_.at(name).told;
+  for (auto message = told.rbegin(); message != told.rend(); ++message) {  // a long life has many
+    if (auto* found = std::get_if<Type>(&*message)) return *found;
   }
-  return last;
+  return std::nullopt;
 }
 
 template <typename Type>

@@ -83,7 +83,7 @@ void ThreadQueue::Run() {
 void ThreadQueue::Execute(Operation& operation) const {
   for (const Point& point : operation.after) point.Wait();
   const bool copies = operation.engine != Engine::kNone && operation.engine != Engine::kCompute;
-  // Not to synchronise with anybody: a copy that comes late is what HOCKET_EMULATOR_COPY_DELAY_US asks for.
+  // A late copy is what HOCKET_EMULATOR_COPY_DELAY_US asks for; nobody synchronises by this sleep.
   if (copies && copy_delay_.count() > 0) std::this_thread::sleep_for(copy_delay_);
   if (!operation.action) return;
   SetCurrentOperation(operation.name);

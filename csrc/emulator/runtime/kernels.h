@@ -1,6 +1,6 @@
 // The kernels that libraries of this process have registered, by the address of their host functions. A
-// host function is what the program calls to launch a kernel: nvcc makes one for each (CUDA's documents call
-// it the kernel's stub), and its address is what launches and registrations name.
+// host function is what the program calls to launch a kernel: nvcc makes one for each, and its address is
+// what launches and registrations name.
 //
 // nvcc's start-up code registers every kernel when its library is loaded: tens of thousands for torch. So
 // registering only appends; names are sorted out when the first one is asked for.
