@@ -74,7 +74,7 @@ def test_exit_codes_pass_through_run_and_emulate(world: World) -> None:
 
 
 def test_signals_pass_through_run_and_emulate(world: World) -> None:
-    program = world.start(*hocket_command(), "run", "--", "sh", "-c", "echo ready; exec sleep 1000")
+    program = world.start(*hocket_command(), "run", "--", "sh", "-c", "echo ready; exec cat")
     program.expect("ready")
     program.signal(signal.SIGTERM)
     assert program.wait() == -signal.SIGTERM
