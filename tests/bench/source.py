@@ -29,13 +29,22 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
+
+
 def _described() -> str:
-    run = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return run.stdout.strip()
+    """The commit, with ``-dirty`` where what it says is not what is here; "" where there is no history.
+
+    A record that one benchmark has written does not make the next one's sources others.
+    """
+    described = _git("describe", "--always").stdout.strip()
+    changed = described and _git("diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs/results").returncode
+    return f"{described}-dirty" if changed else described
 
 
 def commit() -> str:
-    """As ``git describe --always --dirty``; "unknown" where nobody can say."""
+    """As ``git describe --always --dirty``, without regard to docs/results; "unknown" where nobody can say."""
     try:
         described = _described()
     except FileNotFoundError:  # no git

@@ -48,6 +48,24 @@ def test_without_git_the_bundles_note_names_the_commit_while_nothing_has_changed
     assert source.commit() == "abc1234-dirty"
 
 
+def test_a_tree_in_which_only_records_have_changed_is_not_dirty(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    code, record = tmp_path / "code.py", tmp_path / "docs" / "results" / "figure.json"
+    record.parent.mkdir(parents=True)
+    for file in (code, record):
+        file.write_text("as it was")
+    author = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
+    for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message", "all"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    monkeypatch.setattr(source, "ROOT", tmp_path)
+    clean = source.commit()
+    record.write_text("measured anew")
+    assert source.commit() == clean and not clean.endswith("-dirty")
+    code.write_text("changed")
+    assert source.commit() == f"{clean}-dirty"
+
+
 def test_a_figure_taken_beside_other_work_says_so() -> None:
     record = {"machine": "cpu, 2 cores, Linux", "load": [2.1, 2.0, 2.0]}
     assert table._busy(record) == ""
