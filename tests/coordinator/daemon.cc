@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 
 #include "csrc/base/check.h"
 #include "csrc/wire/control.h"
+#include "gtest/gtest.h"
 
 namespace hocket::coordinator {
 namespace {
@@ -124,6 +126,25 @@ pid_t Spawn(const std::function<void()>& life) {
   HOCKET_CHECK(read(ends[0], &done, 1) == 1) << "the child has failed";
   close(ends[0]);
   return child;
+}
+
+nlohmann::json JobNamed(Daemon& daemon, const std::string& name) {
+  const nlohmann::json status = daemon.Ask("status").value();
+  for (const nlohmann::json& job : status["jobs"]) {
+    if (job["name"] == name) return job;
+  }
+  return nullptr;
+}
+
+void SendRaw(Peer& peer, const std::string& bytes) {
+  ASSERT_EQ(send(peer.channel().fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(bytes.size()));
+}
+
+void ExpectServes(Daemon& daemon) {
+  Peer probe(daemon, {.name = "probe", .device = "probe"});
+  probe.Say(wire::Wait{});
+  EXPECT_GT(probe.Hear<wire::Grant>().turn, 0u);
 }
 
 void KillAndReap(pid_t pid) {

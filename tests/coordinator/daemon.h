@@ -59,6 +59,15 @@ class Peer {
   wire::Channel channel_;
 };
 
+// What `status` shows of a job; null where there is none of that name.
+nlohmann::json JobNamed(Daemon& daemon, const std::string& name);
+
+// Sends `bytes` as they are.
+void SendRaw(Peer& peer, const std::string& bytes);
+
+// Alive and with its wits: a fresh job gets the turn.
+void ExpectServes(Daemon& daemon);
+
 // Runs `life` in a process of its own, which then waits until it is killed. Returns its pid when `life` is
 // over.
 pid_t Spawn(const std::function<void()>& life);

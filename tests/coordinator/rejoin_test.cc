@@ -11,6 +11,16 @@ using absl::Milliseconds;
 using absl::Seconds;
 using testing::HasSubstr;
 
+// The coordinator was restarted; b has come back and has the turn, a, who had it, is not there yet.
+Script WithoutTheHolder() {
+  Script s;
+  s.CoordinatorRestarts({1, 2});
+  s.Joins("b", {.rejoin = true, .id = 2});
+  s.Asks("b");
+  s.Passes(Seconds(2));
+  return s;
+}
+
 TEST(RejoinTest, NothingIsGrantedBeforeAllHaveReported) {
   Script s;
   s.CoordinatorRestarts({1, 2});
@@ -85,11 +95,7 @@ TEST(RejoinTest, TwoThatSayTheyHoldTheSameDeviceAreNotBothBelieved) {
 
 // It was stopped, or copied memory, for longer than anybody waits for it.
 TEST(RejoinTest, AHolderThatComesTooLateIsAskedToStopAndForgetsTheArenaOnlyThen) {
-  Script s;
-  s.CoordinatorRestarts({1, 2});
-  s.Joins("b", {.rejoin = true, .id = 2});
-  s.Asks("b");
-  s.Passes(Seconds(2));
+  Script s = WithoutTheHolder();
   ASSERT_TRUE(s.Holds("b")) << s.Story();
   s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = 41});
   ASSERT_TRUE(s.Told<wire::Yield>("a")) << s.Story();
@@ -108,22 +114,14 @@ TEST(RejoinTest, AHolderThatComesTooLateIsAskedToStopAndForgetsTheArenaOnlyThen)
 
 // Nothing of it lies in the arena yet, and the one who has the lock may have adopted chunks of it.
 TEST(RejoinTest, ALateJobThatDoesNotHaveTheLaneYetForgetsTheArenaAtOnce) {
-  Script s;
-  s.CoordinatorRestarts({1, 2});
-  s.Joins("b", {.rejoin = true, .id = 2});
-  s.Asks("b");
-  s.Passes(Seconds(2));
+  Script s = WithoutTheHolder();
   s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = false, .turn = 41});
   EXPECT_EQ(s.TimesTold<wire::ArenaDrop>("a"), 1) << s.Story();
   EXPECT_EQ(s.Told<wire::Yield>("a")->turn, 41u) << s.Story();
 }
 
 TEST(RejoinTest, ALateJobThatAsksForATurnHasNoneAnyMore) {
-  Script s;
-  s.CoordinatorRestarts({1, 2});
-  s.Joins("b", {.rejoin = true, .id = 2});
-  s.Asks("b");
-  s.Passes(Seconds(2));
+  Script s = WithoutTheHolder();
   s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = false, .turn = 41});
   s.Asks("a");
   EXPECT_EQ(s.JobOf("a").overstays, 0u) << s.Story();
@@ -148,11 +146,7 @@ TEST(RejoinTest, AHolderWhoseConnectionBrokeAndThatComesBackIsAskedToStopToo) {
 
 // A coordinator numbers its turns from 1.
 TEST(RejoinTest, TheNumberOfALateHolderIsNotTakenForTheTurnGrantedWithTheSameSince) {
-  Script s;
-  s.CoordinatorRestarts({1, 2});
-  s.Joins("b", {.rejoin = true, .id = 2});
-  s.Asks("b");
-  s.Passes(Seconds(2));
+  Script s = WithoutTheHolder();
   const TurnNumber turn = s.Told<wire::Grant>("b")->turn;
   s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = turn});
   EXPECT_EQ(s.Holder(), "b") << s.Story();
@@ -216,11 +210,7 @@ TEST(RejoinTest, AGangThatHeldTheTurnHoldsItAgain) {
 }
 
 TEST(RejoinTest, ALateComerJoinsAgainWithoutDisturbingAnybody) {
-  Script s;
-  s.CoordinatorRestarts({1, 2});
-  s.Joins("b", {.rejoin = true, .id = 2});
-  s.Asks("b");
-  s.Passes(Seconds(2));
+  Script s = WithoutTheHolder();
   s.Joins("a", {.rejoin = true, .id = 1});
   EXPECT_EQ(s.Holder(), "b") << s.Story();
   s.Asks("a");

@@ -1,0 +1,218 @@
+// The daemon over real sockets: who may not join, and peers that do not behave.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <limits>
+
+#include "csrc/base/check.h"
+#include "csrc/wire/codec.h"
+#include "tests/coordinator/daemon.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// --- who may not join -----------------------------------------------------------------------------
+
+std::string Refusal(Daemon& daemon, wire::Join join) {
+  return Peer(daemon, join).Hear<wire::Refused>().reason;
+}
+
+TEST(AdmissionTest, ValuesOutOfRangeAreRefusedWithTheValueAndTheRange) {
+  Daemon daemon;
+  EXPECT_THAT(Refusal(daemon, {.weight = 0}), HasSubstr("weight 0 is not allowed: give a number above 0"));
+  EXPECT_THAT(Refusal(daemon, {.weight = -1}), HasSubstr("weight -1"));
+  EXPECT_THAT(Refusal(daemon, {.weight = std::numeric_limits<double>::quiet_NaN()}), HasSubstr("weight nan"));
+  EXPECT_THAT(Refusal(daemon, {.weight = std::numeric_limits<double>::infinity()}), HasSubstr("weight inf"));
+  EXPECT_THAT(Refusal(daemon, {.priority = "urgent"}),
+              HasSubstr("no priority 'urgent'. The priorities are: high"));
+  EXPECT_THAT(Refusal(daemon, {.capacity = 1 << 20, .memory_limit = 2 << 20}),
+              HasSubstr("memory_limit 2.0 MiB is more than the 1.0 MiB of gpu0"));
+  EXPECT_THAT(Refusal(daemon, {.name = "a\nb"}), HasSubstr("control characters"));
+  EXPECT_THAT(Refusal(daemon, {.name = std::string(200, 'x')}), HasSubstr("200 characters, at most 128"));
+  EXPECT_THAT(Refusal(daemon, {.device = "../../etc/passwd"}), HasSubstr("is no device"));
+  EXPECT_THAT(Refusal(daemon, {.gang = "g", .gang_rank = 3, .gang_size = 2}), HasSubstr("rank 3 of 2"));
+  EXPECT_THAT(Refusal(daemon, {.rejoin = true, .gang_size = (1u << 31) - 1}),
+              HasSubstr("rank 0 of 2147483647"));
+  EXPECT_THAT(Refusal(daemon, {.rejoin = true, .holds_turn = true, .turn = ~uint64_t{1}}),
+              HasSubstr("turn is said to be 18446744073709551614"));
+  EXPECT_THAT(Refusal(daemon, {.persistent = uint64_t{1} << 63}), HasSubstr("persistent is said to be"));
+  EXPECT_THAT(Refusal(daemon, {.name = "a\xc2\x9b"
+                                       "2J"}),
+              HasSubstr("control characters"));
+  EXPECT_EQ(daemon.Ask("status").value()["jobs"].size(), 0u);
+}
+
+TEST(AdmissionTest, AJobOfTheCpuMayHaveALimitForDevices) {
+  Daemon daemon;
+  Peer job(daemon);
+  job.Say(wire::Join{.name = "a", .device = "cpu", .memory_limit = 2 << 20});
+  EXPECT_EQ(job.Hear<wire::Joined>().name, "a");
+}
+
+TEST(AdmissionTest, WhatAJobSaysLaterIsCheckedToo) {
+  Daemon daemon;
+  const wire::Message wrong[] = {wire::Gang{.gang = "", .rank = 0, .size = 1},
+                                 wire::Gang{.gang = "g", .rank = 0, .size = uint64_t{1} << 40},
+                                 wire::Gang{.gang = "a\nb", .rank = 0, .size = 1},
+                                 wire::Report{.persistent = uint64_t{1} << 63},
+                                 wire::Wait{.need = ~uint64_t{0}},
+                                 wire::TurnOver{.persistent = ~uint64_t{0}},
+                                 wire::ArenaGrew{.chunk = 1, .size = ~uint64_t{0}}};
+  for (const wire::Message& message : wrong) {
+    Peer peer(daemon, {.name = "a"});
+    peer.Hear<wire::Joined>();
+    peer.Say(message);
+    EXPECT_TRUE(peer.HearsEnd()) << wire::NameOf(message);
+  }
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("message rejected: Report: persistent is said to be 9223372036854775808"));
+  ExpectServes(daemon);
+}
+
+TEST(AdmissionTest, AReasonThatReachesTheTerminalHasNoControlCharacters) {
+  Daemon daemon;
+  Peer job(daemon, {.name = "a"});
+  job.Hear<wire::Joined>();
+  job.Say(wire::Spilled{.persistent = 10, .why_not = "\x1b]0;title\x07two\nlines"});
+  EXPECT_THAT(JobNamed(daemon, "a")["why"].get<std::string>(), HasSubstr(":  ]0;title two lines"));
+}
+
+TEST(AdmissionTest, AnotherMajorVersionIsRefusedNamingWhoKeepsTheDaemon) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "resnet"});
+  a.Hear<wire::Joined>();
+  Peer newer(daemon);
+  std::string frame = wire::Encode(wire::Join{}).value();
+  frame[4] = 2;
+  SendRaw(newer, frame);
+  const std::string reason = newer.Hear<wire::Refused>().reason;
+  EXPECT_THAT(reason, HasSubstr("version 2 of Hocket's protocol, this side version 1"));
+  EXPECT_THAT(reason, HasSubstr("kept running by: resnet (pid "));
+}
+
+TEST(AdmissionTest, AConnectionBeginsWithJoinOrCommand) {
+  Daemon daemon;
+  Peer peer(daemon);
+  peer.Say(wire::Wait{});
+  EXPECT_THAT(peer.Hear<wire::Refused>().reason, HasSubstr("begins with Join or Command, not Wait"));
+  EXPECT_TRUE(peer.HearsEnd());
+}
+
+TEST(AdmissionTest, AJobCannotSpeakAsTheCoordinator) {
+  Daemon daemon;
+  Peer peer(daemon, {.name = "a"});
+  peer.Hear<wire::Joined>();
+  peer.Say(wire::Grant{.turn = 1});
+  EXPECT_TRUE(peer.HearsEnd());
+  ExpectServes(daemon);
+}
+
+TEST(AdmissionTest, AnotherUsersPeerIsTurnedAwayNamingBoth) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can play another user";
+  Daemon daemon;
+  chmod(daemon.dir().c_str(), 0711);  // what keeps other users away before they are asked who they are
+  chmod(daemon.socket().c_str(), 0666);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t other = Spawn([&] {
+    HOCKET_CHECK(setuid(65534) == 0) << "cannot become another user";
+    const std::string reason = Peer(daemon).Hear<wire::Refused>().reason;
+    HOCKET_CHECK(write(ends[1], reason.data(), reason.size()) > 0) << "nobody reads";
+  });
+  char reason[256] = {};
+  EXPECT_GT(read(ends[0], reason, sizeof(reason) - 1), 0);
+  EXPECT_THAT(reason, HasSubstr("serves uid 0, not uid 65534"));
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("of uid 65534 was turned away: this daemon serves uid 0"));
+  KillAndReap(other);
+  ExpectServes(daemon);
+}
+
+TEST(AdmissionTest, APageThatIsNoPageIsRefused) {
+  Daemon daemon;
+  Peer peer(daemon);
+  UniqueFd null(open("/dev/null", O_RDWR));
+  peer.Say(wire::Join{.device = "gpu0", .capacity = 1}, null.get());
+  EXPECT_THAT(peer.Hear<wire::Refused>().reason, HasSubstr("seals"));
+}
+
+// --- peers that do not behave ---------------------------------------------------------------------
+
+TEST(HostileTest, GarbageEndsOnlyItsOwnConnection) {
+  Daemon daemon;
+  Peer good(daemon, {.name = "good"});
+  good.Hear<wire::Joined>();
+  good.Say(wire::Wait{});
+  good.Hear<wire::Grant>();
+  for (const std::string& garbage : {std::string("x"), std::string(12, '\0'), std::string(70'000, 'y'),
+                                     wire::Encode(wire::Join{}).value().substr(0, 40)}) {
+    Peer bad(daemon);
+    SendRaw(bad, garbage);
+    EXPECT_TRUE(bad.HearsEnd());
+  }
+  EXPECT_EQ(JobNamed(daemon, "good")["state"], "holds");
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(), HasSubstr("this packet has 1"));
+}
+
+TEST(HostileTest, GarbageFromAHolderPassesItsTurnOn) {
+  Daemon daemon;
+  Peer bad(daemon, {.name = "bad"});
+  Peer good(daemon, {.name = "good"});
+  bad.Say(wire::Wait{});
+  bad.Hear<wire::Grant>();
+  good.Say(wire::Wait{});
+  SendRaw(bad, "garbage");
+  EXPECT_TRUE(good.Hear<wire::Grant>().fresh_arena);
+  EXPECT_EQ(JobNamed(daemon, "bad")["state"], "gone");
+}
+
+TEST(HostileTest, ProtocolBreakersAreNamedInTheLog) {
+  Daemon daemon;
+  Peer bad(daemon, {.name = "bad"});
+  bad.Say(wire::Wait{});
+  bad.Say(wire::Wait{});
+  EXPECT_TRUE(bad.HearsEnd());
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("Wait from bad, which has the turn"));
+}
+
+TEST(HostileTest, JoiningTwiceOnOneConnectionEndsIt) {
+  Daemon daemon;
+  Peer bad(daemon, {.name = "bad"});
+  bad.Hear<wire::Joined>();
+  bad.Say(wire::Join{.device = "gpu0", .capacity = 1});
+  EXPECT_TRUE(bad.HearsEnd());
+}
+
+TEST(HostileTest, WhoNeverReadsIsDroppedAndNobodyElseNotices) {
+  Daemon daemon;
+  Peer talker(daemon, {.name = "talker"});
+  Peer deaf(daemon, {.name = "deaf"});
+  talker.Hear<wire::Joined>();
+  talker.Say(wire::Wait{});
+  talker.Hear<wire::Grant>();
+  UniqueFd chunk(memfd_create("chunk", MFD_CLOEXEC));
+  auto flood = [&](uint64_t id, const wire::Message& message, int fd) {
+    absl::Status sent;  // the daemon's queue may be full for a moment: ask it something to wait for it
+    while (absl::IsResourceExhausted(sent = talker.channel().Send(message, fd))) (void)daemon.Ask("version");
+    EXPECT_TRUE(sent.ok()) << sent << " at chunk " << id;
+  };
+  for (uint64_t id = 1; id <= 4000; ++id) {
+    flood(id, wire::ArenaGrew{.chunk = id, .size = 1}, id % 100 == 0 ? chunk.get() : -1);
+    flood(id, wire::ArenaLost{.chunk = id}, -1);
+  }
+  EXPECT_TRUE(deaf.HearsEnd());
+  EXPECT_EQ(JobNamed(daemon, "talker")["state"], "holds");
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("it does not read: 4096 messages wait"));
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
