@@ -1,7 +1,7 @@
 """The emulated GPU's timing mode itself: what a step worth 20 ms takes, and how two busy processes share the device.
 
 Real torch programs (device_time_job.py). Wall time is compared with what the cost model says, CPU time with the same
-training on so few tokens that the device waits for the host: its dispatch alone.
+training on so few tokens that the device waits for the host: its dispatch alone, at the same pace and without a pause.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def run(quick: bool) -> None:
             return stack.enter_context(harness.Worker(command, {}, pathlib.Path(folder) / f"{name}.log"))
 
         one, other = worker("one"), worker("other")
-        for program in ("products", "training", "dispatch"):
+        for program in ("products", "training", "dispatch", "paced"):
             for each in (one, other):
                 each.ask(program=program, steps=5)
-        alone, shares, wall, cpu = [], [], [], []
+        alone, shares, wall, cpu, unpaced = [], [], [], [], []
         for _ in range(repeats):
             block = one.ask(program="products", steps=steps)
             wall.append(block["wall"] / block["steps"] / STEP_SECONDS)
@@ -40,13 +40,25 @@ def run(quick: bool) -> None:
                 each.begin(program="products", seconds=window)
             done = [each.end()["steps"] for each in (one, other)]
             shares.append(100 * abs(2 * done[0] / sum(done) - 1))
-            work, dispatch = (one.ask(program=p, steps=steps) for p in ("training", "dispatch"))
-            cpu.append(work["cpu"] / dispatch["cpu"])
+            paced, work, dispatch = (one.ask(program=p, steps=steps) for p in ("paced", "training", "dispatch"))
+            cpu.append(work["cpu"] / paced["cpu"])
+            unpaced.append(work["cpu"] / dispatch["cpu"])
     model = "what the cost model says"
     figures = [
         harness.figure("timing_step_wall", "step worth 20 ms, timing mode: wall time", wall, 1.05, model),
         harness.figure(
-            "timing_step_cpu", "step worth 20 ms, timing mode: CPU time", cpu, 1.1, "its dispatch alone (few tokens)"
+            "timing_step_cpu",
+            "step worth 20 ms, timing mode: CPU time",
+            cpu,
+            1.1,
+            "its dispatch alone (few tokens), a step every 20 ms",
+        ),
+        harness.figure(
+            "timing_step_cpu_unpaced",
+            "step worth 20 ms, timing mode: CPU time, against steps without a pause",
+            unpaced,
+            1.1,
+            "its dispatch alone (few tokens), one step after the other",
         ),
         harness.figure(
             "timing_share", "two busy processes, timing mode: off half by", shares, 5, "half the device", unit="%"

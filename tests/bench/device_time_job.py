@@ -6,6 +6,8 @@ wall and CPU seconds that they took. Programs:
 ``products``  a step is ten matrix products of 2 ms each; the next step is queued before the last is waited for
 ``training``  a step trains a transformer whose kernels are worth about 20 ms, and waits for them
 ``dispatch``  the same training, launch by launch, on so few tokens that the device waits for the host
+``paced``     the same again, each step followed by sleep until it has taken 20 ms: a processor that has slept finds its
+              caches cold, whatever it slept for
 """
 
 from __future__ import annotations
@@ -39,17 +41,20 @@ def products() -> Callable[[], None]:
     return step
 
 
-def training(context: int, width: int = 1024) -> Callable[[], None]:
+def training(context: int, width: int = 1024, pace: float = 0) -> Callable[[], None]:
     layers = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
     model = nn.TransformerEncoder(layers, 2, enable_nested_tensor=False).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, foreach=False)  # as many launches whatever the sizes
     tokens = torch.empty(8, context, width, device="cuda")
 
     def step() -> None:
+        begun = time.perf_counter()
         model(tokens).pow(2).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
         torch.cuda.synchronize()
+        if pace:
+            time.sleep(max(0.0, pace - (time.perf_counter() - begun)))
 
     return step
 
@@ -58,6 +63,7 @@ PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
     "products": products,
     "training": lambda: training(1030),
     "dispatch": lambda: training(16),
+    "paced": lambda: training(16, pace=STEP_SECONDS),
 }
 
 
