@@ -126,7 +126,7 @@ class CachingAllocator {
   // True while a graph pool is open. Without the lock one may be opened in the next moment.
   virtual bool Capturing() const = 0;
 
-  // Locks the allocator: no Malloc or Free runs while it is held. `HoldsTurn()` changes only under it.
+  // Locks the allocator: no Malloc or Free runs while it is held. The turn passes only under it.
   virtual void Lock() = 0;
   virtual void Unlock() = 0;
 

@@ -24,8 +24,8 @@ class Gate {
  public:
   virtual ~Gate() = default;
 
-  // True while this process has the turn. One atomic load. Under the allocator's lock the answer "true"
-  // stays true until the lock is dropped: a turn is only given up with that lock held.
+  // True while this process has the turn and does not give it. One atomic load. Under the allocator's lock
+  // the turn does not pass after the answer "true" until the lock is dropped.
   virtual bool HoldsTurn() const = 0;
 
   // Blocks until this process has the turn; outside a step this begins an implicit turn. The caller is at
@@ -34,7 +34,9 @@ class Gate {
   virtual absl::Status AwaitTurn() = 0;
 
   // The device cannot give `bytes` more. Asks that others make room and blocks until they did (OK: try
-  // again) or cannot: kResourceExhausted, whose message says who holds what.
+  // again) or cannot: kResourceExhausted, whose message says who holds what. The caller is at a door: the
+  // turn may pass meanwhile, in the midst of a step too, and then the job may be spilled. So ask HoldsTurn()
+  // again, with the allocator locked, whatever the answer.
   virtual absl::Status AwaitRoom(Bytes bytes) = 0;
 
   // The lane's arena has a new chunk; `descriptor` lets the other jobs of the lane map it.

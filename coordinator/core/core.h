@@ -146,6 +146,7 @@ class Core {
   bool Fits(EntityId entity) const;
   bool Contended(const Turn& turn) const;
   std::vector<EntityId> Candidates(const Device& device) const;
+  std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
 
   // gangs.cc
@@ -168,7 +169,8 @@ class Core {
   void WaitForRoom(Job& job);
   void RetryRoomAt(Job& job, absl::Duration after);
   Bytes AskToSpill(Job& job, Bytes wanted);
-  void AnswerRoom(Job& job, bool ok, const std::string& reason);
+  void AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside = false);
+  bool OthersCouldUseTurn(const Job& job) const;
   void GiveUpOnSilentVictims();
   void Credit(const SpillOrder& order, const Device& device, Bytes bytes);
   void ForeseeRoom(Job& job);

@@ -30,6 +30,7 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
                      absl::StrCat("NeedRoom from ", job->info.name, ", whose last one is not answered yet"));
   }
   if (now_ - job->room_answered > kAnswerLimit) job->room_since = now_;
+  job->after_others = false;  // it was told so, and could not
   job->room = RoomRequest{
       .bytes = event.bytes, .restoring = event.restoring, .asked = true, .since = job->room_since};
 }
@@ -82,12 +83,15 @@ void Core::ServeRoom(Job& job) {
   if (room.freed > 0) return AnswerRoom(job, true, "");
   if (now_ < room.retry_at) return WaitForRoom(job);
   for (const Job* other : Others(job)) this->job(other->id).cannot_spill.clear();  // asked again next time
-  AnswerRoom(job, true, "");
+  const bool step_aside = room.others_first && OthersCouldUseTurn(job);
+  AnswerRoom(job, true, "", step_aside);
+  job.after_others = step_aside;
 }
 
 void Core::WaitForRoom(Job& job) {
   const auto& returning = DeviceOf(job).returning;
   const auto others = Others(job);
+  job.room->others_first = false;
   const bool comes_back =
       std::any_of(returning.begin(), returning.end(), [&](const Returning& r) { return r.until > now_; }) ||
       std::any_of(others.begin(), others.end(), [&](const Job* other) { return MayBeEnding(*other); });
@@ -95,19 +99,38 @@ void Core::WaitForRoom(Job& job) {
   const bool refused = std::any_of(others.begin(), others.end(),
                                    [](const Job* other) { return !other->cannot_spill.empty(); });
   const bool may_change = refused && now_ < job.room->since + kCannotSpillLimit;
-  if (job.room->restoring || may_change || OthersMaySuffice(job)) return RetryRoomAt(job, kRoomRetry);
+  job.room->others_first = job.room->restoring || OthersMaySuffice(job);
+  if (job.room->others_first || may_change) return RetryRoomAt(job, kRoomRetry);
   AnswerRoom(job, false, RoomArithmetic(job));
+}
+
+// Whether somebody waits for the turn that `job` can do nothing with, and could use it: it has the bytes that
+// it needs, or is one of those that cannot be moved (a thread of it, in the program's own code, may wait for
+// the one that waits for the turn). A gang gives its turn only as a whole; and a process that has the turn of
+// another device does not wait for this one's meanwhile, or two such processes could wait for each other.
+bool Core::OthersCouldUseTurn(const Job& job) const {
+  if (GangOf(job) != nullptr || (job.turn == 0 && job.overstays == 0)) return false;
+  const bool holds_another = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+    return entry.second.info.pid == job.info.pid && entry.first != job.id && entry.second.turn != 0;
+  });
+  if (holds_another) return false;
+  if (job.overstays != 0) return true;
+  const auto others = Others(job);
+  return std::any_of(others.begin(), others.end(), [&](const Job* other) {
+    const bool stuck = !other->movable && other->persistent > 0;
+    return other->waiting && Eligible(other->entity) && (stuck || Fits(other->entity));
+  });
 }
 
 void Core::RetryRoomAt(Job& job, absl::Duration after) {
   job.room->retry_at = std::min(job.room->retry_at, now_ + after);
 }
 
-void Core::AnswerRoom(Job& job, bool ok, const std::string& reason) {
+void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside) {
   const bool asked = job.room->asked;
   job.room.reset();
   job.room_answered = now_;
-  if (asked) SendTo(job.id, wire::Room{.ok = ok, .reason = reason});
+  if (asked) SendTo(job.id, wire::Room{.ok = ok, .reason = reason, .step_aside = step_aside});
 }
 
 std::vector<const Job*> Core::Others(const Job& job) const {

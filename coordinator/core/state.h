@@ -39,6 +39,7 @@ struct RoomRequest {
   absl::Time since;
   Bytes freed = 0;                               // given back by others since then
   absl::Time retry_at = absl::InfiniteFuture();  // when to let it try again though nothing was freed
+  bool others_first = false;                     // then: it may depend on what they do in a turn
 };
 
 struct Job {
@@ -55,10 +56,11 @@ struct Job {
   bool waiting = false;
   Bytes need = 0;  // spilled bytes that must come back first
   absl::Time asked;
-  std::uint64_t wait = 0;   // number of its last Wait; 0: it gives none
-  bool grant_open = false;  // its Grant may lie unread, and has not been tried to be taken back
-  bool taken_back = false;  // its Grant was taken back: it will ask again when it reads that
-  TurnNumber turn = 0;      // 0: none
+  std::uint64_t wait = 0;     // number of its last Wait; 0: it gives none
+  bool grant_open = false;    // its Grant may lie unread, and has not been tried to be taken back
+  bool taken_back = false;    // its Grant was taken back: it will ask again when it reads that
+  bool after_others = false;  // it found no room in its last turn: others have the next
+  TurnNumber turn = 0;        // 0: none
   TurnNumber told_turn =
       0;  // the number this job knows it by: turns of a gang's ranks are merged after a restart
   // A turn that it still has though another's lasts on the device (it joined again too late): it has been

@@ -20,7 +20,7 @@ void Core::On(Job* job, const wire::Wait& event) {
   const bool again = std::exchange(job->taken_back, false);
   if (again) {
     job->unresponsive = false;
-  } else if (job->left != absl::InfinitePast()) {
+  } else if (job->left != absl::InfinitePast() && !job->after_others) {
     job->gap.Add(std::min(now_ - job->left, kLongestGap));
   }
   if (std::exchange(job->overstays, 0) != 0) RenewArena(*job);  // who asks for a turn has none
@@ -149,6 +149,7 @@ void Core::Schedule(Device& device) {
   if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0)
     candidates = {reserved_};
 
+  candidates = NotAfterOthers(std::move(candidates));
   std::vector<EntityId> fit;
   for (EntityId entity : candidates) {
     if (Fits(entity) || passed_over_[entity] >= kMaxPassedOver) fit.push_back(entity);
@@ -169,11 +170,22 @@ void Core::Schedule(Device& device) {
   }
 }
 
+// Without those that have just stood aside, unless nobody else is there.
+std::vector<EntityId> Core::NotAfterOthers(std::vector<EntityId> candidates) const {
+  std::vector<EntityId> first;
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(first), [&](EntityId entity) {
+    const auto ranks = RanksOf(entity);
+    return std::none_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).after_others; });
+  });
+  return first.empty() ? candidates : first;
+}
+
 // Single jobs that have had a turn of `device`, and neither wait nor have one now.
 std::vector<JobView> Core::Absent(const DeviceKey& device) const {
   std::vector<JobView> views;
   for (const auto& [id, other] : state_.jobs) {
-    const bool absent = !other.waiting && other.turn == 0 && other.left != absl::InfinitePast();
+    const bool absent =
+        !other.waiting && other.turn == 0 && other.left != absl::InfinitePast() && !other.after_others;
     if (absent && !other.gone && !other.paused && !other.unresponsive && other.entity == id &&
         other.info.device == device)
       views.push_back(ViewOf(id));
@@ -221,6 +233,10 @@ void Core::GrantTurn(EntityId entity, const std::string& reason) {
     Device& device = state_.devices.at(key);
     device.turn = turn.number;
     device.policy->Granted(ViewOf(entity));
+  }
+  for (auto& [id, job] : state_.jobs) {
+    if (std::find(turn.devices.begin(), turn.devices.end(), job.info.device) != turn.devices.end())
+      job.after_others = false;
   }
   GrantWaitingRanks(turn);
 }
@@ -383,8 +399,8 @@ void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
 
 void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
   Turn& turn = state_.turns.at(job.turn);
-  LearnSwitchCost(job, turn, last);
-  if (!died) Learn(job, turn, last);
+  if (!job.after_others) LearnSwitchCost(job, turn, last);
+  if (!died && !job.after_others) Learn(job, turn, last);
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
                    .name = job.info.name,

@@ -22,11 +22,12 @@ absl::Time At(std::uint64_t monotonic_ns) {
 
 std::string WhySilent(const Job& job, const std::optional<wire::PageValues>& page, absl::Time now) {
   const wire::PageValues values = page.value_or(wire::PageValues{});
-  const absl::Time begun = At(std::max(values.step_begun_ns, values.last_boundary_ns));
+  // A turn may begin in the midst of a step.
+  const absl::Time begun = std::max(At(std::max(values.step_begun_ns, values.last_boundary_ns)), job.granted);
   if (IsStopped(job.info.pid)) {
-    return absl::StrCat(
-        "does not answer: pid ", job.info.pid, " is stopped, by a signal or a debugger; last sign of life ",
-        Seconds(now - std::max(begun, job.granted)), " ago. Let it go on with kill -CONT, or end it");
+    return absl::StrCat("does not answer: pid ", job.info.pid,
+                        " is stopped, by a signal or a debugger; last sign of life ", Seconds(now - begun),
+                        " ago. Let it go on with kill -CONT, or end it");
   }
   const absl::Duration usual = absl::Nanoseconds(static_cast<int64_t>(values.step_time_ns));
   const absl::Duration step = now - begun;

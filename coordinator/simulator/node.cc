@@ -55,7 +55,7 @@ bool Node::Act(Player& player, absl::Time now) {
     return false;
   }
   if (!player.running) {
-    Run(player);
+    player.steps_aside ? StepAside(player) : Run(player);
     return false;
   }
   GiveUp(player);
@@ -113,7 +113,8 @@ void Node::Hear(Player& player, const wire::Message& message) {
   } else if (auto* spill = std::get_if<wire::Spill>(&message)) {
     player.spill = *spill;
     Next(player, now_ + Transfer(std::min<Bytes>(spill->bytes, player.resident)));
-  } else if (std::holds_alternative<wire::Room>(message)) {
+  } else if (auto* room = std::get_if<wire::Room>(&message)) {
+    player.steps_aside = room->step_aside;
     Next(player, now_);
   }
 }
@@ -194,6 +195,20 @@ void Node::GiveUp(Player& player) {
                                    .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(ready)),
                                    .restored = player.restored});
   if (player.steps < player.job->steps && player.spill.request == 0) Next(player, player.asks);
+}
+
+// There is no room for its bytes before others have had a turn.
+void Node::StepAside(Player& player) {
+  player.steps_aside = false;
+  player.asks = now_;
+  Handle(player.id, wire::TurnOver{.turn = std::exchange(player.turn, 0),
+                                   .steps = player.steps,
+                                   .persistent = player.resident,
+                                   .spilled = player.spilled,
+                                   .movable = true,
+                                   .ready_ns = static_cast<std::uint64_t>(
+                                       absl::ToInt64Nanoseconds(now_ - player.granted))});
+  if (player.spill.request == 0) Next(player, now_);
 }
 
 void Node::AnswerSpill(Player& player) {

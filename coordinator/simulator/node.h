@@ -30,6 +30,7 @@ struct Player {
   bool running = false;  // has what it needs, and steps
   bool idle_asked = false;
   bool stop_asked = false;
+  bool steps_aside = false;  // others first
   absl::Time granted;
   absl::Time began;  // of the first step of this turn
   Bytes restored = 0;
@@ -66,6 +67,7 @@ class Node {
   void Run(Player& player);
   void PlanEndOfTurn(Player& player);
   void GiveUp(Player& player);
+  void StepAside(Player& player);
   void AnswerSpill(Player& player);
   void Next(Player& player, absl::Time at);
   std::uint64_t StepsDone(const Player& player) const;

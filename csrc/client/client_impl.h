@@ -38,6 +38,7 @@
 
 #include "csrc/client/client.h"
 #include "csrc/client/connection.h"
+#include "csrc/client/door.h"
 #include "csrc/client/lane_lock.h"
 #include "csrc/client/mutex.h"
 #include "csrc/client/progress.h"
@@ -98,6 +99,7 @@ class ClientImpl final : public Client {
   enum class Phase { kNone, kAsked, kGranted, kTaking, kHeld, kGiving };
   // A thread at a door.
   struct Waiter {
+    Door& door;
     bool step = false;  // in BeginStep(); otherwise in an allocation
     bool admitted = false;
   };
@@ -113,6 +115,7 @@ class ClientImpl final : public Client {
     Bytes bytes = 0;
     bool restoring = false;
     bool answered = false;
+    bool step_aside = false;  // the answer: others first
     absl::Status answer;
   };
   // Reports about the arena that came before the allocator was there.
@@ -145,6 +148,7 @@ class ClientImpl final : public Client {
   bool StopReached() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MustGive(bool step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllAtDoors() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Word StandingInSteps() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WhyNotMovable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   wire::Wait WaitMessage(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -152,6 +156,7 @@ class ClientImpl final : public Client {
   absl::Status FinishTaking(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Take(bool interruptible);
   bool Give() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool GiveForRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status GiveAndTakeBack(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DrainDevice();
   std::optional<Word> PassMemory();
@@ -160,8 +165,9 @@ class ClientImpl final : public Client {
   void AbortGive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- memory.cc: room, spills, the arena, reports
-  absl::Status AskRoom(Bytes bytes, bool restoring, bool interruptible);
+  absl::Status AskRoom(Bytes bytes, bool restoring, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitAnswer(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status StepAsideFor(const RoomRequest& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -265,13 +271,13 @@ class ClientImpl final : public Client {
   LaneLock lane_;                                        // of the thread that takes or gives
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
-  int at_doors_ ABSL_GUARDED_BY(mutex_) = 0;  // known threads; helpers_at_doors_: autograd's
-  int helpers_at_doors_ ABSL_GUARDED_BY(mutex_) = 0;
+  AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
   bool spilling_ ABSL_GUARDED_BY(mutex_) = false;  // bytes move, or the job leaves
   bool outside_ ABSL_GUARDED_BY(mutex_) = false;   // has left
   bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
+  Bytes lacked_ ABSL_GUARDED_BY(mutex_) = 0;  // for which an allocation stepped aside in the last turn
 
   // Of the agent.
   Clock::time_point idle_check_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();

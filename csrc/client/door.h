@@ -1,4 +1,4 @@
-// A thread stands at a door for as long as this lives.
+// A thread stands at a door: from its making until Leave(), or its end.
 #ifndef HOCKET_CSRC_CLIENT_DOOR_H_
 #define HOCKET_CSRC_CLIENT_DOOR_H_
 
@@ -7,23 +7,39 @@
 
 namespace hocket {
 
+// Who stands at doors.
+struct AtDoors {
+  int threads = 0;   // known ones
+  int in_steps = 0;  // of these: in the midst of a step, in an allocation
+  int helpers = 0;   // autograd's
+};
+
+// REQUIRES: the mutex that guards `counts` is held whenever this is made, left or destroyed: who is let in
+// stops standing there in the instant in which that is decided.
 class Door {
  public:
-  // Counts the thread in `threads`, or in `helpers` if it is one of autograd's; both guarded by `mutex`.
-  Door(const ThreadRecord& me, Mutex& mutex, int& threads, int& helpers)
-      : mutex_(mutex), count_(me.helper ? helpers : threads) {
-    MutexLock lock(&mutex_);
-    ++count_;
-  }
-  ~Door() {
-    MutexLock lock(&mutex_);
-    --count_;
-  }
+  Door(const ThreadRecord& me, AtDoors& counts) : me_(me), counts_(counts) { Count(1); }
+  ~Door() { Leave(); }
   Door(const Door&) = delete;
 
+  void Leave() {
+    if (stands_) Count(-1);
+    stands_ = false;
+  }
+
  private:
-  Mutex& mutex_;
-  int& count_;
+  void Count(int by) {
+    if (me_.helper) {
+      counts_.helpers += by;
+      return;
+    }
+    counts_.threads += by;
+    if (me_.depth > 0) counts_.in_steps += by;
+  }
+
+  const ThreadRecord& me_;
+  AtDoors& counts_;
+  bool stands_ = true;
 };
 
 }  // namespace hocket

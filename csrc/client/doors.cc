@@ -65,13 +65,13 @@ bool ClientImpl::HoldsTurn() const {
 
 absl::Status ClientImpl::AwaitTurn() { return WaitForTurn(/*step=*/false); }
 
-// (The doors' counts are handed on by reference; Door locks the mutex itself.)
+// (The doors' counts are handed on by reference.)
 absl::Status ClientImpl::WaitForTurn(bool step) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const Blocking blocking(threads_.Mine());
-  const Door door(threads_.Mine(), mutex_, at_doors_, helpers_at_doors_);
   threads_.Mine().asked = Clock::now();
-  Waiter waiter{.step = step};
   MutexLock lock(&mutex_);
+  Door door(threads_.Mine(), at_doors_);
+  Waiter waiter{.door = door, .step = step};
   waiters_.push_back(&waiter);
   const absl::Status status = WaitAsWaiter(waiter);
   if (!waiter.admitted) StepAside(waiter);
@@ -114,9 +114,7 @@ void ClientImpl::Ask() {
 }
 
 wire::Wait ClientImpl::WaitMessage(const Holdings& held) {
-  const bool any_step = std::any_of(waiters_.begin(), waiters_.end(), [](Waiter* w) { return w->step; });
-  return wire::Wait{
-      .implicit = !any_step, .need = held.spilled, .gang_step = progress_.steps(), .number = ++waits_};
+  return wire::Wait{.need = held.spilled + lacked_, .gang_step = progress_.steps(), .number = ++waits_};
 }
 
 absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {
@@ -141,6 +139,7 @@ absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {
 
 void ClientImpl::Enter(Waiter& waiter) {
   waiter.admitted = true;
+  waiter.door.Leave();
   waiters_.remove(&waiter);
   if (waiter.step) word_.Enter();
 }
@@ -166,10 +165,14 @@ absl::Status ClientImpl::TakeGrantedTurn(bool interruptible) {
 // Everybody who waits goes in: steps are counted in the same instant in which the turn becomes ours.
 void ClientImpl::Admit() {
   const auto steps = std::count_if(waiters_.begin(), waiters_.end(), [](Waiter* w) { return w->step; });
-  for (Waiter* waiter : waiters_) waiter->admitted = true;
+  for (Waiter* waiter : waiters_) {
+    waiter->admitted = true;
+    waiter->door.Leave();
+  }
   waiters_.clear();
   allocated_.store(true, std::memory_order_relaxed);
   phase_ = Phase::kHeld;
+  lacked_ = 0;
   turn_.held_since = Clock::now();
   word_.Granted(static_cast<Word>(steps));
   NotifyAll();
@@ -232,13 +235,22 @@ void ClientImpl::NotifyAll() {
 
 // One of autograd's threads that stands at a door stands there for the thread that waits for it.
 bool ClientImpl::AllAtDoors() const {
-  return at_doors_ + (helpers_at_doors_ > 0 ? 1 : 0) >= threads_.known();
+  return at_doors_.threads + (at_doors_.helpers > 0 ? 1 : 0) >= threads_.known();
+}
+
+// How many of the threads that are in a step stand at a door there. One of autograd's stands for the one that
+// waits for it. (If that one is in no step, while another one computes in one, the turn passes beside it: its
+// memory stays, as not all stand at doors, and it stops at its next allocation.)
+Word ClientImpl::StandingInSteps() const {
+  const Word in_steps = static_cast<Word>(at_doors_.in_steps);
+  const bool helped = at_doors_.helpers > 0 && in_steps + 1 == Count(word_.Load());
+  return helped ? in_steps + 1 : in_steps;
 }
 
 std::string ClientImpl::WhyNotMovable() const {
   if (AllAtDoors()) return "";
   return absl::StrCat(
-      threads_.known() - at_doors_, " of ", threads_.known(),
+      threads_.known() - at_doors_.threads, " of ", threads_.known(),
       " threads that use the GPU are in the program's own code, not at a begin of a step or in "
       "an allocation");
 }

@@ -23,7 +23,7 @@ absl::Status ClientImpl::FinishTaking(bool interruptible) {
   turn_.ready_ns = Progress::NowNs() - turn_.granted_ns;
   if (!taken.ok()) {
     EndTurn(/*drain_ns=*/0, after);
-    return taken;
+    return absl::IsAborted(taken) ? absl::OkStatus() : taken;  // it stepped aside, and asks again
   }
   progress_.Holds(after);
   Admit();
@@ -39,6 +39,7 @@ absl::Status ClientImpl::Take(bool interruptible) {
     Bytes missing = 0;
     const absl::Status restored = allocator->TakeTurn(&missing);
     if (!absl::IsResourceExhausted(restored)) return restored;
+    MutexLock lock(&mutex_);
     HOCKET_RETURN_IF_ERROR(AskRoom(missing, /*restoring=*/true, interruptible));
   }
 }
@@ -55,6 +56,15 @@ bool ClientImpl::Give() {
   }
   if (!drained) AbortGive();
   return drained;
+}
+
+// In an allocation that finds no room, perhaps in the midst of a step. False: a thread computes in a step of
+// its own, or a graph is being captured, and the turn stays.
+bool ClientImpl::GiveForRoom() {
+  if (phase_ != Phase::kHeld || !word_.TryGive(StandingInSteps())) return false;
+  phase_ = Phase::kGiving;
+  progress_.StepsInterrupted();
+  return Give();
 }
 
 // False: a graph is being captured. A device that has failed has no work left: that is as good as drained.
@@ -100,7 +110,6 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
                       .drain_ns = drain_ns,
                       .persistent = held.persistent,
                       .spilled = held.spilled,
-                      .arena = held.arena,
                       .transient_peak = held.transient_peak,
                       .movable = told_movable_,
                       .why_not_movable = WhyNotMovable(),

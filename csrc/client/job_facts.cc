@@ -7,7 +7,6 @@
 #include <iterator>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -21,16 +20,6 @@ namespace {
 std::string ReadFile(const char* path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Field 22 of /proc/self/stat. The second field, the program's name, may hold spaces and brackets.
-std::uint64_t ProcessStart() {
-  const std::string stat = ReadFile("/proc/self/stat");
-  const std::vector<std::string> fields =
-      absl::StrSplit(stat.substr(stat.rfind(')') + 1), ' ', absl::SkipEmpty());
-  std::uint64_t start = 0;
-  if (fields.size() > 19) (void)absl::SimpleAtoi(fields[19], &start);
-  return start;
 }
 
 // argv[0] and, of an interpreter, the script, module or command that it runs.
@@ -74,7 +63,6 @@ absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string&
   HOCKET_RETURN_IF_ERROR(CheckOptions(options, capacity));
   return wire::Join{.name = options.name,
                     .pid = static_cast<std::uint64_t>(getpid()),
-                    .process_start = ProcessStart(),
                     .program = Program(),
                     .device = device_uuid,
                     .device_name = device_name,

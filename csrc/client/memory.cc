@@ -25,15 +25,18 @@ Holdings ClientImpl::HeldUnlocked() {
 
 // --- room -----------------------------------------------------------------------------------------
 
-absl::Status ClientImpl::AwaitRoom(Bytes bytes) {
+// (The doors' counts are handed on by reference.)
+absl::Status ClientImpl::AwaitRoom(Bytes bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const Blocking blocking(threads_.Mine());
+  MutexLock lock(&mutex_);
+  const Door door(threads_.Mine(), at_doors_);
   return AskRoom(bytes, /*restoring=*/false, /*interruptible=*/false);
 }
 
-// While bytes come back nothing but an interruption is an answer: it waits, it never fails. An allocation
-// whose turn has passed is answered at once: it tries again, and asks for a turn first.
+// While bytes come back nothing but an interruption is an answer, and kAborted: others first. It waits, it
+// never fails. An allocation whose turn has passed is answered at once: it tries again, and asks for a turn
+// first.
 absl::Status ClientImpl::AskRoom(Bytes bytes, bool restoring, bool interruptible) {
-  const Blocking blocking(threads_.Mine());
-  MutexLock lock(&mutex_);
   while (room_ || (!restoring && phase_ == Phase::kGiving)) changed_.Wait(&mutex_);
   if (outside_) return absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it");
   if (!restoring && phase_ != Phase::kHeld) return absl::OkStatus();
@@ -44,10 +47,22 @@ absl::Status ClientImpl::AskRoom(Bytes bytes, bool restoring, bool interruptible
     AnswerRoom(absl::ResourceExhaustedError("no coordinator can be had that would make room"));
   }
   const absl::Status answer = AwaitAnswer(interruptible);
-  room_.reset();
+  const RoomRequest asked = *std::exchange(room_, std::nullopt);
   NotifyAll();
+  if (answer.ok() && asked.step_aside) return StepAsideFor(asked);
   if (!restoring || answer.ok() || absl::IsCancelled(answer)) return answer;
   changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);
+  return absl::OkStatus();
+}
+
+// Somebody waits for the turn, and there is no room until he has had it: perhaps he cannot be moved because
+// one of his threads waits for one that waits for the turn.
+absl::Status ClientImpl::StepAsideFor(const RoomRequest& asked) {
+  if (asked.restoring) return absl::AbortedError("others first");
+  lacked_ = asked.bytes;
+  if (GiveForRoom()) return absl::OkStatus();
+  lacked_ = 0;
+  changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);  // then the question is asked again
   return absl::OkStatus();
 }
 
@@ -65,6 +80,7 @@ void ClientImpl::AnswerRoom(absl::Status answer) {
 
 void ClientImpl::On(const wire::Room& room, UniqueFd descriptor) {
   MutexLock lock(&mutex_);
+  if (room_ && !room_->answered) room_->step_aside = room.step_aside;
   AnswerRoom(room.ok ? absl::OkStatus() : absl::ResourceExhaustedError(room.reason));
 }
 
@@ -192,14 +208,10 @@ void ClientImpl::ReportIfChanged() {
   const Holdings held = Held();
   progress_.Holds(held);
   MutexLock lock(&mutex_);
-  const bool same = held.persistent == reported_.persistent && held.spilled == reported_.spilled &&
-                    held.arena == reported_.arena;
+  const bool same = held.persistent == reported_.persistent && held.spilled == reported_.spilled;
   if (same || !info_.joined || outside_) return;
   reported_ = held;
-  Tell(wire::Report{.persistent = held.persistent,
-                    .spilled = held.spilled,
-                    .arena = held.arena,
-                    .steps = progress_.steps()});
+  Tell(wire::Report{.persistent = held.persistent, .spilled = held.spilled, .steps = progress_.steps()});
 }
 
 }  // namespace hocket

@@ -25,7 +25,7 @@ void Progress::StepEnded(std::uint64_t begun, bool count) {
   if (begun == 0) return;
   const std::uint64_t ended = NowNs();
   Store(words().last_boundary_ns, ended);
-  if (!count) return;
+  if (!count || begun < Load(interrupted_ns_)) return;
   const auto sample = static_cast<std::int64_t>(ended - begun);
   const auto average = static_cast<std::int64_t>(Load(words().step_time_ns));
   const std::int64_t next = average == 0 ? sample : average + (sample - average) / kWeight;

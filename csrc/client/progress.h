@@ -5,6 +5,7 @@
 #ifndef HOCKET_CSRC_CLIENT_PROGRESS_H_
 #define HOCKET_CSRC_CLIENT_PROGRESS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -32,6 +33,8 @@ class Progress {
   }
   // Not counted: a scope that is no step.
   void StepEnded(std::uint64_t begun, bool count);
+  // The turn passes in the midst of the steps under way: they are counted, and not measured.
+  void StepsInterrupted() { interrupted_ns_.store(NowNs(), std::memory_order_relaxed); }
   void TurnTaken() { words().turns.fetch_add(1, std::memory_order_relaxed); }
   void Holds(const Holdings& held);
   // See wire::SharedPage.
@@ -56,6 +59,7 @@ class Progress {
   }
 
   wire::SharedPage page_;
+  std::atomic<std::uint64_t> interrupted_ns_{0};  // when a turn passed in the midst of a step last
 };
 
 }  // namespace hocket

@@ -20,7 +20,6 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   facts_.turn = phase_ >= Phase::kGranted ? turn_.number : 0;
   facts_.persistent = held.persistent;
   facts_.spilled = held.spilled;
-  facts_.arena = held.arena;
   facts_.steps = progress_.steps();
   facts_.lane_lock = lane_.path();
   connection_.Attach(std::move(channel));

@@ -2,9 +2,9 @@
 //
 //   63 .. 32   begins: how many steps were begun, modulo 2^32
 //   22 .. 16   flags
-//   15 ..  0   count: threads in a step
+//   15 ..  0   count: threads in a step, also while they stand at a door in the midst of it
 //
-//                 Granted                  Ask             TryGive (count == 0)
+//                 Granted                  Ask             TryGive (none but standing)
 //   without turn ---------> has the turn -------> asked -----------------------> giving
 //        ^                    |       ^                                          |   |
 //        |                    | Begin | End                           AbortGive  |   | Passed
@@ -71,19 +71,22 @@ constexpr Duty DutyAfter(Word before) {
   if (before & kAskStop) return Duty::kMayGive;
   return before & kAskIdle ? Duty::kTellAgent : Duty::kNone;
 }
+// An allocation may go on. Not while the turn is being given: who is at a door in the midst of a step counts
+// as standing until it has asked this.
 constexpr bool HoldsTurn(Word word) {
-  return (word & kHasTurn) != 0 && ((word & kAskMalloc) == 0 || Count(word) > 0);
+  return (word & (kHasTurn | kGiving)) == kHasTurn && ((word & kAskMalloc) == 0 || Count(word) > 0);
 }
-// None: there is no turn to give, or a thread is in a step, or somebody else gives it.
-constexpr std::optional<Word> TryGive(Word word) {
-  const bool can = (word & (kHasTurn | kGiving)) == kHasTurn && Count(word) == 0;
+// None: there is no turn to give, or somebody else gives it, or a thread is in a step, other than `standing`
+// ones that stand at doors in the midst of theirs.
+constexpr std::optional<Word> TryGive(Word word, Word standing = 0) {
+  const bool can = (word & (kHasTurn | kGiving)) == kHasTurn && Count(word) == standing;
   return can ? std::optional<Word>(word | kGiving) : std::nullopt;
 }
 constexpr Word AbortGive(Word word) { return word & ~(kGiving | kAskMalloc); }
 constexpr Word Passed(Word word) { return word & ~(kHasTurn | kGiving | kImplicit | kAsks); }
-// `steps` threads that stood at the door are in a step from now on.
+// `steps` threads that stood at the door are in a step from now on, beside those that were in one already.
 constexpr Word Granted(Word word, Word steps) {
-  return (word | kHasTurn | (steps == 0 ? kImplicit : 0)) + steps * kOneBegin;
+  return (word | kHasTurn | (steps + Count(word) == 0 ? kImplicit : 0)) + steps * kOneBegin;
 }
 // A thread that stood at the door enters while the process has the turn.
 constexpr Word Enter(Word word) { return (word & ~kImplicit) + kOneBegin; }
@@ -104,7 +107,9 @@ class StateWord {
   Word Ask(Word asks) { return word_.fetch_or(asks, std::memory_order_acq_rel); }
   Word Unask(Word asks) { return word_.fetch_and(~asks, std::memory_order_acq_rel); }
 
-  bool TryGive() { return Try(transition::TryGive); }
+  bool TryGive(Word standing = 0) {
+    return Try([standing](Word word) { return transition::TryGive(word, standing); });
+  }
   // As TryGive(), but only if no step was begun since the word had `begins`: the job of an idle thread.
   bool TryTakeIdle(std::uint32_t begins);
   // Gives also while threads are in a step: the job leaves.

@@ -33,9 +33,8 @@ struct Join {
   static constexpr const char* kName = "Join";
   std::string name;  // empty: the coordinator gives one, from `program`
   uint64_t pid = 0;
-  uint64_t process_start = 0;  // field 22 of /proc/pid/stat: tells a pid from its next bearer
-  std::string program;         // for people: argv[0] and the script
-  std::string device;          // the driver's UUID, or "cpu"
+  std::string program;  // for people: argv[0] and the script
+  std::string device;   // the driver's UUID, or "cpu"
   std::string device_name;
   uint64_t capacity = 0;            // bytes
   double weight = 1;                // > 0
@@ -49,18 +48,17 @@ struct Join {
   bool holds_turn = false;  // rejoin: this process holds the lane lock
   uint64_t persistent = 0;  // rejoin: as in Report
   uint64_t spilled = 0;
-  uint64_t arena = 0;
   uint64_t steps = 0;
   std::string gang;  // rejoin: as in Gang
   uint64_t gang_rank = 0;
   uint64_t gang_size = 0;
   uint64_t turn = 0;      // rejoin: of the turn held, or granted and still without the lane lock
   std::string lane_lock;  // rejoin: as told last by Joined or Grant
-  HOCKET_FIELDS(F(1, name) F(2, pid) F(3, process_start) F(4, program) F(5, device) F(6, device_name)
-                    F(7, capacity) F(8, weight) F(9, priority) F(10, memory_limit) F(11, total_steps)
-                        F(12, hocket_version) F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn)
-                            F(17, persistent) F(18, spilled) F(19, arena) F(20, steps) F(21, gang)
-                                F(22, gang_rank) F(23, gang_size) F(24, turn) F(25, lane_lock))
+  HOCKET_FIELDS(F(1, name) F(2, pid) F(4, program) F(5, device) F(6, device_name) F(7, capacity) F(8, weight)
+                    F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
+                        F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent)
+                            F(18, spilled) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size)
+                                F(24, turn) F(25, lane_lock))
 };
 
 struct Joined {
@@ -70,8 +68,7 @@ struct Joined {
   std::string name;          // as given, or made unique
   std::string lane_lock;     // path of the lane's lock file
   std::string sharing_with;  // names of the other jobs on the device, comma separated
-  uint64_t epoch = 0;        // of the coordinator: changes when it restarts
-  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(5, epoch))
+  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with))
 };
 
 // The connection ends after it. `reason` is a full sentence for the user. Readable across major versions: its
@@ -88,11 +85,11 @@ struct Refused {
 struct Wait {
   static constexpr uint16_t kType = 4;
   static constexpr const char* kName = "Wait";
-  bool implicit = false;   // an allocation outside a step asks
-  uint64_t need = 0;       // spilled bytes that must come back first
+  uint64_t need =
+      0;  // spilled bytes that must come back first, and room that it lacked when it stepped aside
   uint64_t gang_step = 0;  // steps completed
   uint64_t number = 0;  // of the job's Waits, each its own: grant_word.h. 0: its Grant cannot be taken back
-  HOCKET_FIELDS(F(1, implicit) F(2, need) F(3, gang_step) F(4, number))
+  HOCKET_FIELDS(F(2, need) F(3, gang_step) F(4, number))
 };
 
 // The turn is yours, unless this Grant was taken back meanwhile (grant_word.h): then only `fresh_arena` and
@@ -142,15 +139,13 @@ struct TurnOver {
   uint64_t drain_ns = 0;    // time of the drain
   uint64_t persistent = 0;  // bytes, as in Report
   uint64_t spilled = 0;
-  uint64_t arena = 0;
   uint64_t transient_peak = 0;
   bool movable = false;         // all threads that use the GPU stand at doors
   std::string why_not_movable;  // for explain
   uint64_t ready_ns = 0;        // from the Grant's arrival until lock, room and restored bytes were there
   uint64_t restored = 0;        // bytes brought back at the begin of this turn
   HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled)
-                    F(7, arena) F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns)
-                        F(12, restored))
+                    F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored))
 };
 
 // The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per
@@ -163,13 +158,15 @@ struct NeedRoom {
   HOCKET_FIELDS(F(1, bytes) F(2, restoring))
 };
 
-// ok: try again. Otherwise `reason` says who holds what, and why nobody can be moved.
+// ok: try again, with `step_aside` after the others: give the turn up, in the midst of a step too, and wait
+// for the next. Otherwise `reason` says who holds what, and why nobody can be moved.
 struct Room {
   static constexpr uint16_t kType = 10;
   static constexpr const char* kName = "Room";
   bool ok = false;
   std::string reason;
-  HOCKET_FIELDS(F(1, ok) F(2, reason))
+  bool step_aside = false;
+  HOCKET_FIELDS(F(1, ok) F(2, reason) F(3, step_aside))
 };
 
 // To a job without the turn: give back at least `bytes`, if you can.
@@ -251,10 +248,8 @@ struct Report {
   static constexpr const char* kName = "Report";
   uint64_t persistent = 0;
   uint64_t spilled = 0;
-  uint64_t arena = 0;
   uint64_t steps = 0;
-  std::string note;  // why the job stands still or cannot be moved, for explain
-  HOCKET_FIELDS(F(1, persistent) F(2, spilled) F(3, arena) F(4, steps) F(5, note))
+  HOCKET_FIELDS(F(1, persistent) F(2, spilled) F(4, steps))
 };
 
 struct Leave {

@@ -113,7 +113,7 @@ TEST(HandOverTest, AnEvaluationThatNeverIdlesGivesItsTurnInAnAllocation) {
     scene.Grants(turn);
     scene.Says(wire::Yield{.turn = turn, .now = true});
     EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, turn);
-    EXPECT_TRUE(scene.Expects<wire::Wait>().implicit);
+    scene.Expects<wire::Wait>();
   }
   done = true;
   scene.Grants(6);

@@ -146,7 +146,7 @@ class Scene {
   // --- the coordinator's side
   wire::Join Answers() {
     const wire::Join join = Expects<wire::Join>();
-    Says(wire::Joined{.job = 5, .name = "job", .lane_lock = lock_path(), .epoch = 1});
+    Says(wire::Joined{.job = 5, .name = "job", .lane_lock = lock_path()});
     return join;
   }
   void Says(wire::Message message, int descriptor = -1) {

@@ -54,7 +54,10 @@ Result Search::Run() {
   const auto seen = std::make_unique<Seen>();
   seen_ = seen.get();
   State start;
-  for (int i = 0; i < 2; ++i) start.threads[i].left = config_.steps[i];
+  for (int i = 0; i < 2; ++i) {
+    start.threads[i].left = config_.steps[i];
+    start.threads[i].lacks = config_.lacks[i];
+  }
   start.yields_left = config_.yields;
   Go(start);
   while (!todo_.empty() && result_.violation.empty()) {
@@ -178,7 +181,14 @@ void Search::ExpandThread(const State& state, int index) {
     case kLockEndSlow:
     case kEndTryGive:
     case kLockTell:
+      if (me.pc == kInStep && me.lacks > 0) LackingRoom(state, index);
       return AtEnd(state, index);
+    case kLacksRoom:
+    case kRoomTryGive:
+    case kRetry:
+      return LackingRoom(state, index);
+    case kGiveRoom:
+    case kPassedRoom:
     case kGive:
     case kGiveEnd:
     case kPassed:
@@ -197,12 +207,12 @@ void Search::ExpandThread(const State& state, int index) {
 void Search::AtDoor(const State& state, int index) {
   State s = state;
   ThreadState& me = s.threads[index];
-  const bool step = !config_.allocates[index];
+  const bool step = !config_.allocates[index] && !me.mid_step;
   const auto self = static_cast<std::uint8_t>(index + 1);
   const auto go_in = [&] {
     s.mutex = 0;
     me.waits = me.admitted = 0;
-    me.pc = step ? kInStep : kStart;
+    me.pc = step ? kInStep : me.mid_step ? kRetry : kStart;
   };
   switch (me.pc) {
     case kLockDoor:
@@ -236,7 +246,7 @@ void Search::AtDoor(const State& state, int index) {
       Word steps = 0;
       for (int i = 0; i < 2; ++i) {
         if (!s.threads[i].waits) continue;
-        steps += config_.allocates[i] ? 0 : 1;
+        steps += config_.allocates[i] || s.threads[i].mid_step ? 0 : 1;
         s.threads[i].waits = 0;
         s.threads[i].admitted = 1;
       }
@@ -367,20 +377,61 @@ void Search::AtEnd(const State& state, int index) {
 void Search::Passing(const State& state, int index) {
   State s = state;
   ThreadState& me = s.threads[index];
-  if (me.pc == kGive || me.pc == kGiveEnd) {
+  if (me.pc == kGive || me.pc == kGiveEnd || me.pc == kGiveRoom) {
     if (s.allocator != 0) return;
     CheckPassed(s);
     s.word = t::Passed(s.word);
-    me.pc = me.pc == kGive ? kPassed : kPassedEnd;
+    me.pc = me.pc == kGive ? kPassed : me.pc == kGiveEnd ? kPassedEnd : kPassedRoom;
     return Go(s);
   }
   if (s.mutex != 0) return;
   EndTurn(s);
-  if (me.pc == kPassed) {
+  if (me.pc == kPassedRoom) {
+    me.pc = kLockDoor;
+  } else if (me.pc == kPassed) {
     s.mutex = static_cast<std::uint8_t>(index + 1);
     me.pc = kLoop;
   } else {
     me.pc = kStart;
+  }
+  Go(s);
+}
+
+// An allocation in a step stands in AskRoom(); its answer is "others first". Then it tries again, at first
+// with the allocator locked. (It counts as standing for a moment longer than the product has it.)
+void Search::LackingRoom(const State& state, int index) {
+  State s = state;
+  ThreadState& me = s.threads[index];
+  if (s.mutex != 0 && me.pc == kLacksRoom) return;
+  switch (me.pc) {
+    case kInStep:
+      --me.lacks;
+      me.mid_step = 1;
+      me.pc = kLacksRoom;
+      return Go(s);
+    case kLacksRoom:
+      s.mutex = static_cast<std::uint8_t>(index + 1);
+      me.pc = kRoomTryGive;
+      return Go(s);
+    case kRetry:
+      if (s.allocator != 0) return;
+      me.pc = t::HoldsTurn(config_.giving_goes_on ? s.word & ~kGiving : s.word) ? kInStep : kLockDoor;
+      if (me.pc == kInStep) me.mid_step = 0;
+      return Go(s);
+    default:
+      break;
+  }
+  s.mutex = 0;
+  Word standing = 0;
+  for (const ThreadState& thread : s.threads) standing += thread.mid_step;
+  if (config_.all_stand) standing = Count(s.word);
+  const auto given = s.phase == kHeld ? t::TryGive(s.word, standing) : std::nullopt;
+  if (given) {
+    s.word = *given;
+    s.phase = kGivingPhase;
+    me.pc = kGiveRoom;
+  } else {
+    me.pc = kRetry;
   }
   Go(s);
 }

@@ -1,12 +1,12 @@
 // The protocol around the state word as a graph of states, for exhaustive search.
 //
 // Two threads of a job, its agent and a coordinator. A thread begins and ends steps, or allocates outside
-// them. Every atomic operation on the word, every lock and every message is one transition; the word's own
-// transitions are the product's (csrc/client/state_word.h), the paths around them follow doors.cc,
-// hand_over.cc and agent.cc line by line. Waiting for device work and for time is a choice of the search.
-// A message wakes a thread that polls at the door, or else the agent, as csrc/client/connection.h has it;
-// while a thread has been woken and does not run yet, further messages wake nobody (so do kernels
-// before 5.8).
+// them; in the midst of a step it may lack room, and is then told to let others go first. Every atomic
+// operation on the word, every lock and every message is one transition; the word's own transitions are the
+// product's (csrc/client/state_word.h), the paths around them follow doors.cc, hand_over.cc and agent.cc line
+// by line. Waiting for device work and for time is a choice of the search. A message wakes a thread that
+// polls at the door, or else the agent, as csrc/client/connection.h has it; while a thread has been woken and
+// does not run yet, further messages wake nobody (so do kernels before 5.8).
 //
 // A Search visits every reachable state once and reports the first one that breaks a promise:
 //   nobody is in a step, or has an allocation under way, after the turn was passed
@@ -49,6 +49,11 @@ enum Pc : std::uint8_t {
   kTouch,        // uses the arena, allocator locked
   kInStep,
   kEndStore,     // broken: the second half of End
+  kLacksRoom,    // in an allocation of its step: in AskRoom(), at a door
+  kRoomTryGive,  // mutex held: told to step aside
+  kRetry,        // tries the allocation of its step again: looks at the word with the allocator locked
+  kGiveRoom,     // giving in the midst of its step, without the mutex
+  kPassedRoom,   // mutex wanted, to end the turn
   kLockEndSlow,  // EndSlow()
   kEndTryGive,   // mutex held
   kLockTell,     // arms the agent's check
@@ -65,7 +70,9 @@ struct ThreadState {
   std::uint8_t left = 0;  // steps or allocations
   std::uint8_t waits = 0;
   std::uint8_t admitted = 0;
-  std::uint8_t padding[4] = {};
+  std::uint8_t lacks = 0;     // how often it may still lack room
+  std::uint8_t mid_step = 0;  // at a door in the midst of its step
+  std::uint8_t padding[2] = {};
 };
 
 struct State {
@@ -96,10 +103,13 @@ struct Config {
   std::uint8_t steps[2] = {2, 2};
   bool allocates[2] = {false, false};  // instead of stepping
   std::uint8_t yields = 2;
+  std::uint8_t lacks[2] = {0, 0};  // so often room is lacking in steps
   // Seeded bugs.
   bool plain_accesses = false;     // Begin, End and Ask load and store
   bool door_not_woken = false;     // NotifyAll() forgets the thread that reads
   bool reads_one_message = false;  // the thread that reads does not look for more
+  bool all_stand = false;          // who steps aside counts every thread in a step as standing
+  bool giving_goes_on = false;     // an allocation goes on while the turn is being given
 };
 
 struct Result {
@@ -121,6 +131,7 @@ class Search {
   void Reading(const State& state, int index);
   void AtEnd(const State& state, int index);
   void Passing(const State& state, int index);
+  void LackingRoom(const State& state, int index);
   void ExpandAgent(const State& state);
   void Drain(const State& state);
   void Obey(State s, MessageModel message);

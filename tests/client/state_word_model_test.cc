@@ -35,6 +35,32 @@ TEST(StateWordModelTest, MoreTurnsForFewerStepsKeepEveryPromise) {
   EXPECT_EQ(Search({.steps = {3, 1}, .yields = 3}).Run().violation, "");
 }
 
+TEST(StateWordModelTest, AStepThatLacksRoomPassesTheTurnBesideATrainingThread) {
+  const Result result = Search({.steps = {2, 2}, .yields = 1, .lacks = {1, 0}}).Run();
+  EXPECT_EQ(result.violation, "");
+  EXPECT_GT(result.handed_over, 0u);
+}
+
+TEST(StateWordModelTest, TwoStepsThatLackRoomPassTheTurn) {
+  EXPECT_EQ(Search({.steps = {2, 1}, .yields = 1, .lacks = {1, 1}}).Run().violation, "");
+}
+
+TEST(StateWordModelTest, AStepThatLacksRoomBesideAnEvaluationPassesTheTurn) {
+  Config config{.yields = 1, .lacks = {1, 0}};
+  config.allocates[1] = true;
+  EXPECT_EQ(Search(config).Run().violation, "");
+}
+
+TEST(StateWordModelTest, AThreadThatTakesAnothersStepForStandingIsCaught) {
+  EXPECT_EQ(Search({.steps = {1, 1}, .yields = 0, .lacks = {1, 0}, .all_stand = true}).Run().violation,
+            "the turn was passed while a thread was in a step");
+}
+
+TEST(StateWordModelTest, AnAllocationThatGoesOnWhileTheTurnIsGivenIsCaught) {
+  EXPECT_EQ(Search({.steps = {1, 1}, .yields = 0, .lacks = {1, 1}, .giving_goes_on = true}).Run().violation,
+            "the turn was passed while a thread was in a step");
+}
+
 TEST(StateWordModelTest, PlainLoadsAndStoresAreCaught) {
   EXPECT_NE(Search({.steps = {2, 2}, .yields = 2, .plain_accesses = true}).Run().violation, "");
 }

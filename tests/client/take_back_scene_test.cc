@@ -37,7 +37,6 @@ TEST_F(TakeBackTest, AGrantThatWasTakenBackIsNotObeyedAndTheWaitComesAgain) {
   EXPECT_GT(first.number, 0u);
   const wire::Wait second = GrantsInVain(first, {.turn = 1});
   EXPECT_GT(second.number, first.number);
-  EXPECT_FALSE(second.implicit);
   EXPECT_FALSE(scene_.job().HoldsTurn());
   EXPECT_EQ(scene_.job().Info().turns, 0u);
   scene_.Grants(2);

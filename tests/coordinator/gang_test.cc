@@ -203,6 +203,22 @@ TEST(GangTest, RanksAreNotSpilledForEachOther) {
   EXPECT_FALSE(s.Told<wire::Room>("r0")->ok);
 }
 
+// Its other ranks would wait for it in the midst of theirs.
+TEST(GangTest, ARankThatLacksRoomKeepsItsPart) {
+  Script s("fifo", 100);
+  s.Joins("r0", {.persistent = 30});
+  s.Joins("r1", {.persistent = 10});
+  s.Joins("c", {.persistent = 60});
+  s.FormsGang("ddp", {"r0", "r1"});
+  s.Asks("r0");
+  s.Asks("r1");
+  s.Asks("c");
+  s.NeedsRoom("r0", 20);
+  s.Passes(Milliseconds(150));
+  ASSERT_TRUE(s.Told<wire::Room>("r0").has_value()) << s.Story();
+  EXPECT_FALSE(s.Told<wire::Room>("r0")->step_aside) << s.Story();
+}
+
 TEST(GangTest, APausedRankPausesItsGang) {
   Script s = GangAndThird();
   s.Pauses("r1");

@@ -43,6 +43,15 @@ TEST(SilenceTest, AShortStepIsGivenSomeSecondsAnyway) {
   EXPECT_NE(WhySilent(Holder(), InStepSince(100, 1'000'000), absl::FromUnixSeconds(106)), "");
 }
 
+// It stood aside in the midst of its step while others had theirs.
+TEST(SilenceTest, AStepCountsFromTheTurnThatItGoesOnIn) {
+  Job job = Holder();
+  job.granted = absl::FromUnixSeconds(160);
+  EXPECT_EQ(WhySilent(job, InStepSince(100, 1'000'000), absl::FromUnixSeconds(162)), "");
+  EXPECT_THAT(WhySilent(job, InStepSince(100, 1'000'000), absl::FromUnixSeconds(170)),
+              HasSubstr("for 10.0 s"));
+}
+
 TEST(SilenceTest, BetweenStepsNothingHangs) {
   wire::PageValues page = InStepSince(100, 1'000'000);
   page.in_step = 0;

@@ -145,7 +145,7 @@ def test_an_evaluation_longer_than_the_training_lets_others_run(world: World, al
 
 def test_a_checkpoint_written_in_the_background_is_whole(world: World, alone: Callable[..., list[str]]) -> None:
     world.memory = "180MiB"
-    saving = world.job("background_checkpoint", world.folder / "model.pt")
+    saving = world.job("background_checkpoint", world.folder / "model.pt", "2")
     saving.expect("saving")
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *LARGE)
     world.until("other", "waits", "holds")
@@ -153,6 +153,23 @@ def test_a_checkpoint_written_in_the_background_is_whole(world: World, alone: Ca
     saving.finishes()
     other.finishes()
     assert saving.lines[-1] == "the checkpoint is whole"
+    assert world.losses("other").read_text().split() == alone("train", *LARGE)
+
+
+# The thread that saves waits for the turn, the one that has trained waits for it in the program's own code: until
+# both are through nothing of the job can be moved. So the other, which lacks room in the midst of its first step, must
+# let it go first.
+def test_a_job_that_cannot_be_moved_before_it_has_a_turn_has_one(world: World, alone: Callable[..., list[str]]) -> None:
+    world.memory = "180MiB"
+    saving = world.job("background_checkpoint", world.folder / "model.pt", "5")
+    saving.expect("trained")
+    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *LARGE)
+    world.until_why("other", "of room; saving holds")
+    saving.go_on()
+    saving.finishes()
+    other.finishes()
+    assert saving.lines[-1] == "the checkpoint is whole"
+    assert turns(other) > 1, other.story()
     assert world.losses("other").read_text().split() == alone("train", *LARGE)
 
 

@@ -188,13 +188,20 @@ class World:
 
     def until_all(self, reached: Callable[[dict[str, str]], bool], what: str) -> None:
         """Watches the coordinator until what ``reached`` makes of all jobs' states is true."""
+        self._until("state", reached, what)
+
+    def until_why(self, name: str, words: str) -> None:
+        """Watches the coordinator until it says these words of why job ``name`` stands where it stands."""
+        self._until("why", lambda jobs: words in jobs.get(name, ""), f"{name}: {words}")
+
+    def _until(self, key: str, reached: Callable[[dict[str, str]], bool], what: str) -> None:
         watch = self.start(*hocket_command(), "status", "--watch", "--json", "--interval", "0.1", emulated=False)
-        states: dict[str, str] = {}
+        seen: dict[str, str] = {}
         for _ in range(PATIENCE * 10):
-            states = {job["name"]: job["state"] for job in json.loads(watch.expect("{"))["jobs"]}
-            if reached(states):
+            seen = {job["name"]: job[key] for job in json.loads(watch.expect("{"))["jobs"]}
+            if reached(seen):
                 return watch.kill()
-        raise AssertionError(f"never was {what}: {states}")
+        raise AssertionError(f"never was {what}: {seen}")
 
     def turns(self) -> list[dict]:
         """The turns that the coordinator remembers, first to last."""
