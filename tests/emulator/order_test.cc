@@ -12,7 +12,7 @@ using testing::HasSubstr;
 // A process in check mode with two streams, an event, pinned memory h and device memory x.
 class Checked {
  public:
-  Checked() : world_("HOCKET_EMULATOR_CHECK", "1"), puppet_(world_.Start()) {
+  Checked() : puppet_(world_.Start()) {
     for (const char* line :
          {"stream one nonblocking", "stream two nonblocking", "event e -", "pinned h 64", "alloc x 64",
           "reserve r 2048", "create c 2048", "map r 0 2048 c", "access r 0 2048"}) {
@@ -173,7 +173,7 @@ TEST(OrderTest, FreeingWaitsForTheDeviceAsOnAGpu) {
 
 class CheckedPair : public testing::Test {
  protected:
-  CheckedPair() : world_("HOCKET_EMULATOR_CHECK", "1"), a_(world_.Start()), b_(world_.Start()) {
+  CheckedPair() : a_(world_.Start()), b_(world_.Start()) {
     Does(a_, "create c 2048");
     const std::string exported = a_.Ask("export c");
     Does(b_, "import c " + std::to_string(a_.pid()) + " " + exported.substr(3));

@@ -155,8 +155,8 @@ TEST_F(StreamsTest, TheDefaultStreamAndBlockingStreamsWaitForEachOther) {
 
   Gate second;
   second.Close(nullptr);
-  ASSERT_EQ(cuMemsetD8Async(device_, 3, kSize, blocking), kSuccess);
-  ASSERT_EQ(cuMemsetD8Async(device_, 3, kSize, one_), kSuccess);
+  ASSERT_EQ(cuMemsetD8Async(device_, 3, kSize / 2, blocking), kSuccess);
+  ASSERT_EQ(cuMemsetD8Async(device_ + kSize / 2, 3, kSize / 2, one_), kSuccess);
   EXPECT_EQ(cuStreamSynchronize(one_), kSuccess);
   EXPECT_EQ(cuStreamQuery(blocking), kNotReady);
   second.Open();

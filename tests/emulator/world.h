@@ -13,12 +13,14 @@ namespace hocket {
 class World {
  public:
   World() : World("HOCKET_EMULATOR_MODE", "values") {}
-  // With one more setting, as the emulator reads it from the environment. The name is the world's own.
+  // With one more setting, as the emulator reads it from the environment. The name is the world's own; its
+  // processes are in check mode unless they or the world are told otherwise.
   World(const std::string& setting, const std::string& value) : environment_{{setting, value}} {
     static int worlds = 0;
     environment_["HOCKET_EMULATOR_NAME"] =
         "world-" + std::to_string(getpid()) + "-" + std::to_string(worlds++);
     environment_.insert({"HOCKET_EMULATOR_MEMORY", "64MiB"});
+    environment_.insert({"HOCKET_EMULATOR_CHECK", "1"});
   }
   ~World() { unlink(Path().c_str()); }
 
