@@ -8,6 +8,7 @@ import json
 import pathlib
 import struct
 import subprocess
+import types
 
 import pytest
 from click.testing import CliRunner, Result
@@ -59,21 +60,51 @@ def examples(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch, examples: pathlib.Path):
-    """Runs the command as if its trainings had left these results."""
+    """Runs the command as if its trainings had left these results; ``stages`` gets whether they were emulated."""
 
-    def command(found: results.Results | Exception, *options: str) -> Result:
+    def command(found: results.Results | Exception, *options: str, stages: list[bool] | None = None) -> Result:
         def played(*_: object) -> results.Results:
             if isinstance(found, Exception):
                 raise found
             return found
 
-        monkeypatch.setattr(stage, "Stage", lambda emulated: contextlib.nullcontext())
+        def staged(emulated: bool) -> contextlib.nullcontext:
+            if stages is not None:
+                stages.append(emulated)
+            return contextlib.nullcontext()
+
+        monkeypatch.setattr(stage, "Stage", staged)
         monkeypatch.setattr(play, "play", played)
         monkeypatch.setattr(picture, "draw", lambda results, path: path.write_text("drawn"))
         paths = ["--examples", str(examples), "--picture", str(examples / "turns.png")]
         return CliRunner().invoke(demo.command, [*paths, *options], catch_exceptions=False)
 
     return command
+
+
+# --- where it plays ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("driver", "options", "name", "emulated"),
+    [
+        pytest.param(True, [], None, False, id="a driver is found"),
+        pytest.param(False, [], None, True, id="no driver is found"),
+        pytest.param(True, ["--emulate"], None, True, id="told to emulate beside a driver"),
+        pytest.param(True, [], "mine", True, id="under hocket emulate, whose driver is found too"),
+    ],
+)
+def test_a_gpu_is_used_where_there_is_one_unless_told_to_emulate(
+    ends, monkeypatch: pytest.MonkeyPatch, driver: bool, options: list[str], name: str | None, emulated: bool
+) -> None:
+    stages: list[bool] = []
+    found = types.SimpleNamespace(probe_driver=lambda: {"found": driver})
+    monkeypatch.setattr(demo, "control", lambda: found)
+    monkeypatch.delenv("HOCKET_EMULATOR_NAME", raising=False)
+    if name:
+        monkeypatch.setenv("HOCKET_EMULATOR_NAME", name)
+    ends(WELL, *options, stages=stages)
+    assert stages == [emulated]
 
 
 # --- what is shown ----------------------------------------------------------------------------------
