@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--emulate", action="store_true", help="on an emulated GPU (default: this machine's)")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: does it run, not what it shows")
     parser.add_argument("--results", type=pathlib.Path, help="another folder for the raw data; no page is made")
+    parser.add_argument("--page", action="store_true", help="make the page anew and measure nothing")
     parser.add_argument("--adopt", type=pathlib.Path, metavar="RECORD", help="take figures over from scripts/gpu-check")
     options = parser.parse_args()
     if options.list:
@@ -51,6 +52,7 @@ def main() -> int:
         parser.error(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
     if options.adopt:
         adopt(options.adopt)
+    if options.adopt or options.page:
         print(table.write())
         return 0
     if not options.emulate and not _gpu():

@@ -25,7 +25,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.bench import source
@@ -76,8 +76,15 @@ class Figure:
     at_least: bool = False
 
     @property
-    def met(self) -> bool:
-        return self.value >= self.goal if self.at_least else self.value <= self.goal
+    def met(self) -> str:
+        return met(dataclasses.asdict(self))
+
+
+def met(figure: Mapping[str, Any]) -> str:
+    """Does a figure meet its goal? ``yes``, ``no``, or ``within the interval`` where the run does not decide it."""
+    bounds = (figure["low"], figure["high"])
+    sides = {bound >= figure["goal"] if figure.get("at_least") else bound <= figure["goal"] for bound in bounds}
+    return "within the interval" if len(sides) == 2 else "yes" if sides == {True} else "no"
 
 
 def interval(samples: Sequence[float], resamples: int = 4000) -> tuple[float, float, float]:
@@ -292,10 +299,10 @@ def record(
         "device": device,
         "driver": _driver(),
         "scheduling": scheduling(),
-        "figures": [{**dataclasses.asdict(f), "met": f.met} for f in figures],
+        "figures": [dataclasses.asdict(f) for f in figures],
         **(extra or {}),
     }
     path.write_text(json.dumps(data, indent=1) + "\n")
     for f in figures:
-        print(f"{f.text}: {f.value:.4f} [{f.low:.4f} .. {f.high:.4f}] {f.unit}, goal {'met' if f.met else 'NOT MET'}")
+        print(f"{f.text}: {f.value:.4f} [{f.low:.4f} .. {f.high:.4f}] {f.unit}, goal met: {f.met}")
     return path

@@ -6,14 +6,18 @@ import json
 import subprocess
 from typing import Any
 
+from tests.bench import harness
 from tests.bench.harness import EMULATED, RESULTS, ROOT
 
 HEAD = """# Results
 
 Made by `scripts/bench` from the JSON files beside this page. A figure is the median of ratios measured in one run,
-interleaved with its baseline, and its 95 % bootstrap interval. *emulated*: measured on the emulated GPU; such a
-figure says nothing about a real one. *stale*: the code the figure speaks of has changed since. *busy*: the machine had
-other work while it was measured (load per core at the end of the run), and real-time scheduling was not allowed.
+interleaved with its baseline, and its 95 % bootstrap interval. A goal is met, or not, where the whole interval lies on
+one side of it; *within the interval*: the goal lies inside, and the run does not decide it. *emulated*: measured on the
+emulated GPU; such a figure says nothing about a real one. *stale*: the code the figure speaks of has changed since.
+*busy*: the machine had other work while it was measured (load per core at the end of the run), and real-time scheduling
+was not allowed. Where CPU time stands beside wall time, and not instructions retired, that machine's processor counts
+none for us (`perf_event_open` says ENOENT).
 
 | figure | goal | measured | met | baseline | device | torch | commit, date |
 |---|---|---|---|---|---|---|---|
@@ -25,6 +29,10 @@ BUSY = 1.6  # of the load per core: a benchmark's own processes keep it near 1
 
 def goal(figure: dict[str, Any]) -> str:
     return f"{'>=' if figure.get('at_least') else '<='} {figure['goal']:g}"
+
+
+def met(figure: dict[str, Any]) -> str:
+    return {"yes": "yes", "no": "**no**"}.get(harness.met(figure), f"*{harness.met(figure)}*")
 
 
 def value(figure: dict[str, Any]) -> str:
@@ -49,11 +57,10 @@ def _busy(data: dict[str, Any]) -> str:
 
 
 def _row(figure: dict[str, Any], data: dict[str, Any]) -> str:
-    met = "yes" if figure["met"] else "**no**"
     marks = (", *stale*" if _stale(data) else "") + _busy(data)
     device = f"*{data['device']}*" if data["device"] == EMULATED else data["device"]
     return (
-        f"| {figure['text']} | {goal(figure)} | {value(figure)} | {met} | {figure['baseline']} | {device} | "
+        f"| {figure['text']} | {goal(figure)} | {value(figure)} | {met(figure)} | {figure['baseline']} | {device} | "
         f"{data['torch']} | {data['commit']}, {data['date']}{marks} |\n"
     )
 

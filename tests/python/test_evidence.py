@@ -26,8 +26,13 @@ def test_a_figure_is_the_median_and_its_bounds_hold_it() -> None:
 
 def test_a_goal_is_met_from_its_side() -> None:
     low, high = [0.9] * 5, [1.1] * 5
-    assert figure(low).met and not figure(high).met
-    assert figure(high, at_least=True).met and not figure(low, at_least=True).met
+    assert (figure(low).met, figure(high).met) == ("yes", "no")
+    assert (figure(low, at_least=True).met, figure(high, at_least=True).met) == ("no", "yes")
+
+
+@pytest.mark.parametrize("at_least", [False, True])
+def test_a_goal_inside_the_interval_is_left_open(at_least: bool) -> None:
+    assert figure([0.8, 0.9, 0.95, 1.1, 1.2], at_least=at_least).met == "within the interval"
 
 
 def test_four_samples_are_no_figure() -> None:

@@ -13,7 +13,7 @@ import pathlib
 import shutil
 from typing import Any
 
-from tests.bench import table
+from tests.bench import harness, table
 from tests.gpu.check import histories, machine
 from tests.gpu.check.parts import RECORD, RESULTS
 
@@ -55,7 +55,7 @@ def _summary(record: dict[str, Any]) -> str:
     tests = record["tests"]
     count = {what: sum(t["outcome"] == what for t in tests) for what in ("passed", "failed", "cannot")}
     figures = [f for result in record["results"] for f in result["figures"]]
-    met = sum(f["met"] for f in figures)
+    met = sum(harness.met(f) == "yes" for f in figures)
     left = [p["name"] for p in record["parts"] if p["outcome"] != "done"]
     text = f"**{count['passed']} tests passed, {count['failed']} failed, {count['cannot']} need what this device "
     text += f"cannot do; {met} of {len(figures)} figures meet their goals.**"
@@ -83,7 +83,7 @@ def markdown(record: dict[str, Any]) -> str:
     text += "".join(f"- {name}: {value}\n" for name, value in {**about, **mach}.items() if value not in ("", None))
     text += "\n## Figures\n\n"
     rows = [
-        [f["text"], table.goal(f), table.value(f), "yes" if f["met"] else "**no**", f["baseline"], result["device"]]
+        [f["text"], table.goal(f), table.value(f), table.met(f), f["baseline"], result["device"]]
         for result in record["results"]
         for f in result["figures"]
     ]
