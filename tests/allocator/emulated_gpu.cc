@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "csrc/base/check.h"
@@ -21,6 +22,7 @@ struct Script {
   int fail_in = 0;  // the call that counts this down to 0 fails; 0: none
   cuda::Result error = 0;
   std::string fail_always;
+  std::string skip_always;
   bool failed = false;
 };
 
@@ -43,13 +45,14 @@ bool MayFail(const std::string& name) {
   return never.count(name) == 0;
 }
 
-// The error that this call is to fail with; 0: none.
-cuda::Result Next(const char* name) {
+// What this call answers in the driver's place; nothing where the driver is to be called.
+std::optional<cuda::Result> Next(const char* name) {
   Script& script = TheScript();
   const std::lock_guard<std::mutex> lock(script.mutex);
   ++script.calls[name];
+  if (script.skip_always == name) return cuda::kSuccess;
   if (script.fail_always == name) return script.error;
-  if (script.fail_in == 0 || !MayFail(name) || --script.fail_in > 0) return 0;
+  if (script.fail_in == 0 || !MayFail(name) || --script.fail_in > 0) return std::nullopt;
   script.failed = true;
   return script.error;
 }
@@ -59,7 +62,7 @@ struct Wrapped;
 template <auto Member, const char* const& Name, typename... Args>
 struct Wrapped<Member, Name, cuda::Result (*)(Args...)> {
   static cuda::Result Call(Args... args) {
-    if (const cuda::Result error = Next(Name); error != 0) return error;
+    if (const std::optional<cuda::Result> answer = Next(Name)) return *answer;
     return (TheScript().real.*Member)(args...);
   }
 };
@@ -111,6 +114,8 @@ EmulatedGpu::EmulatedGpu() {
   const auto offset = reinterpret_cast<std::ptrdiff_t (*)()>(dlsym(library, "hocket_emulator_alias_offset"));
   HOCKET_CHECK(offset != nullptr) << "this driver has no alias of device memory";
   alias_offset_ = offset();
+  begin_kernel_ = reinterpret_cast<decltype(begin_kernel_)>(dlsym(library, "hocket_emulator_begin_kernel"));
+  end_kernel_ = reinterpret_cast<decltype(end_kernel_)>(dlsym(library, "hocket_emulator_end_kernel"));
 }
 
 Bytes EmulatedGpu::capacity() { return Must(driver_->MemoryInfo()).total; }
@@ -143,6 +148,13 @@ bool EmulatedGpu::Holds(DevicePtr address, Bytes size, unsigned char value) {
   return std::all_of(bytes.begin(), bytes.end(), [value](unsigned char byte) { return byte == value; });
 }
 
+void EmulatedGpu::ReadInKernel(const char* name, Stream stream, DevicePtr address, Bytes size) {
+  HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
+  const HocketEmulatorRange range = {address, size, /*write=*/0};
+  begin_kernel_(stream, name, &range, 1);
+  end_kernel_(stream, &range, 1);
+}
+
 void EmulatedGpu::FailCall(int n, cuda::Result error) {
   Script& script = TheScript();
   const std::lock_guard<std::mutex> lock(script.mutex);
@@ -158,11 +170,18 @@ void EmulatedGpu::FailEvery(const std::string& name, cuda::Result error) {
   script.error = error;
 }
 
+void EmulatedGpu::SkipEvery(const std::string& name) {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  script.skip_always = name;
+}
+
 void EmulatedGpu::FailNoCall() {
   Script& script = TheScript();
   const std::lock_guard<std::mutex> lock(script.mutex);
   script.fail_in = 0;
   script.fail_always.clear();
+  script.skip_always.clear();
 }
 
 bool EmulatedGpu::Failed() const {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/driver.h"
+#include "csrc/emulator/emulator_api.h"
 
 namespace hocket::testing {
 
@@ -32,6 +33,8 @@ class EmulatedGpu {
   // True if all bytes are `value`.
   bool Holds(DevicePtr address, Bytes size, unsigned char value);
   std::vector<unsigned char> Read(DevicePtr address, Bytes size);
+  // A kernel called `name` reads these bytes on `stream`. It computes nothing; check mode remembers the use.
+  void ReadInKernel(const char* name, Stream stream, DevicePtr address, Bytes size);
   // The byte at `address` as the host may touch it, at once and in no stream's order.
   unsigned char* Host(DevicePtr address) const {
     return reinterpret_cast<unsigned char*>(address + alias_offset_);
@@ -42,6 +45,8 @@ class EmulatedGpu {
   void FailCall(int n, cuda::Result error);
   // Calls named `name` ("MemHostRegister") fail with `error` until FailNoCall().
   void FailEvery(const std::string& name, cuda::Result error);
+  // Calls named `name` do nothing and succeed until FailNoCall(): a mistake, seeded.
+  void SkipEvery(const std::string& name);
   void FailNoCall();
   // True if a call failed since FailCall().
   bool Failed() const;
@@ -56,6 +61,8 @@ class EmulatedGpu {
   std::unique_ptr<Driver> driver_;
   Stream stream_ = nullptr;
   std::ptrdiff_t alias_offset_ = 0;
+  decltype(&hocket_emulator_begin_kernel) begin_kernel_ = nullptr;
+  decltype(&hocket_emulator_end_kernel) end_kernel_ = nullptr;
 };
 
 // A gate whose answers the test gives. Holds the turn until told otherwise.
