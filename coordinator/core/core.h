@@ -181,6 +181,7 @@ class Core {
   std::vector<Job*> Victims(const Job& job);
   std::vector<const Job*> Others(const Job& job) const;
   bool MayBeEnding(const Job& other) const;
+  bool HeldUnseen(const Job& job) const;
   bool MayBecomeMovable(const Job& other) const;
   bool OthersMaySuffice(const Job& job) const;
   Bytes Reachable(const Job& job) const;

@@ -93,6 +93,7 @@ void Core::WaitForRoom(Job& job) {
   const auto others = Others(job);
   job.room->others_first = false;
   const bool comes_back =
+      HeldUnseen(job) ||
       std::any_of(returning.begin(), returning.end(), [&](const Returning& r) { return r.until > now_; }) ||
       std::any_of(others.begin(), others.end(), [&](const Job* other) { return MayBeEnding(*other); });
   if (comes_back) return RetryRoomAt(job, kReturningRetry);
@@ -206,6 +207,13 @@ void Core::ForeseeRoom(Job& job) {
 // Most leave because their process ends.
 bool Core::MayBeEnding(const Job& other) const {
   return other.gone && other.persistent > 0 && now_ < other.gone_since + kLeaverLimit;
+}
+
+// After a restart: jobs that have not reported yet hold memory, and so do those that died with the
+// coordinator, until the driver has taken it back. The ledger knows neither.
+bool Core::HeldUnseen(const Job& job) const {
+  if (WindowOpen()) return true;
+  return now_ < state_.window_ends + kDeadMemoryLimit && Free(DeviceOf(job)) >= job.room->bytes;
 }
 
 bool Core::MayBecomeMovable(const Job& other) const {

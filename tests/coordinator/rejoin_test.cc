@@ -79,6 +79,37 @@ TEST(RejoinTest, WhatTheHolderKnowsOfTheArenaIsTheTruth) {
   EXPECT_EQ(s.Told<wire::ArenaExport>("a")->to_job, 3u) << s.Story();
 }
 
+// The holder runs on meanwhile: who has not reported yet may be moved for it soon.
+TEST(RejoinTest, AHolderThatLacksRoomIsNotToldNoBeforeAllHaveReported) {
+  Script s("fair", 100);
+  s.CoordinatorRestarts({1, 2});
+  s.Joins("a", {.persistent = 30, .rejoin = true, .id = 1, .holds_turn = true, .turn = 41});
+  s.NeedsRoom("a", 20);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  s.Joins("b", {.persistent = 70, .rejoin = true, .id = 2});
+  s.StandsAtDoors("b");
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 20u) << s.Story();
+  s.Spills("b", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+// One that died with the coordinator: nobody has told of its memory.
+TEST(RejoinTest, MemoryThatTheLedgerDoesNotSeeMayComeBackAfterARestart) {
+  Script s("fair", 100);
+  s.CoordinatorRestarts({1});
+  s.Joins("a", {.persistent = 30, .rejoin = true, .id = 1, .holds_turn = true, .turn = 41});
+  s.NeedsRoom("a", 20);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  s.Passes(Milliseconds(25));
+  ASSERT_TRUE(s.Told<wire::Room>("a").has_value()) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << "try again";
+  s.NeedsRoom("a", 80);  // more than can be anywhere
+  EXPECT_FALSE(s.Told<wire::Room>("a")->ok) << s.Story();
+  s.Passes(Seconds(12));
+  s.NeedsRoom("a", 20);
+  EXPECT_FALSE(s.Told<wire::Room>("a")->ok) << "it has had its time: " << s.Story();
+}
+
 TEST(RejoinTest, TwoThatSayTheyHoldTheSameDeviceAreNotBothBelieved) {
   Script s;
   s.CoordinatorRestarts({1, 2});
