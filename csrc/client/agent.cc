@@ -203,9 +203,16 @@ void ClientImpl::StopTogether(const wire::Yield& yield) {
 
 // --- idleness -------------------------------------------------------------------------------------
 
+// An agent that looks soon anyway is not woken: it sees then since when the job idles. (Others may wait
+// through thousands of steps.)
 void ClientImpl::ArmIdleCheck() {
+  const Clock::time_point looks_at = idle_check_at_;
   SetIdleCheck();
-  Wake();
+  if (looks_at <= idle_check_at_) {
+    idle_check_at_ = looks_at;
+  } else {
+    Wake();
+  }
 }
 
 // On the agent's own thread nobody has to be woken for it.
@@ -253,8 +260,9 @@ bool ClientImpl::IdleLongEnough(bool quiet) {
   const bool still = quiet && begins == idle_begins_;
   if (!still) idle_since_ = now;
   idle_begins_ = begins;
-  idle_check_at_ = now + tuning_.idle_limit;
-  return still && now - idle_since_ >= tuning_.idle_limit;
+  const bool long_enough = still && now - idle_since_ >= tuning_.idle_limit;
+  idle_check_at_ = (long_enough ? now : idle_since_) + tuning_.idle_limit;
+  return long_enough;
 }
 
 // A job that works outside steps and should stop does so at its next allocation, once it has done something

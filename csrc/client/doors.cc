@@ -40,7 +40,9 @@ absl::Status ClientImpl::BeginSlow() {
   return WaitForTurn(/*step=*/true);
 }
 
+// What was allocated in the step says nothing about what comes after it.
 void ClientImpl::EndSlow(Duty duty) {
+  allocated_.store(false, std::memory_order_relaxed);
   if (duty == Duty::kTellAgent) {
     MutexLock lock(&mutex_);
     return ArmIdleCheck();
