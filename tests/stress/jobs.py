@@ -23,12 +23,17 @@ def train(kind: str, steps: int, progress: Callable[[int, str], None]) -> list[s
     data = torch.Generator().manual_seed(7)
     if kind == "mlp":
         model: nn.Module = nn.Sequential(
-            nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 8)
+            nn.Linear(64, 768), nn.Tanh(), nn.Linear(768, 768), nn.Tanh(), nn.Linear(768, 8)
         )
         shape = (64, 64)
     elif kind == "cnn":
         model = nn.Sequential(
-            nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(2048, 8)
+            nn.Conv2d(1, 8, 3, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(2048, 384),
+            nn.Linear(384, 8),
         )
         shape = (16, 1, 16, 16)
     else:

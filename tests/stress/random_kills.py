@@ -4,7 +4,8 @@
 
 Three trainings run side by side. Each time one of them reports a step that the seed has chosen, somebody is killed
 with SIGKILL: a job (a fresh one takes its place), or the daemon. Afterwards every training must have come to its end
-with the losses it has alone, and nobody may be left holding or waiting for anything.
+with the losses it has alone, and nobody may be left holding or waiting for anything. On a SIZE too small for the three
+(20MiB) memory is spilled and restored all the while; how many kills came while bytes lay on the host is counted.
 
 Processes come from multiprocessing's fork server with torch already imported, so a start costs little. It ends with
 status 0 and one line of JSON, or names what hung, was lost or is wrong.
@@ -17,11 +18,13 @@ import contextlib
 import json
 import multiprocessing
 import os
+import pathlib
 import random
 import signal
 import sys
 from multiprocessing import connection
 
+from tests.bench import source
 from tests.stress import jobs
 
 PATIENCE = 120.0  # seconds without any sign of life after which something hangs; a bound, not a pace
@@ -73,6 +76,14 @@ def _control(command: str, **arguments: object) -> dict:
     return json.loads(_control.control(_control.socket_path(), command, json.dumps(arguments), 10000))
 
 
+def _on_the_host() -> bool:
+    """Whether bytes of a job are spilled now; False also where no daemon answers."""
+    try:
+        return any(job["spilled"] > 0 for job in _control("status")["jobs"])
+    except (RuntimeError, OSError):
+        return False
+
+
 def _kill_daemon() -> bool:
     """Whether there was one to kill: after its death nobody may have noticed yet."""
     try:
@@ -96,10 +107,10 @@ def alone(context: multiprocessing.context.BaseContext, steps: int) -> dict[str,
 
 
 def together(context: multiprocessing.context.BaseContext, steps: int, kills: int, seed: int) -> dict:
-    """Runs them side by side under fire; returns {slots, killed_jobs, killed_daemons}."""
+    """Runs them side by side under fire; returns {slots, killed_jobs, killed_daemons, kills_while_spilled}."""
     draw = random.Random(seed)
     slots = [Slot(context, kind, steps) for kind in jobs.KINDS]
-    killed_jobs = killed_daemons = 0
+    killed_jobs = killed_daemons = while_spilled = 0
     until_next = draw.randrange(1, 12)
     while any(slot.losses is None for slot in slots):
         running = {slot.pipe: slot for slot in slots if slot.losses is None}
@@ -117,6 +128,7 @@ def together(context: multiprocessing.context.BaseContext, steps: int, kills: in
             if until_next > 0 or killed_jobs + killed_daemons >= kills:
                 continue
             until_next = draw.randrange(1, 12)
+            while_spilled += _on_the_host()
             if draw.random() < 0.25:
                 killed_daemons += _kill_daemon()
                 continue
@@ -127,7 +139,12 @@ def together(context: multiprocessing.context.BaseContext, steps: int, kills: in
             break  # `running` is out of date
     for slot in slots:
         slot.process.join()
-    return {"slots": slots, "killed_jobs": killed_jobs, "killed_daemons": killed_daemons}
+    return {
+        "slots": slots,
+        "killed_jobs": killed_jobs,
+        "killed_daemons": killed_daemons,
+        "kills_while_spilled": while_spilled,
+    }
 
 
 def main() -> None:
@@ -135,6 +152,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=pathlib.Path, help="also write the outcome there, with the commit")
     options = parser.parse_args()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "tests.stress.jobs"])
@@ -142,7 +160,12 @@ def main() -> None:
     result = together(context, options.steps, options.kills, options.seed)
     wrong = [slot.kind for slot in result.pop("slots") if slot.losses != expected[slot.kind]]
     left = [job for job in _control("status").get("jobs", []) if job.get("state") in ("holds", "waits")]
-    print(json.dumps({**result, "seed": options.seed, "wrong": wrong, "left": left}), flush=True)
+    outcome = {**result, "seed": options.seed, "wrong": wrong, "left": left}
+    print(json.dumps(outcome), flush=True)
+    if options.json:
+        device = f"emulated, {os.environ.get('HOCKET_EMULATOR_MEMORY', 'unknown')} bytes"
+        record = {"commit": source.commit(), "command": " ".join(sys.argv[1:]), "device": device, **outcome}
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
     if wrong or left:
         sys.exit(f"wrong losses: {wrong or 'none'}; left behind: {left or 'nothing'}")
 

@@ -13,7 +13,7 @@ KILLS, SEED = 16, 1
 
 def test_random_kills_leave_nothing_hung_lost_or_wrong():
     hocket = pathlib.Path(sys.executable).with_name("hocket")
-    command = [hocket, "emulate", "--name", f"kills-{os.getpid()}", "--memory", "64MiB", "--check", "--"]
+    command = [hocket, "emulate", "--name", f"kills-{os.getpid()}", "--memory", "20MiB", "--check", "--"]
     command += [sys.executable, "-m", "tests.stress.random_kills", "--kills", str(KILLS), "--seed", str(SEED)]
     with tempfile.TemporaryDirectory(prefix="hk-") as folder:  # pytest's own path is long for a socket's
         environment = {**os.environ, "HOCKET_RUNTIME_DIR": folder}
@@ -23,3 +23,4 @@ def test_random_kills_leave_nothing_hung_lost_or_wrong():
     report = json.loads(run.stdout.splitlines()[-1])
     assert report["killed_jobs"] + report["killed_daemons"] == KILLS
     assert report["killed_daemons"] > 0
+    assert report["kills_while_spilled"] > 0
