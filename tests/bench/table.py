@@ -19,6 +19,11 @@ emulated GPU; such a figure says nothing about a real one. *stale*: the code the
 was not allowed. Where CPU time stands beside wall time, and not instructions retired, that machine's processor counts
 none for us (`perf_event_open` says ENOENT).
 
+Beside them: [operators.json](operators.json), PyTorch's own databases on the emulated GPU against the CPU, bit for bit
+(`scripts/measure-operators`); [public_script.json](public_script.json), two copies of a training script of others on a
+device too small for both (`tests/public/nanogpt.py`); [random_kills.json](random_kills.json), jobs and coordinators
+killed at random (`tests/stress/random_kills.py`).
+
 | figure | goal | measured | met | baseline | device | torch | commit, date |
 |---|---|---|---|---|---|---|---|
 """
