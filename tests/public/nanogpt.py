@@ -24,8 +24,20 @@ import torch
 
 from tests.bench import source
 
-OPTIONS = """config/train_shakespeare_char.py --compile=False --max_iters=30 --lr_decay_iters=30 --eval_interval=10
-    --eval_iters=2 --log_interval=1 --batch_size=4 --block_size=64 --n_layer=4 --n_head=4 --n_embd=256""".split()
+OPTIONS = [
+    "config/train_shakespeare_char.py",
+    "--compile=False",
+    "--max_iters=30",
+    "--lr_decay_iters=30",
+    "--eval_interval=10",
+    "--eval_iters=2",
+    "--log_interval=1",
+    "--batch_size=4",
+    "--block_size=64",
+    "--n_layer=4",
+    "--n_head=4",
+    "--n_embd=256",
+]
 MEMORY = "96MiB"
 HOCKET = [str(pathlib.Path(sys.executable).parent / "hocket")]
 
@@ -72,7 +84,8 @@ def main() -> None:
     folder = arguments.folder.resolve()
     if not (folder / "data/shakespeare_char/train.bin").exists():
         raise SystemExit(f"{folder} is no checkout of nanoGPT with its data prepared: run its prepare.py first")
-    commit = subprocess.run(["git", "-C", str(folder), "describe", "--always", "--dirty"], capture_output=True, text=True)
+    describe = ["git", "-C", str(folder), "describe", "--always", "--dirty"]
+    commit = subprocess.run(describe, capture_output=True, text=True)
     with tempfile.TemporaryDirectory(prefix="hocket-public-") as place:
         outs = [pathlib.Path(place) / name for name in ("alone", "first", "second")]
         alone = losses(ended(start(folder, outs[0], f"public-alone-{os.getpid()}", [])))
