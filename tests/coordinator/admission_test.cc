@@ -34,7 +34,7 @@ class EdgeFields {
   void operator()(uint16_t, double& value) { value = 1; }
   void operator()(uint16_t, bool& value) { value = random_() % 2 == 1; }
   void operator()(uint16_t, std::string& value) {
-    const std::string texts[] = {"", "g", "h", "a\nb", "\xc2\x9b", std::string(5000, 'x')};
+    static const std::string texts[] = {"", "g", "h", "a\nb", "\xc2\x9b", std::string(5000, 'x')};
     value = texts[random_() % std::size(texts)];
   }
 
