@@ -365,13 +365,17 @@ void BlockMap::CheckInvariants() const {
   Bytes free = 0;
   std::size_t free_blocks = 0;
   const Block* before = nullptr;
+  std::vector<std::pair<FreeKey, const FreeSet*>> sets;  // few: looked through faster than a table
+  for (const auto& [key, set] : free_) sets.emplace_back(key, &set);
   for (const auto& [address, block] : blocks_) {
     HOCKET_CHECK(address == block.address && block.size > 0 && block.size % kBlockUnit == 0)
         << "block at " << address << " says " << block.address << ", " << block.size;
     HOCKET_CHECK(before == nullptr || before->end() <= address) << "blocks overlap at " << address;
     if (block.state == Block::State::kFree) {
-      const FreeSet* set = FreeOf(block.pool, block.stream);
-      HOCKET_CHECK(set != nullptr && set->contains({block.size, address}))
+      const auto set = std::find_if(sets.begin(), sets.end(), [&](const auto& of) {
+        return of.first == FreeKey(block.pool, block.stream);
+      });
+      HOCKET_CHECK(set != sets.end() && set->second->contains({block.size, address}))
           << "free block missing at " << address;
       HOCKET_CHECK(before == nullptr || before->end() < address ||
                    !Joins(*before, block.pool, block.stream) || before->stream != block.stream)
@@ -391,27 +395,35 @@ void BlockMap::CheckInvariants() const {
   CheckPlaces();
 }
 
+// Blocks and positions both in order of address, each looked at once.
 void BlockMap::CheckPlaces() const {
-  std::vector<std::uint32_t> counts(places_.size());
-  std::vector<Bytes> free(places_.size()), live(places_.size());
-  for (const auto& [address, block] : blocks_) {
-    const auto [first, last] = Span(address, block.size);
-    for (Position position = first; position <= last; ++position) {
-      const Bytes part =
-          std::min(block.end(), AddressOf(position + 1)) - std::max(address, AddressOf(position));
-      (block.state == Block::State::kFree ? free : live)[position] += part;
-      counts[position] += block.state != Block::State::kFree;
-      HOCKET_CHECK(block.pool == places_[position].pool) << "position " << position << " holds two pools";
+  auto block = blocks_.begin();
+  DevicePtr begin = base_;
+  Position position = 0;
+  for (const Place& place : places_) {
+    const DevicePtr end = begin + chunk_size_;
+    std::uint32_t count = 0;
+    Bytes free = 0, live = 0;
+    while (block != blocks_.end() && block->first < end) {
+      const Block& here = block->second;
+      const DevicePtr block_end = here.end();
+      const Bytes part = std::min(block_end, end) - std::max(here.address, begin);
+      const bool is_free = here.state == Block::State::kFree;
+      (is_free ? free : live) += part;
+      count += !is_free;
+      HOCKET_CHECK(here.pool == place.pool) << "position " << position << " holds two pools";
+      if (block_end > end) break;  // the rest of it lies in the next position
+      ++block;
     }
-  }
-  for (Position position = 0; position < places_.size(); ++position) {
-    const Place& place = places_[position];
-    HOCKET_CHECK(counts[position] == place.live)
-        << "position " << position << ": " << counts[position] << " live, " << place.live << " counted";
-    HOCKET_CHECK(place.backed ? free[position] + live[position] == chunk_size_ : free[position] == 0)
-        << "position " << position << ": " << free[position] << " free, " << live[position] << " live";
+    HOCKET_CHECK(count == place.live)
+        << "position " << position << ": " << count << " live, " << place.live << " counted";
+    HOCKET_CHECK(place.backed ? free + live == chunk_size_ : free == 0)
+        << "position " << position << ": " << free << " free, " << live << " live";
     HOCKET_CHECK(!place.backed || position < end_of_use_) << "position " << position;
+    begin = end;
+    ++position;
   }
+  HOCKET_CHECK(block == blocks_.end()) << "a block behind the last position, at " << block->first;
 }
 
 }  // namespace hocket

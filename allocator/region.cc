@@ -94,8 +94,8 @@ void Region::Forget(Position position) {
 
 void Region::CheckInvariants() const {
   Bytes counts[5] = {};
-  for (Position position = 0; position < positions(); ++position) {
-    const Place& place = places_[position];
+  Position position = 0;
+  for (const Place& place : places_) {
     const State state = place.state;
     ++counts[static_cast<int>(state)];
     const bool mapped = state != State::kEmpty && state != State::kSpilled;
@@ -104,6 +104,7 @@ void Region::CheckInvariants() const {
         << "position " << position << ": chunk and state disagree";
     HOCKET_CHECK((place.arena_id != 0) == (state == State::kArena)) << "position " << position;
     HOCKET_CHECK(copied || !place.copy.memory) << "position " << position << " has a host copy";
+    ++position;
   }
   for (int i = 0; i < 5; ++i) HOCKET_CHECK(counts[i] == counts_[i]) << "state " << i;
 }

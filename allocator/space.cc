@@ -62,7 +62,8 @@ Bytes Space::reserved() const {
 void Space::CheckInvariants() const {
   region_.CheckInvariants();
   blocks_.CheckInvariants();
-  for (Position position = 0; position < region_.positions(); ++position) {
+  const Position positions = region_.positions();
+  for (Position position = 0; position < positions; ++position) {
     const Region::State state = region_.state(position);
     const bool mapped = state == Region::State::kPrivate || state == Region::State::kArena;
     HOCKET_CHECK(blocks_.backed(position) == mapped)
