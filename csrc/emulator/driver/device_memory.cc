@@ -72,15 +72,15 @@ std::optional<Exported> Identify(int descriptor) {
 
 }  // namespace
 
-Window::Window() {
+Window::Window(Bytes granularity) {
   for (Bytes half = kLargestHalf; half >= kSmallestHalf; half /= 2) {
     // One granule more, so that the base can be aligned to it.
     void* address =
-        mmap(nullptr, 2 * half + kGranularity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(nullptr, 2 * half + granularity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) continue;
-    base_ = RoundUp(reinterpret_cast<std::uint64_t>(address), kGranularity);
+    base_ = RoundUp(reinterpret_cast<std::uint64_t>(address), granularity);
     size_ = half;
-    madvise(address, 2 * half + kGranularity, MADV_DONTDUMP);
+    madvise(address, 2 * half + granularity, MADV_DONTDUMP);
     return;
   }
   hocket_emulator_fatal(
@@ -104,9 +104,9 @@ cuda::Result DeviceMemory::Reserve(Bytes size, Bytes alignment, DevicePtr hint, 
 
 // The first gap that is large enough, at `hint` where that is free.
 cuda::Result DeviceMemory::ReserveLocked(Bytes size, Bytes alignment, DevicePtr hint, DevicePtr* address) {
-  alignment = std::max(alignment, kGranularity);
-  if (size == 0 || size % kGranularity != 0 || (alignment & (alignment - 1)) != 0) return cuda::kInvalidValue;
-  DevicePtr candidate = RoundUp(window_.base() + kGranularity, alignment);
+  alignment = std::max(alignment, granularity_);
+  if (size == 0 || size % granularity_ != 0 || (alignment & (alignment - 1)) != 0) return cuda::kInvalidValue;
+  DevicePtr candidate = RoundUp(window_.base() + granularity_, alignment);
   auto next = ranges_.begin();
   if (hint % alignment == 0 && window_.HasDeviceAddress(hint)) {
     next = ranges_.lower_bound(hint);
@@ -200,7 +200,7 @@ cuda::MemoryHandle DeviceMemory::AddHandle(std::shared_ptr<Chunk> chunk) {
 }
 
 cuda::Result DeviceMemory::Create(int device, Bytes size, cuda::MemoryHandle* handle) {
-  if (size == 0 || size % kGranularity != 0) return cuda::kInvalidValue;
+  if (size == 0 || size % granularity_ != 0) return cuda::kInvalidValue;
   const std::lock_guard lock(mutex_);
   cuda::Result result;
   std::shared_ptr<Chunk> chunk = CreateChunk(device, size, &result);
@@ -253,7 +253,7 @@ cuda::Result DeviceMemory::Map(DevicePtr address, Bytes size, Bytes offset, cuda
   if (found == handles_.end() || !InOneRange(address, size) || Overlaps(address, size))
     return cuda::kInvalidValue;
   const Bytes whole = found->second->size();
-  if ((address | size | offset) % kGranularity != 0 || offset > whole || size > whole - offset) {
+  if ((address | size | offset) % granularity_ != 0 || offset > whole || size > whole - offset) {
     return cuda::kInvalidValue;
   }
   mappings_[address] = Mapping{size, offset, found->second};
@@ -315,7 +315,7 @@ void DeviceMemory::Hide(DevicePtr address, Bytes size) {
 // --- all in one ---
 
 cuda::Result DeviceMemory::MapWhole(std::shared_ptr<Chunk> chunk, DevicePtr* address) {
-  const Bytes reserved = RoundUp(chunk->size(), kGranularity);
+  const Bytes reserved = RoundUp(chunk->size(), granularity_);
   if (const cuda::Result result = ReserveLocked(reserved, 0, 0, address)) return result;
   Mapping mapping{chunk->size(), 0, std::move(chunk)};
   mapping.allocated = true;

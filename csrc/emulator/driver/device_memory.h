@@ -30,15 +30,14 @@
 
 namespace hocket::emulator {
 
-// The unit of mapping, that of today's GPUs.
-inline constexpr Bytes kGranularity = Bytes{2} << 20;
 // The unit in which cuMemAlloc takes memory.
 inline constexpr Bytes kAllocationUnit = Bytes{64} << 10;
 
 // The addresses; reserved once, never given back.
 class Window {
  public:
-  Window();
+  // Aligned to `granularity`.
+  explicit Window(Bytes granularity);
   DevicePtr base() const { return base_; }
   Bytes size() const { return size_; }
   std::ptrdiff_t alias_offset() const { return static_cast<std::ptrdiff_t>(size_); }
@@ -91,9 +90,12 @@ struct MappedRange {
 
 class DeviceMemory {
  public:
-  explicit DeviceMemory(SharedState& state) : state_(state) {}
+  // `state` must outlive it; `granularity` is the unit of mapping, a power of two.
+  DeviceMemory(SharedState& state, Bytes granularity)
+      : state_(state), granularity_(granularity), window_(granularity) {}
 
   const Window& window() const { return window_; }
+  Bytes granularity() const { return granularity_; }
 
   // --- addresses ---
   cuda::Result Reserve(Bytes size, Bytes alignment, DevicePtr hint, DevicePtr* address);
@@ -155,6 +157,7 @@ class DeviceMemory {
   std::map<DevicePtr, Mapping>::const_iterator Containing(DevicePtr address) const;
 
   SharedState& state_;
+  const Bytes granularity_;
   const Window window_;
   mutable std::mutex mutex_;
   // Guarded by mutex_:

@@ -33,7 +33,7 @@ std::vector<Context*>& ContextStack() {
 Gpu::Gpu()
     : settings_(Settings::Get()),
       state_(settings_),
-      memory_(state_),
+      memory_(state_, settings_.granularity),
       order_(settings_.check ? std::make_unique<Order>(state_, memory_) : nullptr),
       streams_(order_.get(), [this](int device) { return MakeQueue(device); }) {
   if (settings_.timing) OpenTimelines();

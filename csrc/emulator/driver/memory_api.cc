@@ -54,7 +54,7 @@ HOCKET_DRIVER_API Result cuMemGetAllocationGranularity(std::size_t* granularity,
   HOCKET_ENTER();
   if (granularity == nullptr || option < 0 || option > 1) return cuda::kInvalidValue;
   if (const Result result = CheckProperties(properties)) return result;
-  *granularity = kGranularity;
+  *granularity = Memory().granularity();
   return cuda::kSuccess;
 }
 

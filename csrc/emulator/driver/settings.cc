@@ -1,5 +1,6 @@
 #include "csrc/emulator/driver/settings.h"
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -26,6 +27,16 @@ void ReadBytes(const char* variable, Bytes& value) {
   const absl::StatusOr<Bytes> bytes = ParseBytes(text);
   if (!bytes.ok()) Refuse(variable, text, "wanted a size such as 8GiB.");
   value = *bytes;
+}
+
+constexpr Bytes kSmallestGranularity = Bytes{64} << 10;  // a multiple of every host's page
+
+void ReadGranularity(Bytes& value) {
+  const char* variable = "HOCKET_EMULATOR_GRANULARITY";
+  ReadBytes(variable, value);
+  if (!std::has_single_bit(value) || value < kSmallestGranularity) {
+    Refuse(variable, Value(variable), "wanted a power of two, at least 64KiB.");
+  }
 }
 
 int ReadInt(const char* variable, int fallback, int least, int most) {
@@ -61,6 +72,7 @@ Settings FromEnvironment() {
   settings.name = ReadName(settings.name);
   ReadBytes("HOCKET_EMULATOR_MEMORY", settings.memory);
   ReadBytes("HOCKET_EMULATOR_CONTEXT_MEMORY", settings.context_memory);
+  ReadGranularity(settings.granularity);
   settings.devices = ReadInt("HOCKET_EMULATOR_DEVICES", 1, 1, kMaxDevices);
   settings.timing = ReadTiming();
   settings.check = ReadInt("HOCKET_EMULATOR_CHECK", 0, 0, 1) == 1;
