@@ -12,17 +12,18 @@ from world import PROGRAMS, World
 
 
 def shared(world: World, *function: str) -> tuple[list[int], str]:
-    """Two jobs that never wait for the device take turns; in one of them a driver's function does nothing."""
-    without = [sys.executable, str(PROGRAMS / "without.py"), *function, "never_waits.py", "careless"]
-    jobs = [
-        world.start(*without) if function else world.job("never_waits", "careful"),
-        world.job("never_waits", "other"),
-    ]
-    for job in jobs:
+    """Two jobs that never wait for the device take turns; in the first one a driver's function does nothing."""
+    without = [sys.executable, str(PROGRAMS / "without.py"), *function, "never_waits.py", "first", "2"]
+    first = world.start(*without) if function else world.job("never_waits", "first", "2")
+    other = world.job("never_waits", "other")
+    for job in (first, other):
         job.expect("built")
-    for job in jobs:
-        job.go_on()
-    return [job.wait() for job in jobs], "\n".join(job.stderr for job in jobs)
+    first.go_on()
+    first.expect("in step")
+    other.go_on()
+    world.until("other", "waits")
+    first.go_on()
+    return [job.wait() for job in (first, other)], "\n".join(job.stderr for job in (first, other))
 
 
 def test_a_missing_drain_before_a_hand_over_is_found(world: World) -> None:

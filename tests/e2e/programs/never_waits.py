@@ -1,4 +1,7 @@
-"""A training that never waits for the device by itself: no value is read back. ``never_waits.py NAME``."""
+"""A training that never waits for the device by itself: no value is read back. ``never_waits.py NAME [STEP]``.
+
+In step STEP (the first is 0) it waits to be told to go on.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 print("built", flush=True)
 sys.stdin.readline()
-for _ in hocket.steps(range(8), optimizer=optimizer):
+for step in hocket.steps(range(8), optimizer=optimizer):
+    if sys.argv[2:] == [str(step)]:
+        print("in step", flush=True)
+        sys.stdin.readline()
     model(torch.ones(16, 256, device="cuda")).pow(2).mean().backward()
     optimizer.step()
 print("done", flush=True)
