@@ -128,7 +128,10 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
     if (room.code() != absl::StatusCode::kResourceExhausted) return room;  // interrupted
     request.last_resort = true;
     block = Attempt(request, &turn_lost);
-    if (turn_lost) continue;
+    if (turn_lost) {
+      request.last_resort = false;  // in the next turn there may be room
+      continue;
+    }
     if (block.ok() || block.status().code() != absl::StatusCode::kResourceExhausted) return block;
     return OutOfMemory(request, block.status(), room);
   }

@@ -33,6 +33,7 @@ struct JobHungUp {};
 // The time set by the last SetTimer has come.
 struct Tick {};
 // First event after a restart: jobs of the state folder that are alive and have not reported yet.
+// Also with nobody left: memory of those that died meanwhile may still come back.
 struct Restarted {
   std::vector<JobId> expected;
 };

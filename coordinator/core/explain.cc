@@ -99,8 +99,8 @@ std::string Core::ExplainWaiting(const Job& job) const {
   }
   if (job.spill)
     return absl::StrCat(text, "; it is being spilled (", FormatBytes(job.spill->bytes), ") first");
-  if (job.need > job.spilled)
-    absl::StrAppend(&text, "; it found no room for ", FormatBytes(job.need - job.spilled),
+  if (job.lacked > 0)
+    absl::StrAppend(&text, "; it found no room for ", FormatBytes(job.lacked),
                     " in its last turn, so others went first");
   const Device& device = DeviceOf(job);
   if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(device));

@@ -30,7 +30,6 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
                      absl::StrCat("NeedRoom from ", job->info.name, ", whose last one is not answered yet"));
   }
   if (now_ - job->room_answered > kAnswerLimit) job->room_since = now_;
-  job->after_others = false;  // it was told so, and could not
   job->room = RoomRequest{
       .bytes = event.bytes, .restoring = event.restoring, .asked = true, .since = job->room_since};
 }
@@ -83,9 +82,7 @@ void Core::ServeRoom(Job& job) {
   if (room.freed > 0) return AnswerRoom(job, true, "");
   if (now_ < room.retry_at) return WaitForRoom(job);
   for (const Job* other : Others(job)) this->job(other->id).cannot_spill.clear();  // asked again next time
-  const bool step_aside = room.others_first && OthersCouldUseTurn(job);
-  AnswerRoom(job, true, "", step_aside);
-  job.after_others = step_aside;
+  AnswerRoom(job, true, "", /*step_aside=*/room.others_first && OthersCouldUseTurn(job));
 }
 
 void Core::WaitForRoom(Job& job) {
@@ -112,7 +109,8 @@ void Core::WaitForRoom(Job& job) {
 bool Core::OthersCouldUseTurn(const Job& job) const {
   if (GangOf(job) != nullptr || (job.turn == 0 && job.overstays == 0)) return false;
   const bool holds_another = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-    return entry.second.info.pid == job.info.pid && entry.first != job.id && entry.second.turn != 0;
+    return entry.second.info.pid == job.info.pid && entry.first != job.id &&
+           (entry.second.turn != 0 || entry.second.overstays != 0);
   });
   if (holds_another) return false;
   if (job.overstays != 0) return true;

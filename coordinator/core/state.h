@@ -54,7 +54,8 @@ struct Job {
 
   // Asking and having.
   bool waiting = false;
-  Bytes need = 0;  // spilled bytes that must come back first
+  Bytes need = 0;    // spilled bytes that must come back first, and
+  Bytes lacked = 0;  // what it found no room for in its last turn
   absl::Time asked;
   std::uint64_t wait = 0;     // number of its last Wait; 0: it gives none
   bool grant_open = false;    // its Grant may lie unread, and has not been tried to be taken back

@@ -28,6 +28,7 @@ void Core::On(Job* job, const wire::Wait& event) {
   job->waiting = true;
   job->wait = event.number;
   job->need = event.need;
+  job->lacked = event.need - std::min<Bytes>(event.need, job->spilled);
   job->asked = now_;
   job->first_asked = std::min(job->first_asked, now_);
   job->steps = std::max(job->steps, event.gang_step);
@@ -60,6 +61,8 @@ void Core::On(Job* job, const wire::TurnOver& event) {
   job->why_not_movable = event.why_not_movable;
   job->cannot_spill.clear();
   job->steps = std::max(job->steps, event.steps);
+  job->after_others = event.stood_aside;
+  job->room.reset();
   if (job->turn != 0) EndPart(*job, event, /*died=*/false);
   if (std::exchange(job->overstays, 0) != 0) RenewArena(*job);
 }

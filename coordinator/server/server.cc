@@ -86,13 +86,15 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
 Server::~Server() = default;
 
 void Server::ExpectFormerJobs() {
+  const LeftBehind former = files_.FindLeftBehind();
+  if (former.living.empty() && former.dead == 0) return;
   Restarted restarted;
-  for (const JobFile& file : files_.Living()) {
+  for (const JobFile& file : former.living) {
     restarted.expected.push_back(file.id);
     next_job_ = std::max(next_job_, file.id + 1);
   }
-  if (restarted.expected.empty()) return;
-  log_.Info(absl::StrCat("restarted: waiting for ", restarted.expected.size(), " job(s) to report"));
+  log_.Info(absl::StrCat("restarted: waiting for ", restarted.expected.size(), " job(s) to report; ",
+                         former.dead, " died meanwhile"));
   Apply(0, std::move(restarted));
 }
 

@@ -67,8 +67,8 @@ std::optional<JobFile> StateFiles::Read(JobId id) const {
   return file;
 }
 
-std::vector<JobFile> StateFiles::Living() {
-  std::vector<JobFile> living;
+LeftBehind StateFiles::FindLeftBehind() {
+  LeftBehind former;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(jobs_, error)) {
     JobId id = 0;
@@ -76,12 +76,13 @@ std::vector<JobFile> StateFiles::Living() {
     if (absl::SimpleAtoi(entry.path().filename().string(), &id)) file = Read(id);
     const auto process = file ? ReadProcess(file->pid) : std::nullopt;
     if (process && process->start == file->process_start) {
-      living.push_back(*file);
+      former.living.push_back(*file);
     } else {
+      ++former.dead;
       unlink(entry.path().c_str());
     }
   }
-  return living;
+  return former;
 }
 
 std::string StateFiles::Write(const Settings& settings) {

@@ -37,6 +37,12 @@ struct Settings {
   double switch_share = 0;  // 0: nobody has set one
 };
 
+// Whom a coordinator before this one left behind.
+struct LeftBehind {
+  std::vector<JobFile> living;
+  int dead = 0;  // they ended since it did
+};
+
 class StateFiles {
  public:
   // Makes `<runtime_dir>/jobs` where it is missing.
@@ -52,8 +58,8 @@ class StateFiles {
   std::optional<JobFile> Read(JobId id) const;
   Settings ReadSettings() const;
 
-  // Those whose process lives; the files of the others, and unreadable ones, are removed.
-  std::vector<JobFile> Living();
+  // The files of the dead, and unreadable ones, are removed.
+  LeftBehind FindLeftBehind();
 
  private:
   std::string PathOf(JobId id) const;

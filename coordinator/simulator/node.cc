@@ -201,13 +201,15 @@ void Node::GiveUp(Player& player) {
 void Node::StepAside(Player& player) {
   player.steps_aside = false;
   player.asks = now_;
-  Handle(player.id, wire::TurnOver{.turn = std::exchange(player.turn, 0),
-                                   .steps = player.steps,
-                                   .persistent = player.resident,
-                                   .spilled = player.spilled,
-                                   .movable = true,
-                                   .ready_ns = static_cast<std::uint64_t>(
-                                       absl::ToInt64Nanoseconds(now_ - player.granted))});
+  Handle(
+      player.id,
+      wire::TurnOver{.turn = std::exchange(player.turn, 0),
+                     .steps = player.steps,
+                     .persistent = player.resident,
+                     .spilled = player.spilled,
+                     .movable = true,
+                     .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(now_ - player.granted)),
+                     .stood_aside = true});
   if (player.spill.request == 0) Next(player, now_);
 }
 

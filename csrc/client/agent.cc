@@ -183,7 +183,7 @@ void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
     stop_step_ = 0;
     word_.Ask(yield.now ? kAskIdle | kAskStop : kAskIdle);
   }
-  if (phase_ == Phase::kHeld) SetIdleCheck();
+  if (phase_ == Phase::kHeld && Count(word_.Load()) == 0) SetIdleCheck();  // else the end of the step does
 }
 
 // A step that began before the word had kAskStop is counted in it; one that begins after looks at stop_step_.

@@ -277,6 +277,7 @@ class ClientImpl final : public Client {
   bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
+  bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;  // the end of this turn
   Bytes lacked_ ABSL_GUARDED_BY(mutex_) = 0;  // for which an allocation stepped aside in the last turn
 
   // Of the agent.

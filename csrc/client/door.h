@@ -18,7 +18,10 @@ struct AtDoors {
 // stops standing there in the instant in which that is decided.
 class Door {
  public:
-  Door(const ThreadRecord& me, AtDoors& counts) : me_(me), counts_(counts) { Count(1); }
+  Door(const ThreadRecord& me, AtDoors& counts)
+      : helper_(me.helper), in_step_(me.depth > 0), counts_(counts) {
+    Count(1);
+  }
   ~Door() { Leave(); }
   Door(const Door&) = delete;
 
@@ -29,15 +32,16 @@ class Door {
 
  private:
   void Count(int by) {
-    if (me_.helper) {
+    if (helper_) {
       counts_.helpers += by;
       return;
     }
     counts_.threads += by;
-    if (me_.depth > 0) counts_.in_steps += by;
+    if (in_step_) counts_.in_steps += by;
   }
 
-  const ThreadRecord& me_;
+  const bool helper_;
+  const bool in_step_;
   AtDoors& counts_;
   bool stands_ = true;
 };

@@ -176,6 +176,7 @@ void ClientImpl::Admit() {
   phase_ = Phase::kHeld;
   lacked_ = 0;
   turn_.held_since = Clock::now();
+  if (Count(word_.Load()) > 0) progress_.StepsGoOn();
   word_.Granted(static_cast<Word>(steps));
   NotifyAll();
   if (steps == 0) ArmIdleCheck();

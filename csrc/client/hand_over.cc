@@ -114,7 +114,8 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
                       .movable = told_movable_,
                       .why_not_movable = WhyNotMovable(),
                       .ready_ns = turn_.ready_ns,
-                      .restored = turn_.restored});
+                      .restored = turn_.restored,
+                      .stood_aside = std::exchange(stands_aside_, false)});
   word_.Unask(kAsks);
   stop_step_ = 0;
   turn_ = Turn();

@@ -58,9 +58,11 @@ absl::Status ClientImpl::AskRoom(Bytes bytes, bool restoring, bool interruptible
 // Somebody waits for the turn, and there is no room until he has had it: perhaps he cannot be moved because
 // one of his threads waits for one that waits for the turn.
 absl::Status ClientImpl::StepAsideFor(const RoomRequest& asked) {
+  stands_aside_ = true;
   if (asked.restoring) return absl::AbortedError("others first");
   lacked_ = asked.bytes;
   if (GiveForRoom()) return absl::OkStatus();
+  stands_aside_ = false;
   lacked_ = 0;
   changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);  // then the question is asked again
   return absl::OkStatus();

@@ -34,7 +34,14 @@ class Progress {
   // Not counted: a scope that is no step.
   void StepEnded(std::uint64_t begun, bool count);
   // The turn passes in the midst of the steps under way: they are counted, and not measured.
-  void StepsInterrupted() { interrupted_ns_.store(NowNs(), std::memory_order_relaxed); }
+  void StepsInterrupted() {
+    interrupted_ns_.store(NowNs(), std::memory_order_relaxed);
+    Store(words().in_step, 0);
+  }
+  void StepsGoOn() {
+    Store(words().step_begun_ns, NowNs());
+    Store(words().in_step, 1);
+  }
   void TurnTaken() { words().turns.fetch_add(1, std::memory_order_relaxed); }
   void Holds(const Holdings& held);
   // See wire::SharedPage.

@@ -54,6 +54,7 @@ struct Join {
   uint64_t gang_size = 0;
   uint64_t turn = 0;      // rejoin: of the turn held, or granted and still without the lane lock
   std::string lane_lock;  // rejoin: as told last by Joined or Grant
+  // Retired, never to be used again: 3, 19.
   HOCKET_FIELDS(F(1, name) F(2, pid) F(4, program) F(5, device) F(6, device_name) F(7, capacity) F(8, weight)
                     F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
                         F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent)
@@ -68,6 +69,7 @@ struct Joined {
   std::string name;          // as given, or made unique
   std::string lane_lock;     // path of the lane's lock file
   std::string sharing_with;  // names of the other jobs on the device, comma separated
+  // Retired, never to be used again: 5.
   HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with))
 };
 
@@ -89,6 +91,7 @@ struct Wait {
       0;  // spilled bytes that must come back first, and room that it lacked when it stepped aside
   uint64_t gang_step = 0;  // steps completed
   uint64_t number = 0;  // of the job's Waits, each its own: grant_word.h. 0: its Grant cannot be taken back
+  // Retired, never to be used again: 1.
   HOCKET_FIELDS(F(2, need) F(3, gang_step) F(4, number))
 };
 
@@ -144,8 +147,11 @@ struct TurnOver {
   std::string why_not_movable;  // for explain
   uint64_t ready_ns = 0;        // from the Grant's arrival until lock, room and restored bytes were there
   uint64_t restored = 0;        // bytes brought back at the begin of this turn
+  bool stood_aside = false;     // as a Room had asked: others have the next turn
+  // Retired, never to be used again: 7.
   HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled)
-                    F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored))
+                    F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored)
+                        F(13, stood_aside))
 };
 
 // The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per
@@ -249,6 +255,7 @@ struct Report {
   uint64_t persistent = 0;
   uint64_t spilled = 0;
   uint64_t steps = 0;
+  // Retired, never to be used again: 3, 5.
   HOCKET_FIELDS(F(1, persistent) F(2, spilled) F(4, steps))
 };
 

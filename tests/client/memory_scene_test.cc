@@ -206,6 +206,7 @@ TEST(MemoryTest, AStepThatFindsNoRoomLetsOthersGoFirstAndGoesOn) {
   EXPECT_EQ(over.turn, 1u);
   EXPECT_EQ(over.turn_steps, 0u);
   EXPECT_TRUE(over.movable);
+  EXPECT_TRUE(over.stood_aside);
   EXPECT_EQ(scene.Expects<wire::Wait>().need, 30u);
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
   while (scene.Expects<wire::Spilled>().freed == 0) continue;
@@ -218,6 +219,7 @@ TEST(MemoryTest, AStepThatFindsNoRoomLetsOthersGoFirstAndGoesOn) {
   std::thread next([&] { scene.Step(); });
   const wire::TurnOver second = scene.Expects<wire::TurnOver>();
   EXPECT_EQ(second.turn_steps, 1u) << "the step that was interrupted";
+  EXPECT_FALSE(second.stood_aside);
   EXPECT_EQ(scene.Expects<wire::Wait>().need, 0u) << "it has had its room";
   scene.Grants(3);
   next.join();

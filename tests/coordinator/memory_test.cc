@@ -215,7 +215,7 @@ TEST(RoomTest, WhoLacksRoomWhileAnotherWaitsLetsItGoFirst) {
   ASSERT_TRUE(s.Told<wire::Room>("a").has_value()) << s.Story();
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok);
   EXPECT_TRUE(s.Told<wire::Room>("a")->step_aside) << s.Story();
-  s.GivesUp("a", {.steps = 0, .movable = true});
+  s.GivesUp("a", {.steps = 0, .movable = true, .stood_aside = true});
   s.Asks("a", {.need = 20});
   EXPECT_EQ(s.Holder(), "b") << s.Story();
   EXPECT_FALSE(s.JobOf("a").ready.known()) << "it had nothing of that turn";
@@ -228,6 +228,15 @@ TEST(RoomTest, ARestoreThatLacksRoomLetsOthersGoFirst) {
   Script s = LackingRoom(/*restoring=*/true);
   ASSERT_TRUE(s.Told<wire::Room>("a").has_value()) << s.Story();
   EXPECT_TRUE(s.Told<wire::Room>("a")->step_aside) << s.Story();
+}
+
+// Another thread of it computed, and freed what was lacking: its turn went on as any.
+TEST(RoomTest, WhoWasToldToStandAsideAndDidNotIsTreatedAsAnyOther) {
+  Script s = LackingRoom();
+  s.Passes(Milliseconds(50));
+  s.GivesUp("a", {.steps = 5});
+  EXPECT_TRUE(s.JobOf("a").step.known()) << s.Story();
+  EXPECT_FALSE(s.JobOf("a").after_others);
 }
 
 TEST(RoomTest, WhoLacksRoomTriesAgainWhileNobodyWaits) {

@@ -138,7 +138,8 @@ void Script::GivesUp(const std::string& name, GiveUp how) {
                             .spilled = actor.spilled,
                             .movable = how.movable,
                             .ready_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.ready)),
-                            .restored = how.restored});
+                            .restored = how.restored,
+                            .stood_aside = how.stood_aside});
 }
 
 void Script::NeedsRoom(const std::string& name, Bytes bytes, bool restoring) {

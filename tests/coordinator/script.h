@@ -49,6 +49,7 @@ struct GiveUp {
   absl::Duration drain;
   absl::Duration ready;
   Bytes restored = 0;
+  bool stood_aside = false;
 };
 
 class Script {

@@ -273,6 +273,24 @@ TEST(LifeTest, AJobThatDiedWithTheDaemonIsNotWaitedFor) {
   EXPECT_EQ(daemon.Ask("status").value()["jobs"].size(), 1u) << "the probe's, until its process ends";
 }
 
+// The driver gives its memory back some time after; nobody has told the new daemon of it.
+TEST(LifeTest, MemoryOfAJobThatDiedWithTheDaemonMayComeBack) {
+  Daemon daemon;
+  const pid_t job = Spawn([&] {
+    static Peer a(daemon, {.name = "a"});
+    a.Hear<wire::Joined>();
+  });
+  EXPECT_EQ(JobNamed(daemon, "a")["state"], "idle");  // the daemon is through with its Join
+  daemon.Kill(SIGKILL);
+  KillAndReap(job);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer b(daemon, {.name = "b"});
+  b.Say(wire::Wait{});
+  b.Hear<wire::Grant>();
+  b.Say(wire::NeedRoom{.bytes = 1});
+  EXPECT_TRUE(b.Hear<wire::Room>().ok) << "try again";
+}
+
 TEST(LifeTest, FlagsThatMakeNoSenseAreRefusedWithASentence) {
   Daemon daemon;
   EXPECT_THAT(daemon.Start({"--polcy=fair"}).second, HasSubstr("'--polcy=fair' is not a flag"));
