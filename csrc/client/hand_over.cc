@@ -64,7 +64,9 @@ bool ClientImpl::GiveForRoom() {
   if (phase_ != Phase::kHeld || !word_.TryGive(StandingInSteps())) return false;
   phase_ = Phase::kGiving;
   progress_.StepsInterrupted();
-  return Give();
+  if (Give()) return true;
+  if (Count(word_.Load()) > 0) progress_.StepsGoOn();
+  return false;
 }
 
 // False: a graph is being captured. A device that has failed has no work left: that is as good as drained.

@@ -13,6 +13,41 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+void StepThatAllocates(Scene& scene) {
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
+  scene.job().EndStep(true);
+}
+
+// The allocation is made by one of autograd's threads, for which the step waits.
+void StepWhoseBackwardAllocates(Scene& scene) {
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  std::thread autograd([&] {
+    pthread_setname_np(pthread_self(), "pt_autograd_0");
+    EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
+  });
+  autograd.join();
+  scene.job().EndStep(true);
+}
+
+void IsToldToStandAside(Scene& scene) {
+  scene.Expects<wire::NeedRoom>();
+  scene.Says(wire::Room{.ok = true, .step_aside = true});
+}
+
+// Has turn 1, in which room is lacking.
+wire::TurnOver StandsAsideInItsFirstTurn(Scene& scene) {
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  IsToldToStandAside(scene);
+  return scene.Expects<wire::TurnOver>();
+}
+
+void FindsRoomInTurn(Scene& scene, std::uint64_t turn) {
+  scene.allocator().lacking = 0;
+  scene.Grants(turn);
+}
+
 TEST(MemoryTest, AJobAtItsDoorIsSpilledAndComesBackWithItsTurn) {
   Scene scene;
   std::thread thread([&] { scene.Step(); });
@@ -193,16 +228,8 @@ TEST(MemoryTest, AFullDeviceAsksForRoomAndTriesAgain) {
 TEST(MemoryTest, AStepThatFindsNoRoomLetsOthersGoFirstAndGoesOn) {
   Scene scene(Scene::NeverIdle());
   scene.allocator().lacking = 30;
-  std::thread trains([&] {
-    ASSERT_TRUE(scene.job().BeginStep().ok());
-    EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
-    scene.job().EndStep(true);
-  });
-  scene.Expects<wire::Wait>();
-  scene.Grants(1);
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
-  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  std::thread trains([&] { StepThatAllocates(scene); });
+  const wire::TurnOver over = StandsAsideInItsFirstTurn(scene);
   EXPECT_EQ(over.turn, 1u);
   EXPECT_EQ(over.turn_steps, 0u);
   EXPECT_TRUE(over.movable);
@@ -210,8 +237,7 @@ TEST(MemoryTest, AStepThatFindsNoRoomLetsOthersGoFirstAndGoesOn) {
   EXPECT_EQ(scene.Expects<wire::Wait>().need, 30u);
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
   while (scene.Expects<wire::Spilled>().freed == 0) continue;
-  scene.allocator().lacking = 0;
-  scene.Grants(2);
+  FindsRoomInTurn(scene, 2);
   trains.join();
   EXPECT_EQ(scene.allocator().touched_while_spilled(), 0);
   scene.Says(wire::Yield{.turn = 2, .now = true});
@@ -229,14 +255,9 @@ TEST(MemoryTest, AnAllocationOutsideStepsThatFindsNoRoomLetsOthersGoFirst) {
   Scene scene(Scene::NeverIdle());
   scene.allocator().lacking = 30;
   std::thread builds([&] { EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok()); });
+  EXPECT_EQ(StandsAsideInItsFirstTurn(scene).turn, 1u);
   scene.Expects<wire::Wait>();
-  scene.Grants(1);
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
-  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
-  scene.Expects<wire::Wait>();
-  scene.allocator().lacking = 0;
-  scene.Grants(2);
+  FindsRoomInTurn(scene, 2);
   builds.join();
 }
 
@@ -266,21 +287,15 @@ TEST(MemoryTest, ATurnIsNotGivenForRoomWhileAnotherThreadIsInAStep) {
   scene.TakesTurn(1);
   ASSERT_TRUE(scene.job().BeginStep().ok());
   scene.allocator().lacking = 30;
-  std::thread other([&] {
-    ASSERT_TRUE(scene.job().BeginStep().ok());
-    EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
-    scene.job().EndStep(true);
-  });
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
+  std::thread other([&] { StepThatAllocates(scene); });
+  IsToldToStandAside(scene);
   EXPECT_TRUE(std::holds_alternative<wire::NeedRoom>(scene.Next())) << "it asks again";
   EXPECT_TRUE(scene.job().Info().holds_turn);
   scene.job().EndStep(true);  // now it can
   scene.Says(wire::Room{.ok = true, .step_aside = true});
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
   scene.Expects<wire::Wait>();
-  scene.allocator().lacking = 0;
-  scene.Grants(2);
+  FindsRoomInTurn(scene, 2);
   other.join();
 }
 
@@ -289,11 +304,7 @@ TEST(MemoryTest, TwoStepsThatFindNoRoomLetOthersGoFirstAndGoOn) {
   scene.allocator().lacking = 30;
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {
-    threads.emplace_back([&] {
-      ASSERT_TRUE(scene.job().BeginStep().ok());
-      EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
-      scene.job().EndStep(true);
-    });
+    threads.emplace_back([&] { StepThatAllocates(scene); });
   }
   scene.Expects<wire::Wait>();
   scene.Grants(1);
@@ -305,8 +316,7 @@ TEST(MemoryTest, TwoStepsThatFindNoRoomLetOthersGoFirstAndGoOn) {
     if (std::holds_alternative<wire::NeedRoom>(next)) scene.Says(wire::Room{.ok = true, .step_aside = true});
   }
   scene.Expects<wire::Wait>();
-  scene.allocator().lacking = 0;
-  scene.Grants(2);
+  FindsRoomInTurn(scene, 2);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(scene.job().Info().steps, 2u);
 }
@@ -316,13 +326,8 @@ TEST(MemoryTest, AQuestionThatWasToldToStandAsideInVainIsNotRememberedAsNeed) {
   scene.TakesTurn(1);
   ASSERT_TRUE(scene.job().BeginStep().ok());
   scene.allocator().lacking = 30;
-  std::thread other([&] {
-    ASSERT_TRUE(scene.job().BeginStep().ok());
-    EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
-    scene.job().EndStep(true);
-  });
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
+  std::thread other([&] { StepThatAllocates(scene); });
+  IsToldToStandAside(scene);
   scene.Expects<wire::NeedRoom>();
   scene.allocator().lacking = 0;
   scene.Says(wire::Room{.ok = true});
@@ -343,21 +348,11 @@ TEST(MemoryTest, AutogradsThreadLetsOthersGoFirstThoughAThreadIsInUserCode) {
   scene.TakesTurn(1);
   ASSERT_TRUE(scene.allocator().Malloc(1, nullptr).ok());  // this thread is known, and stays out here
   scene.allocator().lacking = 30;
-  std::thread trains([&] {
-    ASSERT_TRUE(scene.job().BeginStep().ok());
-    std::thread autograd([&] {
-      pthread_setname_np(pthread_self(), "pt_autograd_0");
-      EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
-    });
-    autograd.join();
-    scene.job().EndStep(true);
-  });
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
+  std::thread trains([&] { StepWhoseBackwardAllocates(scene); });
+  IsToldToStandAside(scene);
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
   scene.Expects<wire::Wait>();
-  scene.allocator().lacking = 0;
-  scene.Grants(2);
+  FindsRoomInTurn(scene, 2);
   trains.join();
 }
 
@@ -365,39 +360,22 @@ TEST(MemoryTest, AutogradsThreadLetsOthersGoFirstThoughAThreadIsInUserCode) {
 TEST(MemoryTest, AJobThatStandsAsideInItsStepSaysSoToANewCoordinator) {
   Scene scene(Scene::NeverIdle());
   scene.allocator().lacking = 30;
-  std::thread trains([&] {
-    ASSERT_TRUE(scene.job().BeginStep().ok());
-    EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
-    scene.job().EndStep(true);
-  });
-  scene.Expects<wire::Wait>();
-  scene.Grants(1);
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
-  scene.Expects<wire::TurnOver>();
+  std::thread trains([&] { StepThatAllocates(scene); });
+  StandsAsideInItsFirstTurn(scene);
   scene.Expects<wire::Wait>();
   scene.Dies();
   const wire::Join join = scene.Answers();
   EXPECT_FALSE(join.holds_turn);
   EXPECT_EQ(scene.Expects<wire::Wait>().need, 30u);
-  scene.allocator().lacking = 0;
-  scene.Grants(2);
+  FindsRoomInTurn(scene, 2);
   trains.join();
 }
 
 TEST(MemoryTest, AJobThatStandsAsideInItsStepMayLeave) {
   Scene scene(Scene::NeverIdle());
   scene.allocator().lacking = 30;
-  std::thread trains([&] {
-    ASSERT_TRUE(scene.job().BeginStep().ok());
-    EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
-    scene.job().EndStep(true);
-  });
-  scene.Expects<wire::Wait>();
-  scene.Grants(1);
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
-  scene.Expects<wire::TurnOver>();
+  std::thread trains([&] { StepThatAllocates(scene); });
+  StandsAsideInItsFirstTurn(scene);
   scene.Expects<wire::Wait>();
   scene.allocator().lacking = 0;
   scene.job().LeaveAtExit();
@@ -408,23 +386,10 @@ TEST(MemoryTest, AJobThatStandsAsideInItsStepMayLeave) {
 TEST(MemoryTest, AutogradsThreadThatFindsNoRoomLetsOthersGoFirst) {
   Scene scene(Scene::NeverIdle());
   scene.allocator().lacking = 30;
-  std::thread trains([&] {
-    ASSERT_TRUE(scene.job().BeginStep().ok());
-    std::thread autograd([&] {
-      pthread_setname_np(pthread_self(), "pt_autograd_0");
-      EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
-    });
-    autograd.join();
-    scene.job().EndStep(true);
-  });
+  std::thread trains([&] { StepWhoseBackwardAllocates(scene); });
+  EXPECT_EQ(StandsAsideInItsFirstTurn(scene).turn, 1u);
   scene.Expects<wire::Wait>();
-  scene.Grants(1);
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
-  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
-  scene.Expects<wire::Wait>();
-  scene.allocator().lacking = 0;
-  scene.Grants(2);
+  FindsRoomInTurn(scene, 2);
   trains.join();
 }
 
@@ -434,8 +399,7 @@ TEST(MemoryTest, ATurnIsNotGivenForRoomWhileAGraphIsCaptured) {
   scene.allocator().capturing = true;
   scene.allocator().lacking = 30;
   std::thread captures([&] { EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok()); });
-  scene.Expects<wire::NeedRoom>();
-  scene.Says(wire::Room{.ok = true, .step_aside = true});
+  IsToldToStandAside(scene);
   EXPECT_TRUE(std::holds_alternative<wire::NeedRoom>(scene.Next())) << "it asks again";
   EXPECT_TRUE(scene.job().Info().holds_turn);
   scene.allocator().lacking = 0;
