@@ -242,8 +242,7 @@ bool ClientImpl::AllAtDoors() const {
 }
 
 // How many of the threads that are in a step stand at a door there. One of autograd's stands for the one that
-// waits for it. (If that one is in no step, while another one computes in one, the turn passes beside it: its
-// memory stays, as not all stand at doors, and it stops at its next allocation.)
+// waits for it; which one that is cannot be known (docs/decisions/0011 says what that may cost).
 Word ClientImpl::StandingInSteps() const {
   const Word in_steps = static_cast<Word>(at_doors_.in_steps);
   const bool helped = at_doors_.helpers > 0 && in_steps + 1 == Count(word_.Load());
