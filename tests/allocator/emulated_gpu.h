@@ -65,6 +65,9 @@ class EmulatedGpu {
   decltype(&hocket_emulator_end_kernel) end_kernel_ = nullptr;
 };
 
+// True if the `size` bytes from `bytes` on are all `value`.
+bool AllAre(unsigned char value, const unsigned char* bytes, Bytes size);
+
 // A gate whose answers the test gives. Holds the turn until told otherwise.
 class ScriptedGate : public Gate {
  public:

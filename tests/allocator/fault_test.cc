@@ -2,7 +2,6 @@
 // leaks, and the allocator goes on working.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -11,6 +10,7 @@
 namespace hocket {
 namespace {
 
+using testing::AllAre;
 using testing::EmulatedGpu;
 using testing::Job;
 using testing::kChunk;
@@ -35,9 +35,7 @@ class FaultFixture : public ::testing::Test {
   }
   void Verify() {
     for (const auto& [block, content] : held) {
-      const unsigned char* bytes = gpu.Host(block);
-      EXPECT_TRUE(std::all_of(bytes, bytes + content.first,
-                              [v = content.second](unsigned char b) { return b == v; }));
+      EXPECT_TRUE(AllAre(content.second, gpu.Host(block), content.first));
     }
   }
   // A bit of everything. Failures of single calls are part of it.

@@ -13,10 +13,11 @@
 namespace hocket::coordinator {
 namespace {
 
-// Fields at the ends of their ranges, and beyond.
+// Fields at the ends of their ranges, and beyond. Texts stay as they are where `with_texts` is false.
 class EdgeFields {
  public:
-  explicit EdgeFields(std::mt19937_64& random) : random_(random) {}
+  explicit EdgeFields(std::mt19937_64& random, bool with_texts = true)
+      : random_(random), with_texts_(with_texts) {}
   void operator()(uint16_t, uint64_t& value) {
     constexpr uint64_t kEdges[] = {0,
                                    1,
@@ -35,11 +36,13 @@ class EdgeFields {
   void operator()(uint16_t, bool& value) { value = random_() % 2 == 1; }
   void operator()(uint16_t, std::string& value) {
     static const std::string texts[] = {"", "g", "h", "a\nb", "\xc2\x9b", std::string(5000, 'x')};
-    value = texts[random_() % std::size(texts)];
+    const std::string& text = texts[random_() % std::size(texts)];
+    if (with_texts_) value = text;
   }
 
  private:
   std::mt19937_64& random_;
+  const bool with_texts_;
 };
 
 class Node {
@@ -76,9 +79,8 @@ class Node {
   void Joins() {
     wire::Join join;
     do {
-      EdgeFields edges(random_);
+      EdgeFields edges(random_, /*with_texts=*/false);
       join.VisitFields(edges);
-      join.name = join.program = join.device_name = join.hocket_version = join.torch_version = "";
       join.device = random_() % 2 == 0 ? "gpu0" : "gpu1";
       join.priority = "low";
     } while (!CheckJoin(join).ok());
