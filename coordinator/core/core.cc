@@ -67,7 +67,7 @@ absl::Time Core::NextDeadline() const {
       continue;
     }
     next = std::min(next, StopTime(turn));
-    if (!turn.asked_idle) next = std::min(next, IdleTime(turn));
+    if (!turn.asked_idle) next = std::min(next, AskIdleTime(turn));
   }
   return next;
 }

@@ -134,6 +134,7 @@ class Core {
   std::vector<JobView> Absent(const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
   absl::Time IdleTime(const Turn& turn) const;
+  absl::Time AskIdleTime(const Turn& turn) const;
   absl::Time HolderLimit(const Turn& turn) const;
   void NameOverdue(Turn& turn);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
@@ -165,6 +166,7 @@ class Core {
   void LeaveGang(Job& job);
 
   // memory.cc
+  void Holds(Job& job, Bytes persistent, Bytes spilled, bool movable);
   void ServeRoom(Job& job);
   void WaitForRoom(Job& job);
   void RetryRoomAt(Job& job, absl::Duration after);

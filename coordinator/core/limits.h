@@ -27,6 +27,8 @@ inline constexpr absl::Duration kRoomRetry = absl::Milliseconds(100);
 // A rank that stopped where its gang should, while another rank has not come there for so long, goes on:
 // their counts of steps were not aligned.
 inline constexpr absl::Duration kRealignAfter = absl::Seconds(1);
+// So long, or for half of its usual step where that is shorter, a holder is not asked whether it idles.
+inline constexpr absl::Duration kHolderBegins = absl::Milliseconds(1);
 // No turn is kept longer than this for the sake of few hand-overs.
 inline constexpr absl::Duration kMaxQuantum = absl::Seconds(60);
 // A device is kept free no longer than this for a job that may be back soon.

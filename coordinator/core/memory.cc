@@ -34,14 +34,20 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
       .bytes = event.bytes, .restoring = event.restoring, .asked = true, .since = job->room_since};
 }
 
+// Who says so answers, and can be asked to spill again.
+void Core::Holds(Job& job, Bytes persistent, Bytes spilled, bool movable) {
+  job.persistent = persistent;
+  job.spilled = spilled;
+  job.unresponsive = false;
+  job.movable = movable && job.turn == 0;
+  job.why_not_movable.clear();
+  job.cannot_spill.clear();
+}
+
 void Core::On(Job* job, const wire::Spilled& event) {
   if (job == nullptr) return;
-  job->persistent = event.persistent;
-  job->spilled = event.spilled;
-  job->unresponsive = false;
-  job->movable = event.movable && job->turn == 0;
-  job->why_not_movable = event.movable ? "" : event.why_not;
-  job->cannot_spill.clear();
+  Holds(*job, event.persistent, event.spilled, event.movable);
+  if (!event.movable) job->why_not_movable = event.why_not;
   job->spilled_total += event.freed;
   if (!job->spill || job->spill->request != event.request) return;
   const SpillOrder order = *std::exchange(job->spill, std::nullopt);

@@ -25,6 +25,7 @@ void Core::On(Job* job, const wire::Wait& event) {
   }
   if (std::exchange(job->overstays, 0) != 0) RenewArena(*job);  // who asks for a turn has none
   BeginToWait(*job);
+  if (event.movable) Holds(*job, event.persistent, event.spilled, /*movable=*/true);
   job->waiting = true;
   job->wait = event.number;
   job->need = event.need;
@@ -313,8 +314,8 @@ void Core::AskIfContended(Turn& turn) {
     return;
   }
   turn.contended = true;
-  if (!turn.asked_idle && (paused || now_ >= IdleTime(turn))) AskForTurn(turn);
   if (!turn.asked_stop && (paused || now_ >= StopTime(turn))) AskToStop(turn);
+  if (!turn.asked_idle && (paused || now_ >= AskIdleTime(turn))) AskForTurn(turn);
 }
 
 void Core::SendYield(const Job& job, bool now, std::uint64_t stop_step) {
@@ -327,7 +328,7 @@ void Core::AskForTurn(Turn& turn) {
 }
 
 void Core::AskToStop(Turn& turn) {
-  turn.asked_stop = true;
+  turn.asked_stop = turn.asked_idle = true;  // who is to stop soon need not be told to go when idle
   turn.stop_asked = now_;
   if (state_.gangs.contains(turn.entity)) return NameStop(turn, 1);
   for (JobId id : turn.granted) SendYield(job(id), true, 0);
@@ -341,6 +342,13 @@ absl::Time Core::IdleTime(const Turn& turn) const {
   const JobView view = ViewOf(turn.entity);
   const bool pays = view.gap.known() && view.gap.mean() > 2 * cost;
   return pays ? turn.start : turn.start + Quantum(turn.entity);
+}
+
+// The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in its
+// way, and the answer would be no.
+absl::Time Core::AskIdleTime(const Turn& turn) const {
+  const absl::Duration begins = std::min(kHolderBegins, ViewOf(turn.entity).step.mean() / 2);
+  return std::max(IdleTime(turn), turn.start + begins);
 }
 
 absl::Time Core::HolderLimit(const Turn& turn) const {

@@ -88,7 +88,10 @@ absl::Status CheckGang(const wire::Join& join) {
 }
 
 absl::Status CheckSaid(wire::Wait& wait) {
-  return CheckNumbers({{"need", wait.need, kMaxBytes}, {"gang_step", wait.gang_step, kMaxCount}});
+  return CheckNumbers({{"need", wait.need, kMaxBytes},
+                       {"gang_step", wait.gang_step, kMaxCount},
+                       {"persistent", wait.persistent, kMaxBytes},
+                       {"spilled", wait.spilled, kMaxBytes}});
 }
 
 absl::Status CheckSaid(wire::YieldAck& ack) {

@@ -30,6 +30,7 @@ absl::StatusOr<Logger> Logger::Open(const std::string& path, const std::string& 
   return Logger(std::move(logger));
 }
 
+bool Logger::debug() const { return logger_->should_log(spdlog::level::debug); }
 void Logger::Debug(const std::string& sentence) { logger_->debug("{}", sentence); }
 void Logger::Info(const std::string& sentence) { logger_->info("{}", sentence); }
 void Logger::Warning(const std::string& sentence) { logger_->warn("{}", sentence); }

@@ -19,6 +19,8 @@ class Logger {
   // kUnavailable when the file cannot be written; kInvalidArgument for another level.
   static absl::StatusOr<Logger> Open(const std::string& path, const std::string& level, bool also_stderr);
 
+  // Whether Debug() writes anything: for sentences that are not worth making otherwise.
+  bool debug() const;
   void Debug(const std::string& sentence);
   void Info(const std::string& sentence);
   void Warning(const std::string& sentence);

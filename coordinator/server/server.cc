@@ -156,8 +156,11 @@ void Server::Dispatch(int fd, uint32_t events) {
   if (fd == stop_.get()) return StopSoon();
   if (fd == timer_.get()) {
     std::uint64_t times = 0;
-    if (read(fd, &times, sizeof(times)) > 0) Apply(0, Tick{});
-    return;
+    if (read(fd, &times, sizeof(times)) <= 0) return;
+    if (Now() >= deadline_) deadline_ = absl::InfiniteFuture();
+    armed_ = absl::InfiniteFuture();
+    Apply(0, Tick{});
+    return ArmTimer();
   }
   if (auto job = pidfds_.find(fd); job != pidfds_.end()) return ProcessEnded(job->second);
   auto session = sessions_.find(fd);
@@ -479,8 +482,16 @@ void Server::CloseBroken() {
 }
 
 void Server::Do(const SetTimer& action, const UniqueFd&) {
+  deadline_ = action.at;
+  ArmTimer();
+}
+
+// A timer that fires too early is cheaper than one that is set anew for every turn: a Tick hurts nobody.
+void Server::ArmTimer() {
+  if (deadline_ >= armed_) return;
+  armed_ = deadline_;
   itimerspec at{};
-  at.it_value = absl::ToTimespec(action.at);
+  at.it_value = absl::ToTimespec(armed_);
   timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
@@ -494,6 +505,7 @@ void Server::Do(const Log& action, const UniqueFd&) { log_.Info(action.text); }
 
 void Server::Do(const TurnEnded& turn, const UniqueFd&) {
   history_.Add(turn);
+  if (!log_.debug()) return;
   log_.Debug(absl::StrCat("turn ", turn.turn, ": ", turn.name, " had it for ",
                           absl::FormatDuration(turn.end - turn.start), ", ", turn.steps, " steps; restored ",
                           FormatBytes(turn.restored), ", spilled for it ", FormatBytes(turn.spilled), " (",

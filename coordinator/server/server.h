@@ -103,6 +103,7 @@ class Server {
   void Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor);
   void Do(const Send& action, const UniqueFd& descriptor);
   void Do(const SetTimer& action, const UniqueFd&);
+  void ArmTimer();
   void Do(const TakeBack& action, const UniqueFd&) {}  // Apply() does it, last
   bool TakeBackGrant(const TakeBack& action);
   void Do(const Reject& action, const UniqueFd&);
@@ -129,6 +130,8 @@ class Server {
   std::deque<nlohmann::json> ended_;
   UniqueFd epoll_;
   UniqueFd timer_;
+  absl::Time deadline_ = absl::InfiniteFuture();  // when the core wants to be woken
+  absl::Time armed_ = absl::InfiniteFuture();     // when timer_ fires; never after deadline_
   UniqueFd stop_;
   std::map<int, Session> sessions_;
   std::map<JobId, Process> processes_;

@@ -168,7 +168,6 @@ void ClientImpl::AskAgain() {
   const Holdings held = HeldUnlocked();
   if (phase_ != Phase::kAsked) return;
   told_movable_ = false;
-  if (AllAtDoors()) TellMovable(held);
   Tell(WaitMessage(held));
 }
 

@@ -96,13 +96,14 @@ absl::Status ClientImpl::WaitAsWaiter(Waiter& waiter) {
   return absl::OkStatus();
 }
 
-// Without the turn: what was not movable may be so from now on.
+// Without the turn: what was not movable may be so from now on. A job that is about to ask for the turn says
+// it with that.
 void ClientImpl::Arrive() {
   if (outside_ || spilling_ || phase_ > Phase::kAsked || !AllAtDoors()) return;
   if (tuning_.force_spill) SpillEverything();
-  if (told_movable_ || !info_.coordinated) return;
+  if (told_movable_ || !info_.coordinated || phase_ != Phase::kAsked) return;
   const Holdings held = HeldUnlocked();
-  if (phase_ <= Phase::kAsked && AllAtDoors()) TellMovable(held);
+  if (!told_movable_ && phase_ == Phase::kAsked && AllAtDoors()) TellMovable(held);
 }
 
 void ClientImpl::Ask() {
@@ -116,7 +117,13 @@ void ClientImpl::Ask() {
 }
 
 wire::Wait ClientImpl::WaitMessage(const Holdings& held) {
-  return wire::Wait{.need = held.spilled + lacked_, .gang_step = progress_.steps(), .number = ++waits_};
+  wire::Wait wait{.need = held.spilled + lacked_, .gang_step = progress_.steps(), .number = ++waits_};
+  if (!told_movable_ && AllAtDoors()) {
+    wait.movable = told_movable_ = true;
+    wait.persistent = held.persistent;
+    wait.spilled = held.spilled;
+  }
+  return wait;
 }
 
 absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {

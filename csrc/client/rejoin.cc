@@ -26,10 +26,10 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   attached_at_ = Clock::now();
   reconnect_at_ = Clock::time_point::max();
   Tell(facts_, progress_.Descriptor());
+  told_movable_ = false;
   if (phase_ == Phase::kAsked) Tell(WaitMessage(held));
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
-  told_movable_ = false;
-  if (facts_.rejoin && phase_ <= Phase::kAsked && AllAtDoors()) TellMovable(held);
+  if (facts_.rejoin && phase_ == Phase::kNone && AllAtDoors()) TellMovable(held);
 }
 
 absl::Status ClientImpl::AwaitJoined() {

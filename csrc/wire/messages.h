@@ -90,9 +90,12 @@ struct Wait {
   uint64_t need =
       0;  // spilled bytes that must come back first, and room that it lacked when it stepped aside
   uint64_t gang_step = 0;  // steps completed
-  uint64_t number = 0;  // of the job's Waits, each its own: grant_word.h. 0: its Grant cannot be taken back
+  uint64_t number = 0;   // of the job's Waits, each its own: grant_word.h. 0: its Grant cannot be taken back
+  bool movable = false;  // "all my threads stand at doors now, I can be moved": as an unasked Spilled
+  uint64_t persistent = 0;  // where movable: bytes, as in Report
+  uint64_t spilled = 0;
   // Retired, never to be used again: 1.
-  HOCKET_FIELDS(F(2, need) F(3, gang_step) F(4, number))
+  HOCKET_FIELDS(F(2, need) F(3, gang_step) F(4, number) F(5, movable) F(6, persistent) F(7, spilled))
 };
 
 // The turn is yours, unless this Grant was taken back meanwhile (grant_word.h): then only `fresh_arena` and
@@ -184,7 +187,7 @@ struct Spill {
   HOCKET_FIELDS(F(1, request) F(2, bytes))
 };
 
-// Answer to Spill, and sent unasked (request 0) when a job reaches a door and becomes movable.
+// Answer to Spill, and sent unasked (request 0) when a job that has sent its Wait already becomes movable.
 struct Spilled {
   static constexpr uint16_t kType = 12;
   static constexpr const char* kName = "Spilled";

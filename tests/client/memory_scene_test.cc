@@ -88,13 +88,36 @@ TEST(MemoryTest, AThreadInUserCodeKeepsItsJobFromBeingSpilled) {
   const wire::Spilled refused = scene.AgentHasObeyed();
   EXPECT_FALSE(refused.movable);
   EXPECT_THAT(refused.why_not, HasSubstr("1 of 1 threads"));
-  leave.set_value();  // it comes to the door, and says so unasked
+  leave.set_value();  // it comes to the door, and says so
+  const wire::Wait wait = scene.Expects<wire::Wait>();
+  EXPECT_TRUE(wait.movable);
+  EXPECT_EQ(wait.persistent, refused.persistent);
+  scene.Grants(3);
+  thread.join();
+}
+
+TEST(MemoryTest, TheLastThreadThatComesToADoorSaysThatTheJobCanBeMoved) {
+  Scene scene;
+  std::promise<void> in_user_code, leave;
+  std::thread late([&] {
+    scene.Step();
+    in_user_code.set_value();
+    leave.get_future().wait();
+    scene.Step();
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  in_user_code.get_future().wait();
+  scene.Expects<wire::TurnOver>();
+  std::thread early([&] { scene.Step(); });
+  EXPECT_FALSE(scene.Expects<wire::Wait>().movable);
+  leave.set_value();
   const wire::Spilled unasked = scene.Expects<wire::Spilled>();
   EXPECT_EQ(unasked.request, 0u);
   EXPECT_TRUE(unasked.movable);
-  scene.Expects<wire::Wait>();
-  scene.Grants(3);
-  thread.join();
+  scene.Grants(2);
+  early.join();
+  late.join();
 }
 
 TEST(MemoryTest, TheHolderIsNotSpilled) {

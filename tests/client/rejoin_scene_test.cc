@@ -34,8 +34,7 @@ TEST(RejoinTest, AThreadThatWaitsGoesOnWaitingAndIsAskedForAgain) {
   scene.Expects<wire::Wait>();
   scene.Dies();
   EXPECT_FALSE(scene.Answers().holds_turn);
-  scene.Expects<wire::Wait>();
-  EXPECT_TRUE(scene.Expects<wire::Spilled>().movable);  // the new coordinator cannot know
+  EXPECT_TRUE(scene.Expects<wire::Wait>().movable);  // the new coordinator cannot know
   scene.Grants(1);
   thread.join();
 }

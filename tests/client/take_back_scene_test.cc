@@ -58,8 +58,7 @@ TEST_F(TakeBackTest, ThatItCanBeMovedIsSaidAgain) {
   scene_.Expects<wire::Wait>();
   EXPECT_TRUE(page_.TakeGrantBack(1));
   scene_.Grants(1);
-  EXPECT_TRUE(scene_.Expects<wire::Spilled>().movable);
-  scene_.Expects<wire::Wait>();
+  EXPECT_TRUE(scene_.Expects<wire::Wait>().movable);
   EXPECT_GT(scene_.AgentHasObeyed().persistent, 0u);
   scene_.Grants(2);
   thread.join();

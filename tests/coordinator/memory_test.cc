@@ -12,18 +12,19 @@ using absl::Seconds;
 using testing::HasSubstr;
 using testing::Not;
 
-// a holds the turn of a full device of 100 bytes; b and c wait at doors with 40 and 30 of them.
+// a holds the turn of a full device of 100 bytes; b and c wait at doors with 40 and 30 of them. All threads
+// of b are there when it asks for the turn, those of c later.
 Script Full(const std::string& policy = "fifo") {
   Script s(policy, 100);
   s.Joins("a", {.persistent = 30});
   s.Joins("b", {.persistent = 40});
   s.Joins("c", {.persistent = 30});
   s.Asks("a");
-  for (const char* name : {"b", "c"}) {
-    s.Passes(Milliseconds(1));
-    s.StandsAtDoors(name);
-    s.Asks(name);
-  }
+  s.Passes(Milliseconds(1));
+  s.Asks("b", {.movable = true});
+  s.Passes(Milliseconds(1));
+  s.Asks("c");
+  s.StandsAtDoors("c");
   return s;
 }
 

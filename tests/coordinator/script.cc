@@ -123,6 +123,10 @@ void Script::Asks(const std::string& name, wire::Wait wait) {
   wait.gang_step = actors_.at(name).steps;
   wait.number = ++actors_.at(name).waits;
   if (wait.need == 0) wait.need = actors_.at(name).spilled;
+  if (wait.movable) {
+    wait.persistent = actors_.at(name).resident;
+    wait.spilled = actors_.at(name).spilled;
+  }
   Says(name, wait);
 }
 
