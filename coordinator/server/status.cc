@@ -65,6 +65,18 @@ Progress ProgressOf(Server& server, const Job& job, std::uint64_t steps) {
   return progress;
 }
 
+// What a job has had of the device.
+struct Held {
+  absl::Duration in_all;  // the present turn included
+  Json turn_s;            // of that, the present turn; null: it has none
+};
+
+Held HeldOf(const Server& server, const Job& job) {
+  if (job.turn == 0) return {.in_all = job.held};
+  const absl::Duration turn = server.Now() - job.granted;
+  return {.in_all = job.held + turn, .turn_s = absl::ToDoubleSeconds(turn)};
+}
+
 Json EstimateJson(const Estimate& estimate) {
   if (!estimate.known()) return nullptr;
   return {{"mean_ms", absl::ToDoubleMilliseconds(estimate.mean())},
@@ -107,6 +119,7 @@ Json JobJson(Server& server, JobId id) {
   const auto page = server.PageOf(id).value_or(wire::PageValues{});
   const std::string silence = server.Silence(id);
   const Progress progress = ProgressOf(server, job, std::max<std::uint64_t>(page.steps, job.steps));
+  const Held held = HeldOf(server, job);
   return {{"id", id},
           {"name", job.info.name},
           {"pid", job.info.pid},
@@ -130,7 +143,8 @@ Json JobJson(Server& server, JobId id) {
           {"steps", std::max<std::uint64_t>(page.steps, job.steps)},
           {"step_time_ms", static_cast<double>(page.step_time_ns) / 1e6},
           {"in_step", page.in_step != 0},
-          {"held_s", absl::ToDoubleSeconds(job.held)},
+          {"held_s", absl::ToDoubleSeconds(held.in_all)},
+          {"turn_s", held.turn_s},
           {"waited_s", absl::ToDoubleSeconds(progress.waited)},
           {"slowdown", progress.slowdown},
           {"to_go_s", progress.to_go_s},

@@ -138,6 +138,7 @@ class World:
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_")}
         self.environment |= {
             "HOCKET_RUNTIME_DIR": str(folder / "run"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
             "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", ""),

@@ -12,6 +12,7 @@ COMMANDS = {
     "emulate": ("emulate", "Run a command on an emulated GPU."),
     "status": ("status", "Jobs, who has the turn, who waits and why, memory, turns, step times."),
     "top": ("top", "The node, live: turns, waits, memory, slowdown, time to go."),
+    "web": ("web", "The node in the browser, and for Prometheus, on 127.0.0.1."),
     "explain": ("explain", "Why a job runs, or waits."),
     "logs": ("logs", "What the coordinator has done, as sentences."),
     "policy": ("policy", "Show or change who decides whose turn is next."),

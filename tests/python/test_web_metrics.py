@@ -1,0 +1,236 @@
+"""What Prometheus is told: a format that strict parsers take, counters that only grow, names that the guide and the
+dashboard use rightly."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import re
+from typing import Any
+
+import pytest
+from hocket.web import metrics
+from hocket.web.counts import KEPT_S, MOST_JOBS, Counts, Histogram
+from hocket.web.node import Look
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from web_world import GPU, Coordinator, a_job, a_turn
+
+ROOT = pathlib.Path(__file__).parents[2]
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+class Scene:
+    """A coordinator that is looked at now and then."""
+
+    def __init__(self) -> None:
+        self.coordinator = Coordinator()
+        self.counts = Counts()
+        self.now = 0.0
+
+    def look(self, *turns: dict[str, Any], after: float = 1.0) -> None:
+        self.now += after
+        self.counts.saw(self.coordinator.ask("status"), list(turns), self.now)
+
+    def total(self, what: str, name: str = "resnet") -> float:
+        return self.counts.jobs[name, GPU].totals[what]
+
+    def text(self, accept: str = "") -> str:
+        look = Look(True, "", self.coordinator.ask("status"), 0)
+        return metrics.text(look, self.counts, accept)[0].decode()
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+# --- the format ------------------------------------------------------------------------------------------
+
+AWKWARD = ['a"b', "back\\slash", "two\nlines", "ümläut ☂", "{}", 'le="1"', " ", "x" * 300]
+
+
+@pytest.mark.parametrize(("accept", "parse"), [("", parse_text), (OPENMETRICS, parse_openmetrics)])
+def test_strict_parsers_take_it_whatever_jobs_are_called(scene: Scene, accept: str, parse: Any) -> None:
+    scene.coordinator.jobs = [a_job(i, name, turns=1, to_go_s=2.5) for i, name in enumerate(AWKWARD)]
+    scene.look(*(a_turn(i, i, name) for i, name in enumerate(AWKWARD)))
+    families = {family.name: family for family in parse(scene.text(accept))}
+    named = {sample.labels["name"] for sample in families["hocket_job_memory_bytes"].samples}
+    assert named == set(AWKWARD)
+    assert len(families) > 25
+
+
+def test_the_content_type_is_that_of_the_format(scene: Scene) -> None:
+    look = Look(False, "gone", None, 0)
+    assert metrics.text(look, scene.counts, "")[1].startswith("text/plain; version=")
+    assert metrics.text(look, scene.counts, OPENMETRICS)[1].startswith("application/openmetrics-text")
+
+
+def samples(scene: Scene) -> dict[str, float]:
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for family in parse_openmetrics(scene.text(OPENMETRICS))
+        for sample in family.samples
+    }
+
+
+def test_the_values_are_the_coordinators_in_the_unit_of_the_name(scene: Scene) -> None:
+    scene.coordinator.jobs = [
+        a_job(state="holds", step_time_ms=250.0, spilled=5, persistent=7, waited_s=1.5, held_s=2.5, steps=9, turns=3),
+        a_job(2, "bert", state="waits"),
+    ]
+    scene.look(a_turn(0, restored=11, spilled=13, hand_over_ns=2_000_000))
+    shown = samples(scene)
+    key = [("device", GPU), ("name", "resnet")]
+    assert shown[f"hocket_job_step_seconds{key}"] == 0.25
+    assert shown[f"hocket_job_memory_bytes{[('device', GPU), ('kind', 'spilled'), ('name', 'resnet')]}"] == 5
+    assert shown[f"hocket_job_steps_total{key}"] == 9
+    assert shown[f"hocket_job_device_seconds_total{key}"] == 2.5
+    assert shown[f"hocket_job_waited_seconds_total{key}"] == 1.5
+    assert shown[f"hocket_waiting_jobs{[('device', GPU)]}"] == 1
+    assert shown[f"hocket_restored_bytes_total{[('device', GPU)]}"] == 11
+    assert shown[f"hocket_spilled_bytes_total{[('device', GPU)]}"] == 13
+    assert shown[f"hocket_hand_over_seconds_bucket{[('device', GPU), ('le', '0.001')]}"] == 0
+    assert shown[f"hocket_hand_over_seconds_bucket{[('device', GPU), ('le', '0.003')]}"] == 1
+    assert f"hocket_job_remaining_seconds{key}" not in shown  # nobody knows
+
+
+def test_a_gone_job_gives_its_name_to_the_one_that_runs(scene: Scene) -> None:
+    scene.coordinator.jobs = [a_job(1, state="gone", persistent=1), a_job(2, state="holds", persistent=2)]
+    scene.look()
+    key = [("device", GPU), ("kind", "persistent"), ("name", "resnet")]
+    assert samples(scene)[f"hocket_job_memory_bytes{key}"] == 2
+
+
+def test_a_bound_holds_what_is_exactly_as_long() -> None:
+    histogram = Histogram((1, 2))
+    for seconds in (0.5, 1, 1.5, 2, 3):
+        histogram.add(seconds)
+    assert histogram.cumulative() == [("1", 2), ("2", 4), ("+Inf", 5)]
+
+
+# --- counters that only grow --------------------------------------------------------------------------------
+
+
+def test_a_restarted_coordinator_takes_nothing_from_the_counters(scene: Scene) -> None:
+    scene.coordinator.jobs = [a_job(steps=100, held_s=50.0, waited_s=20.0, turns=10, spilled_total=1000)]
+    scene.look()
+    scene.coordinator.starts_anew()
+    scene.coordinator.jobs = []  # not yet back
+    scene.look()
+    assert scene.total("steps") == 100
+    # The job counts its steps and bytes itself; time and turns begin anew with the coordinator.
+    scene.coordinator.jobs = [a_job(steps=103, held_s=1.0, waited_s=2.0, turns=1, spilled_total=1500)]
+    scene.look()
+    assert {what: scene.total(what) for what in ("steps", "device_s", "waited_s", "turns", "spilled")} == {
+        "steps": 103, "device_s": 51, "waited_s": 22, "turns": 11, "spilled": 1500}  # fmt: skip
+    assert scene.counts.restarts == 1
+
+
+def test_the_next_job_of_a_name_adds_to_it(scene: Scene) -> None:
+    scene.coordinator.jobs = [a_job(1, steps=10)]
+    scene.look()
+    scene.coordinator.jobs = [a_job(2, steps=4)]
+    scene.look()
+    scene.coordinator.jobs = [a_job(2, pid=999, steps=5)]  # another process under the same number
+    scene.look()
+    assert scene.total("steps") == 10 + 4 + 5
+
+
+def test_a_job_that_comes_and_goes_between_two_looks_is_counted_by_its_turns(scene: Scene) -> None:
+    scene.coordinator.jobs = []
+    scene.look()
+    scene.look(a_turn(0, 5, "short", steps=3), a_turn(1, 5, "short", steps=2, end_ns=2 * 10**9))
+    assert (scene.total("steps", "short"), scene.total("turns", "short")) == (5, 2)
+    assert scene.total("device_s", "short") == pytest.approx(3)
+
+
+def test_the_last_steps_of_a_job_that_was_seen_are_counted_once(scene: Scene) -> None:
+    scene.coordinator.jobs = [a_job(steps=4, turns=1, held_s=1.0)]
+    scene.look(a_turn(0, steps=4))
+    scene.coordinator.jobs = []
+    scene.look(a_turn(1, steps=3))
+    assert (scene.total("steps"), scene.total("turns"), scene.total("device_s")) == (7, 2, pytest.approx(2))
+
+
+def test_a_number_that_shrinks_under_one_coordinator_is_not_counted_twice(scene: Scene) -> None:
+    for waited in (5.0, 4.999, 5.5):
+        scene.coordinator.jobs = [a_job(waited_s=waited)]
+        scene.look()
+    assert scene.total("waited_s") == 5.5
+
+
+def test_counters_never_shrink_whatever_comes(scene: Scene) -> None:
+    rng = random.Random(5)
+    before: dict[str, float] = {}
+    index = 0
+    for _ in range(150):
+        if rng.random() < 0.1:
+            scene.coordinator.starts_anew()
+        scene.coordinator.jobs = [
+            a_job(i, f"job{i % 3}" if i < 3 else f"other{i}", pid=rng.choice((1, 2)), steps=rng.randrange(50),
+                  turns=rng.randrange(9), held_s=rng.random(), waited_s=rng.random(), spilled_total=rng.randrange(9))
+            for i in range(6) if rng.random() < 0.6
+        ]  # fmt: skip
+        turns = [a_turn(index + i, rng.randrange(8), f"job{rng.randrange(3)}") for i in range(rng.randrange(4))]
+        index += len(turns)
+        scene.look(*turns)
+        after = {key: value for key, value in samples(scene).items() if "_total" in key or "_bucket" in key}
+        for key, value in before.items():
+            assert after[key] >= value, key
+        before = after
+
+
+def test_jobs_long_gone_are_no_longer_told_and_never_too_many(scene: Scene) -> None:
+    scene.look()
+    scene.coordinator.jobs = []
+    scene.look(after=KEPT_S)
+    assert ("resnet", GPU) in scene.counts.jobs
+    scene.look(after=KEPT_S)
+    assert scene.counts.jobs == {}
+    for i in range(3):
+        scene.look(*(a_turn(0, 1 + k, f"job {i} {k}") for k in range(MOST_JOBS)))
+        assert len(scene.counts.jobs) == MOST_JOBS
+    assert ("job 2 0", GPU) in scene.counts.jobs
+
+
+# --- what uses the names --------------------------------------------------------------------------------------
+
+
+def known_names() -> set[str]:
+    """As in a query: with _total, _bucket, _sum and _count."""
+    scene = Scene()
+    scene.coordinator.jobs = [a_job(to_go_s=1.0)]
+    scene.look(a_turn(0))
+    return {sample.name for family in parse_text(scene.text()) for sample in family.samples}
+
+
+def test_the_dashboard_asks_only_for_what_there_is() -> None:
+    dashboard = json.loads((ROOT / "examples/grafana/hocket.json").read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    expressions += [variable["definition"] for variable in dashboard["templating"]["list"] if "definition" in variable]
+    assert len(expressions) > 15
+    for expression in expressions:
+        names = re.findall(r"\bhocket_\w+", expression)
+        assert names, expression
+        assert set(names) <= known_names(), expression
+        assert expression.count("(") == expression.count(")") and expression.count("{") == expression.count("}")
+    for name in re.findall(r'hocket_job_state\{state=~?"([^"]+)"', " ".join(expressions)):
+        assert set(name.split("|")) <= set(metrics.STATES)
+    places = [(p["gridPos"]["x"], p["gridPos"]["y"], p["gridPos"]["w"], p["gridPos"]["h"]) for p in dashboard["panels"]]
+    cells = [(x + i, y + j) for x, y, w, h in places for i in range(w) for j in range(h)]
+    assert len(cells) == len(set(cells)), "two panels lie on each other"
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_the_guide_lists_every_metric_and_no_other() -> None:
+    scene = Scene()
+    scene.look(a_turn(0))
+    families = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in parse_openmetrics(scene.text(OPENMETRICS))
+    }
+    guide = (ROOT / "docs/user-guide.md").read_text()
+    listed = set(re.findall(r"`(hocket_[a-z_]+)", guide))
+    assert listed == families
