@@ -33,6 +33,8 @@ Jobs start it themselves; there is no need to do so by hand.
                           has set last, or fair)
   --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default: what
                           people have set last, or 0.02)
+  (before anybody has set one, $HOCKET_POLICY and $HOCKET_SWITCH_SHARE; $HOCKET_GRACE_SECONDS and
+  $HOCKET_LOG_LEVEL stand for those flags: Hocket sets them from its config file, see `hocket config`)
   --runtime-dir=DIR       where socket, locks and log lie (default: $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
   --log-level=LEVEL       debug, info (default), warning, error
   --version, --help
@@ -79,6 +81,34 @@ absl::Status SetLogLevel(const std::string& value, Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status SetFirstPolicy(const std::string& value, Flags& flags) {
+  flags.server.first_policy = value;
+  return MakePolicy(value).status();
+}
+
+absl::Status SetFirstSwitchShare(const std::string& value, Flags& flags) {
+  HOCKET_ASSIGN_OR_RETURN(flags.server.first_switch_share, ToNumber("switch-share", value));
+  return CheckSwitchShare(flags.server.first_switch_share);
+}
+
+// What the config file says comes as variables: whoever starts a daemon reads it. Flags win over them.
+absl::Status ReadEnvironment(Flags& flags) {
+  static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kVariables = {
+      {"HOCKET_POLICY", SetFirstPolicy},
+      {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
+      {"HOCKET_GRACE_SECONDS", SetGrace},
+      {"HOCKET_LOG_LEVEL", SetLogLevel},
+  };
+  for (const auto& [name, set] : kVariables) {
+    const char* const value = std::getenv(name.c_str());
+    if (value == nullptr || *value == '\0') continue;
+    const absl::Status status = set(value, flags);
+    if (!status.ok())
+      return absl::InvalidArgumentError(absl::StrCat(name, "=", value, ": ", std::string(status.message())));
+  }
+  return absl::OkStatus();
+}
+
 // "--name=value" and "--name value".
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kFlags = {
@@ -86,6 +116,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
       {"runtime-dir", SetRuntimeDir}, {"log-level", SetLogLevel},
   };
   Flags flags;
+  HOCKET_RETURN_IF_ERROR(ReadEnvironment(flags));
   bool grace_given = false;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];

@@ -50,6 +50,12 @@ def coordinator() -> None:
     """The console script ``hocketd``: becomes the installed coordinator."""
     global imported_by_program
     imported_by_program = False
+    from hocket import _config
     from hocket.cli.serve import DAEMON
+    from hocket.errors import HocketError
 
+    try:
+        _config.apply()
+    except HocketError as error:
+        sys.exit(f"hocketd: {error}")
     os.execv(DAEMON, [str(DAEMON), *sys.argv[1:]])

@@ -33,8 +33,10 @@ namespace hocket::coordinator {
 
 struct ServerOptions {
   std::string runtime_dir;                   // exists
-  std::string policy;                        // a known one; empty: as people set it last, else fair
-  double switch_share = 0;                   // up to 1; 0: as people set it last, else 0.02
+  std::string policy;                        // a known one; empty: as people set it last
+  double switch_share = 0;                   // up to 1; 0: as people set it last
+  std::string first_policy = "fair";         // until people set one, if `policy` is empty
+  double first_switch_share = 0.02;          // likewise
   absl::Duration grace = absl::Seconds(30);  // without a job; infinite: until stopped
   std::string version;
 };

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hocket._job import leave as leave
     from hocket._steps import step as step
     from hocket._steps import steps as steps
+    from hocket.errors import BrokenConfig as BrokenConfig
     from hocket.errors import BuiltForAnotherTorch as BuiltForAnotherTorch
     from hocket.errors import CoordinatorUnavailable as CoordinatorUnavailable
     from hocket.errors import HocketError as HocketError
@@ -36,6 +37,7 @@ _PUBLIC = {
     "cmake_prefix": "hocket._cmake",
     "HocketError": "hocket.errors",
     "CoordinatorUnavailable": "hocket.errors",
+    "BrokenConfig": "hocket.errors",
     "BuiltForAnotherTorch": "hocket.errors",
     "NotBuilt": "hocket.errors",
     "__version__": "hocket._version",

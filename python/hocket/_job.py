@@ -109,7 +109,7 @@ def _load_native(torch_version: str) -> ModuleType:
 def activate() -> None:
     """Makes Hocket's allocator PyTorch's, if CUDA has not started, and lets ranks become gangs. Once.
 
-    Without torch in the environment it does nothing. BuiltForAnotherTorch, NotBuilt: see errors.
+    Without torch in the environment it does nothing. BrokenConfig, BuiltForAnotherTorch, NotBuilt: see errors.
     """
     try:
         import torch  # its own last act may call this function through `hocket run`
@@ -122,6 +122,9 @@ def activate() -> None:
         if _activated:
             return
         native = _native or _load_native(torch.__version__)
+        from hocket import _config
+
+        _config.apply()
         _native, _activated = native, True
         _configure(options_from_environment())
         _install_allocator(torch, native)

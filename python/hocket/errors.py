@@ -18,5 +18,9 @@ class BuiltForAnotherTorch(HocketError, ImportError):
     """The installed torch is not the one Hocket was compiled against: build Hocket again."""
 
 
+class BrokenConfig(HocketError):
+    """Hocket's config file is wrong: correct the lines that are named. See ``hocket config check``."""
+
+
 class NotBuilt(HocketError, ImportError):
     """A part of Hocket is missing from the installation: install it again."""

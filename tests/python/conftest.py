@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 
@@ -10,6 +11,9 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.path.insert(1, str(pathlib.Path(__file__).parents[2] / "python"))
+
+# Nobody's own config file.
+os.environ["HOCKET_CONFIG"] = os.devnull
 
 from fakes import FakeNative, fake_control
 

@@ -28,7 +28,8 @@ finally:
 
 def hocket(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     start = START.format(tests=str(pathlib.Path(__file__).parent), python=str(PYTHON))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_")} | variables
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_")}
+    environment = kept | {"HOCKET_CONFIG": os.devnull} | variables  # nobody's own config file
     return subprocess.run(
         [sys.executable, "-c", start, *arguments], capture_output=True, text=True, env=environment, timeout=60
     )
@@ -64,7 +65,7 @@ def test_run_becomes_the_command_with_the_options_in_its_environment() -> None:
 
 def test_run_says_nothing_about_what_was_not_given() -> None:
     environment = json.loads(hocket("run", "--", *SHOW).stdout)
-    assert {name for name in environment if name.startswith("HOCKET_")} == {"HOCKET_RUN"}
+    assert {name for name in environment if name.startswith("HOCKET_")} == {"HOCKET_RUN", "HOCKET_CONFIG"}
 
 
 def test_the_commands_own_options_are_its_own() -> None:

@@ -21,6 +21,8 @@ COMMANDS = {
     "resume": ("resume", "Let a paused job have turns again."),
     "trace": ("trace", "Write what the coordinator has recorded: to look at, or to replay."),
     "simulate": ("simulate", "Play recorded or invented jobs under other policies."),
+    "config": ("config", "What holds for all your jobs: show it, and check the file that says it."),
+    "systemd": ("systemd", "Units with which systemd keeps the coordinator and the page."),
     "completion": ("completion", "What makes bash or zsh complete hocket's words."),
     "doctor": ("doctor", "What was found on this machine, and what to do about each problem."),
     "demo": ("demo", "Two real trainings take turns on one GPU too small for both."),

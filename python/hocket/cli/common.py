@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hocket import _coordinator
+from hocket import _config, _coordinator
 from hocket._job import load_control
 from hocket.errors import NotBuilt
 
@@ -27,18 +27,26 @@ def socket_path() -> str:
 
 def ask(command: str, **arguments: Any) -> dict[str, Any]:
     """The coordinator's answer to ``command``; exit status 1 with its own sentence where it refuses or is absent."""
-    with _sentences():
+    with sentences():
         return _coordinator.ask(command, **arguments)
 
 
 def ask_if_it_runs(command: str) -> dict[str, Any] | None:
     """As :func:`ask`; None where no coordinator runs: nobody shares anything, which is no error."""
-    with _sentences():
+    with sentences():
         return _coordinator.ask_if_it_runs(command)
 
 
+def configure() -> None:
+    """Takes up the config file; exit status 1 with each of its mistakes."""
+    control()
+    with sentences():
+        _config.apply()
+
+
 @contextlib.contextmanager
-def _sentences() -> Iterator[None]:
+def sentences() -> Iterator[None]:
+    """What fails inside ends the command, with exit status 1 and the error's own sentence."""
     try:
         yield
     except (RuntimeError, OSError, ValueError, MemoryError) as error:

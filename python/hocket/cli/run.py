@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hocket.cli.common import control, size
+from hocket.cli.common import configure, control, size
 from hocket.cli.options import COMMAND, PRIORITY, PROGRAM, Size, Weight
 from hocket.cli.program import become
 
@@ -29,6 +29,7 @@ def command(
     Steps are found through PyTorch's own optimizer hooks and DataLoader fetches; launchers such as torchrun and
     accelerate need nothing. The exit status and signals are COMMAND's own.
     """
+    configure()
     if memory_limit:
         _check_limit(memory_limit)
     given = {

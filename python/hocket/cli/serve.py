@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from hocket.cli import common
+
 DAEMON = Path(__file__).resolve().parents[1] / "bin" / "hocketd"
 
 
@@ -24,4 +26,5 @@ def command(arguments: tuple[str, ...]) -> None:
         raise click.ClickException(
             f"there is no coordinator to run at {program}. Install Hocket again, or name one in HOCKET_DAEMON."
         )
+    common.configure()
     os.execv(program, [str(program), "--foreground", *arguments])

@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import errno
 import importlib.util
-import os
 from pathlib import Path
 
 import click
 
+from hocket import _config
+from hocket.cli import common
 from hocket.errors import HocketError
 
 PORT = 9465
 NEEDS = {"h11": "h11", "prometheus_client": "prometheus_client"}  # module: package
 
 
-def config_folder() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hocket"
-
-
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
-@click.option("--any-user", is_flag=True, help="Let other users of this machine read, too. Only you can write.")
-def command(port: int, any_user: bool) -> None:
+@click.option("--port", type=click.IntRange(0, 65535), envvar="HOCKET_WEB_PORT",
+              help="Default: the config file's, or 9465. 0: any that is free.")  # fmt: skip
+@click.option("--any-user/--only-me", default=None, envvar="HOCKET_WEB_ANY_USER",
+              help="Whether other users of this machine may read, too. Only you can write.")  # fmt: skip
+def command(port: int | None, any_user: bool | None) -> None:
     """Show this machine's turns in the browser and to Prometheus, on 127.0.0.1, until Ctrl-C.
 
     http://localhost:9465/ is the page, /metrics is for Prometheus, /api/... are the same answers as data. It asks the
@@ -35,12 +34,15 @@ def command(port: int, any_user: bool) -> None:
             f"`hocket web` needs {' and '.join(missing)}, not installed in this environment: "
             f"pip install {' '.join(missing)}"
         )
-    from hocket.cli.common import control
     from hocket.web import server
     from hocket.web.token import Token
 
-    control()
-    token = Token(config_folder() / "web-token")
+    common.control()
+    with common.sentences():
+        config = {str(key): setting.value for key, setting in _config.settings().items()}
+    port = config.get("web.port", PORT) if port is None else port
+    any_user = config.get("web.any_user", False) if any_user is None else any_user
+    token = Token(_config.folder() / "web-token")
     try:
         token.make()
         asyncio.run(server.serve(port, token, any_user, lambda used: _say(used, token.path)))

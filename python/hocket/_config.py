@@ -1,0 +1,238 @@
+"""What people have written down for all their jobs: /etc/hocket/config.toml, and ~/.config/hocket/config.toml over it.
+
+    [coordinator]
+    policy = "fair"
+
+Each key stands for an environment variable, and becomes it where that is not set: so the environment and the command
+line win, and whatever is started from there (the coordinator, jobs) has it. Read by `hocket run`, `serve` and `web`, by
+`hocketd`, and by ``import hocket``, which may start a coordinator. A file that is wrong stops all of them, with each
+mistake and its line: nothing is started otherwise than it says.
+
+$HOCKET_CONFIG names one file instead of the two. A new key is a row in ``KEYS``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from hocket._job import PRIORITIES, parse_bytes
+from hocket.errors import BrokenConfig
+
+POLICIES = ("fair", "fifo", "priority", "round-robin", "srtf")  # coordinator/policies/registry.cc
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """``read`` makes the variable's text of a value; ValueError says what would be right."""
+
+    section: str
+    name: str
+    variable: str
+    default: Any  # None: nothing is set
+    read: Callable[[Any], str]
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.section}.{self.name}"
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in words or not isinstance(value, str):
+            raise ValueError(f"one of {', '.join(words)}")
+        return value
+
+    return read
+
+
+def _number(right: str, fits: Callable[[float], bool]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ValueError(right)
+        if not fits(value):
+            raise ValueError(right)
+        return repr(value)
+
+    return read
+
+
+def _size(value: Any) -> str:
+    right = 'bytes, or a text such as "20GiB"; more than 0'
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(right)
+    try:
+        size = parse_bytes(value)
+    except ValueError:
+        size = 0
+    if size <= 0:
+        raise ValueError(right)
+    return str(size)
+
+
+def _port(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65535:
+        raise ValueError("a whole number from 1 to 65535")
+    return str(value)
+
+
+def _switch(value: Any) -> str:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return "1" if value else "0"
+
+
+KEYS = (
+    Key("coordinator", "policy", "HOCKET_POLICY", "fair", _one_of(*POLICIES),
+        "who is next, until `hocket policy` sets another"),
+    Key("coordinator", "switch_share", "HOCKET_SWITCH_SHARE", 0.02,
+        _number("a number above 0, 1 at most", lambda x: 0 < x <= 1),
+        "most share of the time for hand-overs that move bytes, until `hocket policy` sets another"),
+    Key("coordinator", "grace_seconds", "HOCKET_GRACE_SECONDS", 30, _number("seconds, 0 or more", lambda x: x >= 0),
+        "how long a coordinator that a job has started stays without one"),
+    Key("coordinator", "log_level", "HOCKET_LOG_LEVEL", "info", _one_of(*LOG_LEVELS), "what `hocket logs` shows"),
+    Key("job", "weight", "HOCKET_WEIGHT", 1, _number("a number above 0", lambda x: x > 0), "share of the device"),
+    Key("job", "priority", "HOCKET_PRIORITY", "normal", _one_of(*PRIORITIES), ""),
+    Key("job", "memory_limit", "HOCKET_MEMORY_LIMIT", None, _size, "most device memory of a job"),
+    Key("job", "host_budget", "HOCKET_HOST_BUDGET", None, _size, "most host memory for a job's spilled memory"),
+    Key("web", "port", "HOCKET_WEB_PORT", 9465, _port, "of `hocket web`"),
+    Key("web", "any_user", "HOCKET_WEB_ANY_USER", False, _switch, "other users of this machine may read, too"),
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Mistake:
+    path: Path
+    line: int  # 0: of the file as a whole
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}" if self.line else f"{self.path}: {self.what}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    value: Any
+    text: str  # of the variable
+    path: Path
+    line: int
+
+
+def files() -> list[Path]:
+    """Where to look, the weakest first. They need not exist."""
+    if named := os.environ.get("HOCKET_CONFIG"):
+        return [Path(named)]
+    return [Path("/etc/hocket/config.toml"), folder() / "config.toml"]
+
+
+def folder() -> Path:
+    """The user's own folder for what Hocket keeps: this file, and the token of `hocket web`."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hocket"
+
+
+def read(paths: list[Path] | None = None) -> tuple[dict[Key, Setting], list[Mistake]]:
+    """What the files say, later ones over earlier ones; and all that is wrong with them."""
+    settings: dict[Key, Setting] = {}
+    mistakes: list[Mistake] = []
+    for path in files() if paths is None else paths:
+        for found in _read_file(path):
+            if isinstance(found, Mistake):
+                mistakes.append(found)
+            else:
+                settings[found[0]] = found[1]
+    return settings, mistakes
+
+
+def settings() -> dict[Key, Setting]:
+    """BrokenConfig: with each mistake, and nothing else has happened."""
+    found, mistakes = read()
+    if mistakes:
+        lines = "\n  ".join(map(str, mistakes))
+        raise BrokenConfig(f"Hocket's config file is wrong:\n  {lines}\n  Correct it; `hocket config check` checks it.")
+    return found
+
+
+def apply(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Adds to ``environment`` what the files say and it does not. BrokenConfig: as in :func:`settings`."""
+    for key, setting in settings().items():
+        if not environment.get(key.variable):
+            environment[key.variable] = setting.text
+
+
+def _read_file(path: Path) -> Iterator[Mistake | tuple[Key, Setting]]:
+    try:
+        text = path.read_bytes().decode("utf-8")
+        sections = tomllib.loads(text)
+    except FileNotFoundError:
+        if os.environ.get("HOCKET_CONFIG"):
+            yield Mistake(path, 0, "there is no such file, and HOCKET_CONFIG names it")
+        return
+    except OSError as error:
+        yield Mistake(path, 0, f"cannot be read: {error.strerror}")
+        return
+    except UnicodeDecodeError as error:
+        yield Mistake(path, error.object.count(b"\n", 0, error.start) + 1, "is not UTF-8")
+        return
+    except tomllib.TOMLDecodeError as error:
+        said = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", str(error))
+        yield Mistake(path, int(said[2]) if said else len(text.splitlines()), f"no TOML: {said[1] if said else error}")
+        return
+    lines = _lines(text)
+    for section, inside in sections.items():
+        known = {key.name: key for key in KEYS if key.section == section}
+        if not known or not isinstance(inside, dict):
+            yield Mistake(path, lines.get((section, ""), 0), _unknown_section(section, bool(known)))
+            continue
+        for name, value in inside.items():
+            line = lines.get((section, name), lines.get((section, ""), 0))
+            if name not in known:
+                yield Mistake(path, line, _unknown(f"{section}.{name}", [str(key) for key in known.values()]))
+                continue
+            key = known[name]
+            try:
+                yield key, Setting(value, key.read(value), path, line)
+            except ValueError as error:
+                yield Mistake(path, line, f"{key} is {value!r}: it must be {error}")
+
+
+def _unknown_section(section: str, known: bool) -> str:
+    if known:
+        return f"{section} is a section: write [{section}], and its keys under it"
+    of_it = [str(key) for key in KEYS if key.name == section]
+    if of_it:
+        return f"{section} stands outside a section: it is {of_it[0]}, so write it under [{of_it[0].split('.')[0]}]"
+    return _unknown(section, list(dict.fromkeys(key.section for key in KEYS)))
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"there is no {name}; {meant}There are: {', '.join(known)}"
+
+
+def _lines(text: str) -> dict[tuple[str, str], int]:
+    """(section, key) -> the line it is on, which tomllib does not tell; (section, "") -> where the section begins."""
+    found: dict[tuple[str, str], int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if head := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
+            section = _bare(head[1])
+            found.setdefault((section, ""), number)
+        elif entry := re.match(r"\s*([\w\"'.\s-]+?)\s*=", line):
+            first, _, rest = _bare(entry[1]).partition(".")
+            name = (section, first) if section else (first, rest)
+            found.setdefault(name, number)
+            found.setdefault((name[0], ""), number)
+    return found
+
+
+def _bare(name: str) -> str:
+    return ".".join(part.strip().strip("\"'") for part in name.split("."))

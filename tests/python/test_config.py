@@ -1,0 +1,272 @@
+"""The config file: what is read of it, what wins over it, and that a wrong one starts nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tomllib
+
+import pytest
+from hocket import _config, _job
+from hocket.errors import BrokenConfig
+from test_cli import SHOW, hocket
+
+ROOT = pathlib.Path(__file__).parents[2]
+GOOD = """\
+[coordinator]
+policy = "srtf"       # for many jobs
+switch_share = 0.05
+grace_seconds = 5
+
+[job]
+weight = 2
+memory_limit = "20GiB"
+
+[web]
+port = 1234
+any_user = true
+"""
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The user's config file, not yet written; nothing else is read."""
+    monkeypatch.setenv("HOCKET_CONFIG", str(tmp_path / "config.toml"))
+    for key in _config.KEYS:
+        monkeypatch.delenv(key.variable, raising=False)
+    return tmp_path / "config.toml"
+
+
+def test_each_key_becomes_its_variable(file: pathlib.Path) -> None:
+    file.write_text(GOOD)
+    environment: dict[str, str] = {}
+    _config.apply(environment)
+    assert environment == {
+        "HOCKET_POLICY": "srtf", "HOCKET_SWITCH_SHARE": "0.05", "HOCKET_GRACE_SECONDS": "5", "HOCKET_WEIGHT": "2",
+        "HOCKET_MEMORY_LIMIT": str(20 << 30), "HOCKET_WEB_PORT": "1234", "HOCKET_WEB_ANY_USER": "1"}  # fmt: skip
+
+
+def test_the_environment_wins_over_the_file(file: pathlib.Path) -> None:
+    file.write_text(GOOD)
+    environment = {"HOCKET_POLICY": "fifo", "HOCKET_WEIGHT": ""}
+    _config.apply(environment)
+    assert (environment["HOCKET_POLICY"], environment["HOCKET_WEIGHT"]) == ("fifo", "2")
+
+
+def test_the_users_file_wins_over_the_machines(tmp_path: pathlib.Path) -> None:
+    machine, user = tmp_path / "machine.toml", tmp_path / "user.toml"
+    machine.write_text('coordinator = {policy = "fifo", grace_seconds = 1}\n')
+    user.write_text('[coordinator]\npolicy = "fair"\n')
+    settings, mistakes = _config.read([machine, user])
+    assert mistakes == []
+    found = {str(key): (setting.value, setting.path) for key, setting in settings.items()}
+    assert found == {"coordinator.policy": ("fair", user), "coordinator.grace_seconds": (1, machine)}
+
+
+def test_it_is_looked_for_where_the_user_keeps_such_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOCKET_CONFIG")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
+    assert _config.files() == [pathlib.Path("/etc/hocket/config.toml"), pathlib.Path("/x/hocket/config.toml")]
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert _config.files()[-1] == pathlib.Path("/home/me/.config/hocket/config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("\n[coordinator]\npolcy = 'fair'\n", 3, "did you mean coordinator.policy?"),
+        ("[coordinator]\npolicy = 'fare'\n", 2, "one of fair, fifo, priority, round-robin, srtf"),
+        ("[coordinator]\npolicy = 3\n", 2, "one of fair"),
+        ("[coordinator]\nswitch_share = 2\n", 2, "a number above 0, 1 at most"),
+        ("[coordinator]\nswitch_share = '0.1'\n", 2, "a number above 0"),
+        ("[coordinator]\nswitch_share = nan\n", 2, "a number above 0"),
+        ("[coordinator]\ngrace_seconds = -1\n", 2, "0 or more"),
+        ("[coordinator]\nlog_level = 'loud'\n", 2, "one of debug"),
+        ("[job]\n\nweight = 0\n", 3, "a number above 0"),
+        ("[job]\nweight = true\n", 2, "a number above 0"),
+        ("[job]\nweight = [1]\n", 2, "a number above 0"),
+        ("[job]\npriority = ['high']\n", 2, "one of high, normal, low"),
+        ("[job]\nmemory_limit = 'much'\n", 2, '"20GiB"'),
+        ("[job]\nmemory_limit = -1\n", 2, "more than 0"),
+        ("[web]\nport = 70000\n", 2, "from 1 to 65535"),
+        ("[web]\nany_user = 'yes'\n", 2, "true or false"),
+        ("[web]\n'port' = 0\n", 2, "from 1 to 65535"),
+        ("web.port = 0\n", 1, "from 1 to 65535"),
+        ("[webb]\nport = 1\n", 1, "did you mean web?"),
+        ("# first\npolicy = 'fair'\n", 2, "write it under [coordinator]"),
+        ("web = 3\n", 1, "web is a section"),
+        ("[[web]]\nport = 1\n", 1, "web is a section"),
+        ("[web]\nport = \n", 2, "no TOML"),
+        ("[web]\nport = 1\nport = 2\n", 3, "no TOML"),
+        ("[web\n", 1, "no TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_what_would_be_right(
+    file: pathlib.Path, text: str, line: int, said: str
+) -> None:
+    file.write_text(text)
+    answer = hocket("config", "check", HOCKET_CONFIG=str(file))
+    assert answer.returncode == 1
+    assert answer.stderr.startswith(f"{file}:{line}: "), answer.stderr
+    assert said in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_all_mistakes_are_named_at_once(file: pathlib.Path) -> None:
+    file.write_text("[job]\nweight = 0\nname = 'x'\n[web]\nport = 0\n")
+    assert [mistake.line for mistake in _config.read()[1]] == [2, 3, 5]
+
+
+@pytest.mark.parametrize("spoil", ["bytes", "folder", "missing"])
+def test_a_file_that_cannot_be_read_is_named(file: pathlib.Path, spoil: str) -> None:
+    if spoil == "bytes":
+        file.write_bytes(b"[web]\nport = 1 # \xff\n")
+    elif spoil == "folder":
+        file.mkdir()
+    (mistake,) = _config.read()[1]
+    assert mistake.path == file
+    assert mistake.line == (2 if spoil == "bytes" else 0)
+
+
+def test_without_a_file_nothing_is_wrong_and_it_is_said_how_to_write_one(tmp_path: pathlib.Path) -> None:
+    answer = hocket("config", "check", XDG_CONFIG_HOME=str(tmp_path))
+    assert answer.returncode == 0, answer.stderr
+    if "no config file" in answer.stdout:
+        example = answer.stdout.split("\n", 1)[1]
+        (tmp_path / "example.toml").write_text(example)
+        assert _config.read([tmp_path / "example.toml"])[1] == []
+        assert tomllib.loads(example)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("run", "--", "touch", "{mark}"), ("serve",), ("web", "--port", "0"), ("config", "show"), ("systemd",)],
+)
+def test_a_wrong_file_starts_nothing(file: pathlib.Path, tmp_path: pathlib.Path, command: tuple[str, ...]) -> None:
+    file.write_text("[job]\nweight = 0\n")
+    mark = tmp_path / "started"
+    daemon = tmp_path / "hocketd"
+    daemon.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    daemon.chmod(0o755)
+    named = [word.format(mark=mark) for word in command]
+    answer = hocket(*named, HOCKET_CONFIG=str(file), HOCKET_DAEMON=str(daemon), XDG_CONFIG_HOME=str(tmp_path))
+    assert answer.returncode == 1
+    assert f"{file}:2: job.weight is 0" in answer.stderr
+    assert not mark.exists()
+    assert list(tmp_path.glob("hocket/*")) == []
+
+
+def test_import_hocket_names_a_wrong_file_and_prepares_nothing(
+    file: pathlib.Path, native, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_job, "_activated", False)
+    file.write_text("[job]\nweight = 0\n")
+    with pytest.raises(BrokenConfig, match="weight is 0"):
+        _job.activate()
+    assert native.story == [] and native.options == {}
+
+
+def test_a_job_has_what_the_file_says(file: pathlib.Path, native, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_job, "_activated", False)
+    for key in _config.KEYS:
+        monkeypatch.setenv(key.variable, "")  # so that it is as before when the test is over
+    file.write_text('[job]\nweight = 2.5\npriority = "low"\nmemory_limit = "2GiB"\n')
+    _job.activate()
+    assert (native.options["weight"], native.options["priority"], native.options["memory_limit"]) == (
+        2.5,
+        "low",
+        2 << 30,
+    )
+
+
+def test_run_and_serve_hand_on_what_the_file_says_unless_told_otherwise(
+    file: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    file.write_text(GOOD)
+    variables = json.loads(hocket("run", "--weight", "3", "--", *SHOW, HOCKET_CONFIG=str(file)).stdout)
+    assert (variables["HOCKET_POLICY"], variables["HOCKET_WEIGHT"]) == ("srtf", "3.0")
+    daemon = tmp_path / "hocketd"
+    daemon.write_text('#!/bin/sh\necho "$HOCKET_POLICY $HOCKET_GRACE_SECONDS $@"\n')
+    daemon.chmod(0o755)
+    served = hocket("serve", "--policy=fifo", HOCKET_CONFIG=str(file), HOCKET_DAEMON=str(daemon))
+    assert served.stdout == "srtf 5 --foreground --policy=fifo\n"
+
+
+def test_show_says_what_holds_and_from_where(file: pathlib.Path) -> None:
+    file.write_text(GOOD)
+    answer = hocket("config", "show", "--json", HOCKET_CONFIG=str(file), HOCKET_POLICY="fifo")
+    shown = {each["key"]: (each["value"], each["source"]) for each in json.loads(answer.stdout)}
+    assert shown["coordinator.policy"] == ("fifo", "$HOCKET_POLICY")
+    assert shown["job.memory_limit"] == ("20GiB", f"{file}:8")
+    assert shown["job.priority"] == ("normal", "default")
+    assert list(shown) == [str(key) for key in _config.KEYS]
+
+
+def test_the_policies_are_the_coordinators() -> None:
+    registry = (ROOT / "coordinator/policies/registry.cc").read_text()
+    assert tuple(re.findall(r'^ +\{"([a-z-]+)", "', registry, re.MULTILINE)) == _config.POLICIES
+
+
+def test_the_coordinator_reads_the_variables_and_the_guide_lists_the_keys() -> None:
+    main = (ROOT / "coordinator/main.cc").read_text()
+    guide = (ROOT / "docs/user-guide.md").read_text()
+    for key in _config.KEYS:
+        assert key.section != "coordinator" or f'"{key.variable}"' in main
+        assert f"`{key.name}`" in guide and f"`{key.variable}`" in guide, key
+
+
+# --- systemd --------------------------------------------------------------------------------------------
+
+
+def test_units_start_commands_that_exist_and_parse(tmp_path: pathlib.Path) -> None:
+    answer = hocket("systemd", "--install", "--user", XDG_CONFIG_HOME=str(tmp_path), HOCKET_CONFIG=os.devnull)
+    assert answer.returncode == 0, answer.stderr
+    folder = tmp_path / "systemd" / "user"
+    assert sorted(path.name for path in folder.iterdir()) == ["hocket-web.service", "hocket.service"]
+    assert "systemctl --user enable --now hocket.service hocket-web.service" in answer.stdout
+    for path, command in ((folder / "hocket.service", "serve"), (folder / "hocket-web.service", "web")):
+        (line,) = re.findall(r"^ExecStart=(.*)$", path.read_text(), re.MULTILINE)
+        program, word = line.split()
+        assert os.access(program, os.X_OK), program
+        assert word == command
+        assert hocket(word, "--help").returncode == 0
+        assert f"Environment=XDG_CONFIG_HOME={tmp_path}" in path.read_text()
+
+
+def test_systemd_itself_finds_nothing_wrong_with_them(tmp_path: pathlib.Path) -> None:
+    """Where systemd is installed; the test above looks at the rest."""
+    hocket("systemd", "--install", XDG_CONFIG_HOME=str(tmp_path), HOCKET_RUNTIME_DIR='/tmp/with a %h $HOME "and" \\')
+    for path in sorted((tmp_path / "systemd" / "user").iterdir()):
+        try:
+            said = subprocess.run(["systemd-analyze", "--user", "verify", str(path)], capture_output=True, text=True,
+                                  env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)})  # fmt: skip
+        except FileNotFoundError:
+            return
+        assert path.name not in said.stderr, said.stderr
+
+
+def test_units_are_printed_unless_they_are_to_be_installed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.toml").write_text("[web]\nport = 1234\n")
+    answer = hocket("systemd", XDG_CONFIG_HOME=str(tmp_path), HOCKET_CONFIG=str(tmp_path / "config.toml"))
+    assert "http://localhost:1234/" in answer.stdout
+    assert not (tmp_path / "systemd").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("/a/b", "/a/b"),
+        ("/a b", '"/a b"'),
+        ("/100%", "/100%%"),
+        ('/"', '"/\\""'),
+        ("/\\ ", '"/\\\\ "'),
+    ],
+)
+def test_a_path_is_one_word_for_systemd(text: str, word: str) -> None:
+    from hocket.cli import systemd
+
+    assert systemd._word(text) == word
