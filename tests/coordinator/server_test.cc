@@ -382,6 +382,26 @@ TEST(CommandTest, WhatIsMeasuredOfAJobIsShownAndRememberedAfterItsDeath) {
   EXPECT_EQ(jobs[0]["told_steps"], 80);
 }
 
+TEST(CommandTest, TheTimeWithTheTurnIsShownWhileItLasts) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a", .device = "gpu0", .capacity = 100});
+  a.Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["held_s"], 0);
+  EXPECT_TRUE(JobNamed(daemon, "a")["turn_s"].is_null());
+  a.Say(wire::Wait{});
+  const auto turn = a.Hear<wire::Grant>().turn;
+  const Json first = JobNamed(daemon, "a");
+  const Json then = JobNamed(daemon, "a");
+  EXPECT_GT(first["turn_s"], 0);
+  EXPECT_EQ(first["held_s"], first["turn_s"]);
+  EXPECT_GT(then["turn_s"], first["turn_s"]);
+  a.Say(wire::TurnOver{.turn = turn, .steps = 1, .turn_steps = 1});
+  a.Say(wire::Wait{});
+  a.Hear<wire::Grant>();
+  const Json second = JobNamed(daemon, "a");
+  EXPECT_GT(second["held_s"], second["turn_s"]);
+}
+
 TEST(CommandTest, StopRefusesWhileJobsTakeTurnsUnlessForced) {
   Daemon daemon;
   Peer a(daemon, {.name = "a"});
