@@ -28,6 +28,7 @@ std::vector<Action> Core::Handle(const Event& event) {
 void Core::Settle() {
   ForgetUnusedDevices();
   GiveUpOnSilentVictims();
+  HoldBack();
   for (auto& [number, turn] : state_.turns) {
     if (now_ >= RealignTime(turn)) Realign(turn);
     GrantWaitingRanks(turn);
@@ -53,6 +54,7 @@ absl::Time Core::NextDeadline() const {
   for (const auto& [id, job] : state_.jobs) {
     if (job.spill && !job.unresponsive) next = std::min(next, AnswerLimit(*job.spill));
     if (job.room) next = std::min(next, job.room->retry_at);
+    if (job.held_back) next = std::min(next, HeldBackUntil(job.entity));
   }
   for (const auto& [key, device] : state_.devices) {
     if (device.kept_until > now_) next = std::min(next, device.kept_until);
@@ -62,6 +64,7 @@ absl::Time Core::NextDeadline() const {
     const bool contended = Contended(turn);
     if (contended) next = std::min(next, TakeBackTime(turn));
     if (turn.asked_stop) continue;
+    next = std::min(next, StopForCap(turn));
     if (!contended) {
       next = std::min(next, StopForAbsent(turn));
       continue;
@@ -92,7 +95,7 @@ void Core::On(Job* job, const SetPolicy& event) {
   state_.policy = event.name;
   for (auto& [key, device] : state_.devices) device.policy = MakePolicyNamed(event.name);
   for (const auto& [id, other] : state_.jobs) {
-    if (other.waiting) DeviceOf(other).policy->Asked(ViewOf(other.entity));
+    if (other.waiting && !other.held_back) DeviceOf(other).policy->Asked(ViewOf(other.entity));
   }
 }
 

@@ -16,19 +16,21 @@
 //                     ^                   |  others wait: Yield now=false at once,
 //                     |                   |  Yield now=true after the quantum
 //                     |                   +-- not taken up while others wait: the Grant is taken back, and
-//                     the |                       job not granted another before it has asked again
-//                     +-- paused, being spilled, not answering: not granted until that is over
+//                         |                       the job not granted another before it has asked again
+//                         +-- paused, being spilled, not answering, held back by its time cap: not granted
+//                             until that is over
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
-//                 explain.cc why a job stands where it stands        invariants.cc
+//                 quota.cc  time caps (time_account.h)               invariants.cc
+//                 explain.cc why a job stands where it stands
 //
 // Invariants (CheckInvariants() tests them):
 //   a device has at most one turn, and every job that has part in it belongs to the turn's entity
 //   no job waits and has the turn; no job with the turn is being spilled
 //   a device is free only if nobody who waits for it could be granted it, or while it is kept for one that
-//   the
-//     policy expects back soon
+//     the policy expects back soon
+//   who is held back has used up what its time cap allows, and waits
 //   every job is in exactly one lane of its device; a lane's chunks are counted once
 //   no deadline has passed that nothing was done about: the next timer is in the future
 //
@@ -68,6 +70,7 @@ class Core {
   std::vector<Action> Handle(const Event& event);
 
   const State& state() const { return state_; }
+  absl::Time now() const { return now_; }  // of the last event
 
   // Why `job` stands where it stood at the last event, in words, with numbers. REQUIRES: the job is known.
   std::string Explain(JobId job) const;
@@ -75,6 +78,14 @@ class Core {
   std::string StateOf(JobId job) const;
   // Who has the turn of `device`; empty when it is free.
   std::string HolderOf(const Device& device) const;
+
+  // The account of its time cap; none: it has no cap.
+  const TimeAccount* TimeAccountOf(JobId job) const;
+  // Its share of the device in the window of its time cap, until now. REQUIRES: it has a cap.
+  double TimeUsed(JobId job) const;
+  // Until when the time cap of it, or of a fellow rank, keeps it from having a turn; a time that has passed:
+  // none does. REQUIRES: it is known.
+  absl::Time HeldBackUntil(EntityId entity) const;
 
   // What policies are shown of it. REQUIRES: it is known.
   JobView ViewOf(EntityId entity) const;
@@ -96,6 +107,7 @@ class Core {
   void On(Job* job, const GrantTakenBack& event);
   void On(Job* job, const SetPaused& event);
   void On(Job* job, const SetShare& event);
+  void On(Job* job, const SetTimeCap& event);
   void On(Job* job, const SetPolicy& event);
   void On(Job* job, const SetSwitchShare& event);
   void On(Job* job, const wire::Wait& event);
@@ -165,6 +177,14 @@ class Core {
   std::uint64_t RelativeSteps(const Job& job) const;
   void LeaveGang(Job& job);
 
+  // quota.cc
+  absl::Time BeganToUse(const Job& job, absl::Duration ready) const;
+  TimeAccount::Levels LevelsOf(const Job& job, const TimeAccount& account) const;
+  void UseTime(const Job& job, absl::Time from);
+  void HoldBack();
+  bool Capped(EntityId entity) const;
+  absl::Time StopForCap(const Turn& turn) const;
+
   // memory.cc
   void Holds(Job& job, Bytes persistent, Bytes spilled, bool movable);
   void ServeRoom(Job& job);
@@ -208,6 +228,7 @@ class Core {
   std::string ExplainWaiting(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;
   std::string ExplainFreeDevice(const Device& device) const;
+  std::string ExplainCap(const Job& job) const;
 
   Job& job(JobId id) { return state_.jobs.at(id); }
   const Job& job(JobId id) const { return state_.jobs.at(id); }

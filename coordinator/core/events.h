@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/core/time_account.h"
 #include "csrc/base/bytes.h"
 #include "csrc/wire/messages.h"
 
@@ -22,9 +23,10 @@ using JobId = std::uint64_t;
 // A job wants in. Its values have been checked (server/admission.h) and its name is unique.
 struct JobJoins {
   wire::Join join;
-  unsigned user = 0;            // uid
-  bool paused = false;          // people had paused it when the coordinator was restarted
-  std::vector<JobId> replaces;  // what the same process was until now, known to the core: no longer
+  unsigned user = 0;                // uid
+  bool paused = false;              // people had paused it when the coordinator was restarted
+  std::optional<TimeAccount> time;  // of its time cap, as it stood then; none: it had no cap
+  std::vector<JobId> replaces;      // what the same process was until now, known to the core: no longer
 };
 // The process is gone (its pidfd says so).
 struct JobDied {};
@@ -51,6 +53,10 @@ struct SetShare {
   std::string priority = "normal";
   std::optional<std::uint64_t> total_steps;  // 0: unknown
 };
+// The share of its device's time that it may have at most, also when nobody else waits.
+struct SetTimeCap {
+  double cap = 0;  // up to 1; 0: none
+};
 struct SetPolicy {
   std::string name;  // a known one
 };
@@ -62,9 +68,9 @@ struct SetSwitchShare {
 struct Event {
   absl::Time at;
   JobId job = 0;
-  std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetPolicy,
-               SetSwitchShare, wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled,
-               wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report, wire::Leave>
+  std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
+               SetPolicy, SetSwitchShare, wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom,
+               wire::Spilled, wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report, wire::Leave>
       what;
 };
 

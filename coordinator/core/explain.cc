@@ -72,9 +72,10 @@ std::string Core::ExplainHolding(const Job& job) const {
   } else if (turn.asked_stop) {
     absl::StrAppend(&text, "; gives it up at the end of its step");
   } else if (turn.asked_idle) {
-    absl::StrAppend(&text, "; gives it up when idle, or after ", Seconds(StopTime(turn) - turn.start));
+    absl::StrAppend(&text, "; gives it up when idle");
+    if (Contended(turn)) absl::StrAppend(&text, ", or after ", Seconds(StopTime(turn) - turn.start));
   }
-  return text;
+  return absl::StrCat(text, ExplainCap(job));
 }
 
 std::string Core::ExplainFreeDevice(const Device& device) const {
@@ -102,6 +103,8 @@ std::string Core::ExplainWaiting(const Job& job) const {
   if (job.lacked > 0)
     absl::StrAppend(&text, "; it found no room for ", FormatBytes(job.lacked),
                     " in its last turn, so others went first");
+  absl::StrAppend(&text, ExplainCap(job));
+  if (job.held_back) return text;
   const Device& device = DeviceOf(job);
   if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(device));
   const Turn& turn = state_.turns.at(device.turn);

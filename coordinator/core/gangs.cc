@@ -114,7 +114,7 @@ void Core::Complete(Gang& gang) {
     rank.entity = gang.id;
   }
   for (JobId id : RanksOf(gang.id)) {
-    if (job(id).waiting) DeviceOf(job(id)).policy->Asked(ViewOf(gang.id));
+    if (job(id).waiting && !job(id).held_back) DeviceOf(job(id)).policy->Asked(ViewOf(gang.id));
   }
   AdoptTurnsOfRanks(gang);
   Say(absl::StrCat(NameOf(gang.id), " is complete: its ", gang.size, " ranks have their turns together"));

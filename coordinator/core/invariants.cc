@@ -20,6 +20,7 @@ void CheckJob(const Job& job, const State& state) {
   HOCKET_CHECK(!(job.grant_open && job.turn == 0)) << job.info.name << " has no turn, but an open Grant";
   HOCKET_CHECK(!(job.taken_back && (job.waiting || job.turn != 0)))
       << job.info.name << " has asked again, but counts as one whose Grant was taken back";
+  HOCKET_CHECK(!job.held_back || job.waiting) << job.info.name << " is held back and does not wait";
   if (job.turn == 0) return;
   auto turn = state.turns.find(job.turn);
   HOCKET_CHECK(turn != state.turns.end()) << job.info.name << " has turn " << job.turn << ", which is over";
@@ -32,7 +33,15 @@ void CheckJob(const Job& job, const State& state) {
 
 void Core::CheckInvariants() const {
   HOCKET_CHECK(timer_ > now_) << "a timer is to fire at " << timer_ << ", and it is " << now_;
-  for (const auto& [id, job] : state_.jobs) CheckJob(job, state_);
+  for (const auto& [id, job] : state_.jobs) {
+    CheckJob(job, state_);
+    const absl::Time until = HeldBackUntil(job.entity);
+    HOCKET_CHECK(!job.waiting || job.held_back == (now_ < until))
+        << job.info.name << " is " << (job.held_back ? "" : "not ") << "held back, at " << now_
+        << "; its cap says until " << until;
+  }
+  for (const auto& [id, account] : state_.accounts)
+    HOCKET_CHECK(state_.jobs.contains(id)) << "job " << id << " has left, but not its time account";
   for (const auto& [number, turn] : state_.turns) {
     HOCKET_CHECK(!turn.granted.empty()) << "turn " << number << " is nobody's";
     std::set<std::pair<DeviceKey, int>> lanes;

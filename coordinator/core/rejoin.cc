@@ -39,6 +39,7 @@ void Core::On(Job*, const JobJoins& event) {
   job.user = joins.user;
   job.joined = now_;
   job.paused = joins.paused;
+  if (joins.time) state_.accounts.emplace(id, *std::move(joins.time));
   job.persistent = join.persistent;
   job.spilled = join.spilled;
   job.steps = join.steps;
@@ -61,6 +62,8 @@ void Core::Replace(Job& former, JobJoins& joins) {
   }
   if (!former.gone) Depart(former, /*crashed=*/false);
   const JobId id = former.id;
+  auto account = state_.accounts.extract(id);
+  if (joins.join.rejoin && account) joins.time = std::move(account.mapped());
   state_.jobs.erase(id);
 }
 
@@ -155,7 +158,7 @@ void Core::Depart(Job& job, bool crashed) {
   job.gone = true;
   job.gone_since = now_;
   job.overstays = 0;
-  job.waiting = job.movable = false;
+  job.waiting = job.held_back = job.movable = false;
   job.spill.reset();
   job.room.reset();
   job.chunks.clear();
@@ -165,6 +168,7 @@ void Core::Erase(Job& job) {
   Device& device = DeviceOf(job);
   if (job.persistent > 0) Expect(device, job.persistent, kDeadMemoryLimit);
   const JobId id = job.id;
+  state_.accounts.erase(id);
   state_.jobs.erase(id);
 }
 

@@ -83,6 +83,7 @@ struct Job {
   bool gone = false;  // no longer takes part; its process lives and its bytes count
   absl::Time gone_since = absl::InfinitePast();
   bool unresponsive = false;  // did not answer a Spill, or take up a Grant, in time
+  bool held_back = false;     // it waits, and has had what its time cap allows: as if it did not ask yet
 
   // The ledger, as last told.
   Bytes persistent = 0;
@@ -168,7 +169,8 @@ struct State {
   std::map<JobId, Job> jobs;
   std::map<EntityId, Gang> gangs;
   std::map<DeviceKey, Device> devices;
-  std::map<TurnNumber, Turn> turns;  // those that last now
+  std::map<TurnNumber, Turn> turns;       // those that last now
+  std::map<JobId, TimeAccount> accounts;  // of the jobs that have a time cap
   std::string policy;
   double switch_share = 0.02;
   std::set<JobId> expected;  // after a restart: who has not reported yet

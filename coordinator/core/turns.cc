@@ -24,7 +24,8 @@ void Core::On(Job* job, const wire::Wait& event) {
     job->gap.Add(std::min(now_ - job->left, kLongestGap));
   }
   if (std::exchange(job->overstays, 0) != 0) RenewArena(*job);  // who asks for a turn has none
-  BeginToWait(*job);
+  job->held_back = now_ < HeldBackUntil(job->entity);
+  if (!job->held_back) BeginToWait(*job);
   if (event.movable) Holds(*job, event.persistent, event.spilled, /*movable=*/true);
   job->waiting = true;
   job->wait = event.number;
@@ -75,7 +76,7 @@ bool Core::Eligible(EntityId entity) const {
   bool waits = false;
   for (JobId id : RanksOf(entity)) {
     const Job& rank = job(id);
-    if (rank.paused || rank.spill || rank.unresponsive) return false;
+    if (rank.paused || rank.spill || rank.unresponsive || rank.held_back) return false;
     waits |= rank.waiting;
   }
   return waits;
@@ -188,8 +189,8 @@ std::vector<EntityId> Core::NotAfterOthers(std::vector<EntityId> candidates) con
 std::vector<JobView> Core::Absent(const DeviceKey& device) const {
   std::vector<JobView> views;
   for (const auto& [id, other] : state_.jobs) {
-    const bool absent =
-        !other.waiting && other.turn == 0 && other.left != absl::InfinitePast() && !other.after_others;
+    const bool absent = !other.waiting && other.turn == 0 && other.left != absl::InfinitePast() &&
+                        !other.after_others && now_ >= HeldBackUntil(other.entity);
     if (absent && !other.gone && !other.paused && !other.unresponsive && other.entity == id &&
         other.info.device == device)
       views.push_back(ViewOf(id));
@@ -232,7 +233,7 @@ void Core::GrantTurn(EntityId entity, const std::string& reason) {
   turn.start = turn.ready = turn.charged = now_;
   turn.reason = reason;
   turn.contended = Contended(turn);
-  turn.asked_idle = turn.contended && now_ >= IdleTime(turn);
+  turn.asked_idle = (turn.contended && now_ >= IdleTime(turn)) || Capped(entity);
   for (const DeviceKey& key : turn.devices) {
     Device& device = state_.devices.at(key);
     device.turn = turn.number;
@@ -271,7 +272,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
     grant.fresh_arena = true;
   }
   grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
-  job.waiting = false;
+  job.waiting = job.held_back = false;
   job.waited += now_ - job.asked;
   job.movable = false;
   job.turn = job.told_turn = turn.number;
@@ -309,6 +310,8 @@ bool Core::Contended(const Turn& turn) const {
 void Core::AskIfContended(Turn& turn) {
   const auto ranks = RanksOf(turn.entity);
   const bool paused = std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).paused; });
+  if (!turn.asked_stop && now_ >= StopForCap(turn)) AskToStop(turn);
+  if (!turn.asked_idle && Capped(turn.entity)) AskForTurn(turn);  // what it would not use counts as used
   if (!paused && !Contended(turn)) {
     if (now_ >= StopForAbsent(turn)) AskToStop(turn);
     return;
@@ -412,6 +415,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
   Turn& turn = state_.turns.at(job.turn);
   if (!job.after_others) LearnSwitchCost(job, turn, last);
   if (!died && !job.after_others) Learn(job, turn, last);
+  const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
                    .name = job.info.name,
@@ -424,9 +428,9 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
                    .ready = job.last_ready,
                    .died = died,
                    .reason = turn.reason};
-  record.hand_over = job.granted_after +
-                     absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
+  record.hand_over = job.granted_after + ready;
   actions_.push_back(std::move(record));
+  UseTime(job, BeganToUse(job, ready));
   job.held += now_ - job.granted;
   job.restored_total += last.restored;
   ++job.turns;

@@ -22,6 +22,7 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
 constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 constexpr double kMinWeight = 1e-6;
 constexpr double kMaxWeight = 1e6;
+constexpr double kMinTimeCap = 1e-3;
 
 struct Number {
   const char* name;
@@ -145,6 +146,13 @@ absl::Status CheckWeight(double weight) {
   return absl::InvalidArgumentError(absl::StrCat("weight ", weight,
                                                  " is not allowed: give a number above 0, such as 1 or 2.5 (",
                                                  kMinWeight, " to ", kMaxWeight, ")."));
+}
+
+absl::Status CheckTimeCap(double cap) {
+  if (cap >= kMinTimeCap && cap <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a time cap of ", 100 * cap, " % is not allowed: give ", 100 * kMinTimeCap,
+                   " % to 100 %, such as 25 %. To give a job no turns at all: hocket pause."));
 }
 
 absl::Status CheckPriority(const std::string& priority) {

@@ -19,6 +19,7 @@ absl::Status CheckSaidByJob(wire::Message& message);
 
 // The same for values that people set later.
 absl::Status CheckWeight(double weight);
+absl::Status CheckTimeCap(double cap);
 absl::Status CheckPriority(const std::string& priority);
 absl::Status CheckSwitchShare(double share);
 

@@ -102,6 +102,38 @@ Result Set(Server& server, const Json& arguments) {
   return JobJson(server, id);
 }
 
+Json QuotasJson(Server& server, const std::vector<JobId>& ids) {
+  server.Apply(0, Tick{});
+  Json quotas = Json::array();
+  for (JobId id : ids) {
+    Json quota = QuotaJson(server.core(), id);
+    quota["job"] = id;
+    quota["name"] = server.core().state().jobs.at(id).info.name;
+    quotas.push_back(std::move(quota));
+  }
+  return Json{{"quotas", std::move(quotas)}};
+}
+
+Result Quota(Server& server, const Json& arguments) {
+  if (!arguments.contains("job")) {
+    std::vector<JobId> all;
+    for (const auto& [id, job] : server.core().state().jobs) {
+      if (!job.gone) all.push_back(id);
+    }
+    return QuotasJson(server, all);
+  }
+  HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
+  if (arguments.contains("time_cap")) {
+    double cap = 0;
+    if (!arguments["time_cap"].is_null()) {
+      HOCKET_ASSIGN_OR_RETURN(cap, Number(arguments, "time_cap"));
+      HOCKET_RETURN_IF_ERROR(CheckTimeCap(cap));
+    }
+    server.Set(id, SetTimeCap{cap});
+  }
+  return QuotasJson(server, {id});
+}
+
 Result SwitchShare(Server& server, const Json& arguments) {
   if (arguments.contains("share")) {
     HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, "share"));
@@ -161,12 +193,19 @@ struct Row {
   Result (*run)(Server& server, const Json& arguments);
 };
 constexpr Row kCommands[] = {
-    {"explain", Explain}, {"jobs", Jobs},
-    {"logs", Logs},       {"pause", Pause},
-    {"policy", Policy},   {"resume", Resume},
-    {"set", Set},         {"status", Status},
-    {"stop", Stop},       {"switch-share", SwitchShare},
-    {"turns", Turns},     {"version", Version},
+    {"explain", Explain},
+    {"jobs", Jobs},
+    {"logs", Logs},
+    {"pause", Pause},
+    {"policy", Policy},
+    {"quota", Quota},
+    {"resume", Resume},
+    {"set", Set},
+    {"status", Status},
+    {"stop", Stop},
+    {"switch-share", SwitchShare},
+    {"turns", Turns},
+    {"version", Version},
 };
 
 }  // namespace

@@ -49,6 +49,14 @@ Value Chosen(const Value& flag, const Value& set_before, const Value& usual) {
   return set_before != Value() ? set_before : usual;
 }
 
+std::optional<TimeKept> TimeOf(const Core& core, const Job& job) {
+  const TimeAccount* account = core.TimeAccountOf(job.id);
+  if (account == nullptr) return std::nullopt;
+  TimeKept kept{.cap = account->cap(), .as_of = account->as_of(), .credit = account->credit()};
+  if (job.turn != 0) kept.in_turn_since = job.granted;
+  return kept;
+}
+
 bool HasEnded(const UniqueFd& pidfd) {
   pollfd poller{pidfd.get(), POLLIN, 0};
   return !pidfd || (poll(&poller, 1, 0) == 1 && (poller.revents & POLLIN) != 0);
@@ -270,6 +278,10 @@ void Server::TakeUpSettings(JobJoins& joins) const {
   join.priority = file->settings->priority;
   join.total_steps = file->settings->total_steps;
   joins.paused = file->settings->paused;
+  if (!file->time) return;
+  const absl::Time now = Now();
+  joins.time.emplace(file->time->cap, std::min(file->time->as_of, now), file->time->credit);
+  if (join.holds_turn && file->time->in_turn_since) joins.time->Use(*file->time->in_turn_since, now, {});
 }
 
 void Server::Remember(JobId id) {
@@ -282,8 +294,17 @@ void Server::Remember(JobId id) {
                     .settings = JobSettings{.weight = job.info.weight,
                                             .priority = job.info.priority,
                                             .total_steps = job.info.total_steps,
-                                            .paused = job.paused}});
+                                            .paused = job.paused},
+                    .time = TimeOf(core_, job)});
   if (!unwritten.empty()) log_.Warning(unwritten);
+}
+
+// Of a job with a time cap, at the begin and the end of its turns: it had that time also if we are killed
+// now.
+void Server::RememberTime(JobId id) {
+  if (core_.TimeAccountOf(id) == nullptr || !processes_.contains(id) || core_.state().jobs.at(id).gone)
+    return;
+  Remember(id);
 }
 
 void Server::Admit(int fd, wire::Join join, UniqueFd page) {
@@ -442,7 +463,9 @@ void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descri
     if (const Send* send = std::get_if<Send>(&action)) Do(*send, descriptor);
   }
   for (const Action& action : actions) {
-    if (!std::holds_alternative<Send>(action)) std::visit([&](const auto& a) { Do(a, descriptor); }, action);
+    const Send* send = std::get_if<Send>(&action);
+    if (send == nullptr) std::visit([&](const auto& a) { Do(a, descriptor); }, action);
+    if (send != nullptr && std::holds_alternative<wire::Grant>(send->message)) RememberTime(send->to);
   }
   // An event of its own, so only when all of these are done.
   for (const Action& action : actions) {
@@ -505,6 +528,7 @@ void Server::Do(const Log& action, const UniqueFd&) { log_.Info(action.text); }
 
 void Server::Do(const TurnEnded& turn, const UniqueFd&) {
   history_.Add(turn);
+  RememberTime(turn.job);
   if (!log_.debug()) return;
   log_.Debug(absl::StrCat("turn ", turn.turn, ": ", turn.name, " had it for ",
                           absl::FormatDuration(turn.end - turn.start), ", ", turn.steps, " steps; restored ",

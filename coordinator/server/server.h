@@ -99,6 +99,7 @@ class Server {
   JobId IdFor(const wire::Join& join, const std::vector<JobId>& former);
   void TakeUpSettings(JobJoins& joins) const;
   void Remember(JobId job);
+  void RememberTime(JobId job);
   void RememberSettings();
   void AnswerCommand(int fd, const wire::Command& command);
 

@@ -38,6 +38,19 @@ std::optional<JobSettings> ReadJobSettings(std::istream& in) {
   return settings;
 }
 
+// Times are CLOCK_MONOTONIC, in nanoseconds; 0: never.
+std::optional<TimeKept> ReadTime(std::istream& in) {
+  constexpr absl::Duration kMost = absl::Hours(24 * 7);
+  TimeKept time;
+  int64_t as_of = 0, credit = 0, since = 0;
+  if (!(in >> time.cap >> as_of >> credit >> since)) return {};
+  if (!CheckTimeCap(time.cap).ok() || absl::AbsDuration(absl::Nanoseconds(credit)) > kMost) return {};
+  time.as_of = absl::FromUnixNanos(as_of);
+  time.credit = absl::Nanoseconds(credit);
+  if (since != 0) time.in_turn_since = absl::FromUnixNanos(since);
+  return time;
+}
+
 }  // namespace
 
 StateFiles::StateFiles(const std::string& runtime_dir)
@@ -51,6 +64,10 @@ std::string StateFiles::Write(const JobFile& file) {
   std::string text = absl::StrCat(file.pid, " ", file.process_start, "\n");
   if (const auto& s = file.settings)
     absl::StrAppendFormat(&text, "%.17g %s %d %d\n", s->weight, s->priority, s->total_steps, s->paused);
+  if (const auto& t = file.time)
+    absl::StrAppendFormat(&text, "%.17g %d %d %d\n", t->cap, absl::ToUnixNanos(t->as_of),
+                          absl::ToInt64Nanoseconds(t->credit),
+                          t->in_turn_since ? absl::ToUnixNanos(*t->in_turn_since) : 0);
   const std::string why = Replace(PathOf(file.id), text);
   return why.empty()
              ? ""
@@ -64,6 +81,7 @@ std::optional<JobFile> StateFiles::Read(JobId id) const {
   JobFile file{.id = id};
   if (!(in >> file.pid >> file.process_start)) return std::nullopt;
   file.settings = ReadJobSettings(in);
+  file.time = ReadTime(in);
   return file;
 }
 

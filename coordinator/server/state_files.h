@@ -2,8 +2,9 @@
 // have set.
 //
 //   jobs/<id>    one for each job that takes part: its process; weight, priority, steps, and whether it is
-//   paused settings     policy and switch share, as people set them last; also for the next daemon after an
-//   orderly end
+//                paused; its time cap, what it has had of that, and since when it has the turn
+//   settings     policy and switch share, as people set them last; also for the next daemon after an orderly
+//                end
 //
 // A file is replaced as a whole: a daemon that is killed while it writes leaves the old one.
 #ifndef HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
@@ -25,11 +26,20 @@ struct JobSettings {
   bool paused = false;
 };
 
+// A TimeAccount (core/time_account.h).
+struct TimeKept {
+  double cap = 0;
+  absl::Time as_of;
+  absl::Duration credit;
+  std::optional<absl::Time> in_turn_since;  // and has had that time, too; none: it had no turn
+};
+
 struct JobFile {
   JobId id = 0;
   int pid = 0;
   std::uint64_t process_start = 0;      // ReadProcess() (base/process.h)
   std::optional<JobSettings> settings;  // none: the file does not say, or makes no sense
+  std::optional<TimeKept> time;         // none: the same, or it had no time cap
 };
 
 struct Settings {

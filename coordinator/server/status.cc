@@ -91,6 +91,17 @@ Json MeasuredJson(const Job& job) {
 
 }  // namespace
 
+Json QuotaJson(const Core& core, JobId id) {
+  const TimeAccount* account = core.TimeAccountOf(id);
+  if (account == nullptr) return {{"time_cap", nullptr}};
+  const absl::Time now = core.now();
+  return {{"time_cap", account->cap()},
+          {"time_used", core.TimeUsed(id)},
+          {"window_s", absl::ToDoubleSeconds(account->Window(now))},
+          {"may_go_on_in_s",
+           std::max(0.0, absl::ToDoubleSeconds(core.HeldBackUntil(core.state().jobs.at(id).entity) - now))}};
+}
+
 Json RecordOf(const Job& job, absl::Time until) {
   const absl::Duration startup = std::min(until, job.first_asked) - job.joined;
   return {{"name", job.info.name},
@@ -150,6 +161,7 @@ Json JobJson(Server& server, JobId id) {
           {"to_go_s", progress.to_go_s},
           {"overdue", job.turn != 0 && core.state().turns.at(job.turn).overdue},
           {"measured", MeasuredJson(job)},
+          {"quota", QuotaJson(core, id)},
           {"gang", GangJson(core, id)},
           {"movable", job.movable},
           {"hocket_version", job.info.hocket_version},

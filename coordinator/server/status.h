@@ -8,6 +8,7 @@
 
 namespace hocket::coordinator {
 
+class Core;
 class Server;
 
 // {"daemon": {...}, "devices": [...], "jobs": [...]}; PROTOCOL.md lists the keys.
@@ -15,6 +16,9 @@ nlohmann::json StatusJson(Server& server);
 
 // One entry of "jobs". REQUIRES: the job is known.
 nlohmann::json JobJson(Server& server, JobId id);
+
+// The quotas of a job, and how it stands to them: in "jobs" as "quota". REQUIRES: the job is known.
+nlohmann::json QuotaJson(const Core& core, JobId id);
 
 // What is remembered of a job, with the keys that `hocket simulate` reads: as it was until `until`.
 nlohmann::json RecordOf(const Job& job, absl::Time until);

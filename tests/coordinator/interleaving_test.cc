@@ -1,7 +1,8 @@
 // Every order of events, for a few jobs that do all that jobs may do.
 //
 // A world is a core and a handful of tiny jobs; each may, when it can, ask, give up, run out of room, spill,
-// reach its doors, die, acknowledge, or leave a Grant unread for a while; and time may pass. From every state
+// reach its doors, die, acknowledge, or leave a Grant unread for a while, or be held back by a time cap; and
+// time may pass. From every state
 // that is reached every next event is tried (by replaying its history on a fresh core), states that were seen
 // before are not entered again, and in every state (the largest casts end at the 4,000 with the shortest
 // histories) the invariants hold, no device has two holders, and if from there on everybody behaves,
@@ -72,6 +73,7 @@ struct Cast {
   bool room = false;     // they may run out of room
   bool deaths = false;
   bool stops = false;  // they may not read a Grant for as long as they like
+  double cap = 0;      // of the first's time
 };
 
 class World {
@@ -85,6 +87,7 @@ class World {
     }
     for (JobId id = 1; id <= static_cast<JobId>(cast.gang); ++id)
       Handle(id, wire::Gang{"g", id - 1, static_cast<std::uint64_t>(cast.gang)});
+    if (cast.cap > 0) Handle(1, SetTimeCap{cast.cap});
   }
 
   // What may happen next.
@@ -156,8 +159,8 @@ class World {
       auto job = core_.state().jobs.find(id);
       if (job == core_.state().jobs.end()) continue;
       absl::StrAppend(&text, job->second.grant_open, job->second.taken_back, job->second.unresponsive,
-                      job->second.cannot_spill.empty(), job->second.lane, job->second.room.has_value(),
-                      job->second.room ? job->second.room->freed : 0, "|");
+                      job->second.held_back, job->second.cannot_spill.empty(), job->second.lane,
+                      job->second.room.has_value(), job->second.room ? job->second.room->freed : 0, "|");
       if (toy.asked) order.emplace_back(job->second.asked, id);
     }
     std::sort(order.begin(), order.end());
@@ -374,6 +377,19 @@ TEST(InterleavingTest, AGangOfTwoBesideASingleJob) {
 
 TEST(InterleavingTest, AGangOfTwoBesideASingleJobThatMayDie) {
   EXPECT_GT(TryEverything({.jobs = 3, .gang = 2, .deaths = true}, 4'000), 500u);
+}
+
+TEST(InterleavingTest, ThreeSingleJobsOfWhichOneIsCapped) {
+  EXPECT_GT(TryEverything({.jobs = 3, .stops = true, .cap = 0.1}, 4'000), 30u);
+}
+
+TEST(InterleavingTest, TwoJobsThatSpillEachOtherOfWhichOneIsCapped) {
+  EXPECT_GT(TryEverything({.jobs = 2, .persistent = 50, .room = true, .deaths = true, .cap = 0.1}, 4'000),
+            200u);
+}
+
+TEST(InterleavingTest, AGangOfTwoOfWhichOneIsCappedBesideASingleJob) {
+  EXPECT_GT(TryEverything({.jobs = 3, .gang = 2, .cap = 0.1}, 4'000), 500u);
 }
 
 }  // namespace

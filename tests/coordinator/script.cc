@@ -111,7 +111,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.gang_rank = part.rank;
   join.gang_size = part.size;
   join.lane_lock = part.lane_lock;
-  Handle(id, JobJoins{join, part.user});
+  Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
   if (!part.rejoin && part.persistent > 0) Says(name, wire::Report{.persistent = part.persistent});
 }
 

@@ -39,8 +39,9 @@ struct Part {
   std::uint64_t rank = 0;
   std::uint64_t size = 0;
   std::string lane_lock;
-  std::uint64_t pid = 0;  // 0: of a process of its own
-  std::string name;       // it joins with; empty: as the script calls it
+  std::uint64_t pid = 0;                           // 0: of a process of its own
+  std::string name;                                // it joins with; empty: as the script calls it
+  std::optional<TimeAccount> time = std::nullopt;  // as the server has kept it
 };
 
 struct GiveUp {
@@ -77,6 +78,7 @@ class Script {
   // --- what people do ---
   void Pauses(const std::string& name) { Says(name, SetPaused{true}); }
   void Resumes(const std::string& name) { Says(name, SetPaused{false}); }
+  void Caps(const std::string& name, double share) { Says(name, SetTimeCap{share}); }  // 0: no longer
   void CoordinatorRestarts(const std::vector<JobId>& expected);
   // --- time ---
   void Passes(absl::Duration time);     // ticks are delivered when they are due

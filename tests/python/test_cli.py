@@ -143,6 +143,19 @@ def test_set_without_a_change_says_what_may_be_changed() -> None:
     assert "--weight" in answer.stderr
 
 
+@pytest.mark.parametrize("share", ["0", "0%", "25", "101%", "-5%", "nan", "half", ""])
+def test_a_share_that_is_none_is_refused_with_what_to_write(share: str) -> None:
+    answer = hocket("quota", "job", "--time-cap", share)
+    assert answer.returncode == 2
+    assert "write 25% or 0.25" in answer.stderr
+
+
+def test_a_quota_is_somebodys() -> None:
+    answer = hocket("quota", "--time-cap", "25%")
+    assert answer.returncode == 2
+    assert "name the JOB" in answer.stderr
+
+
 # --- over a coordinator's answers -------------------------------------------------------------------
 
 JOB = {
@@ -200,8 +213,38 @@ def test_set_tells_the_coordinator_what_was_given_and_nothing_else(answers) -> N
     assert asked() == [["set", {"job": "resnet", "priority": "high", "total_steps": 500}]]
 
 
+CAPPED = {"job": 1, "name": "resnet", "time_cap": 0.25, "time_used": 0.2496, "window_s": 10.0, "may_go_on_in_s": 0.4}
+FREE = {"job": 2, "name": "bert", "time_cap": None}
+
+
 @pytest.mark.parametrize(
-    "command", [("set", "resnet", "--weight", "2"), ("explain", "resnet"), ("pause", "resnet"), ("resume", "resnet")]
+    ("given", "told"),
+    [("25%", 0.25), ("0.25", 0.25), ("12.5 %", 0.125), ("100%", 1.0), ("none", None)],
+)
+def test_quota_tells_the_coordinator_the_cap(answers, given: str, told: float | None) -> None:
+    fake, asked = answers
+    answer = hocket("quota", "resnet", "--time-cap", given, **fake(quota={"quotas": [CAPPED]}))
+    assert answer.stdout == "resnet: time cap 25%; has had 25.0% of the last 10.0 s; may go on in 400.0 ms\n"
+    assert asked() == [["quota", {"job": "resnet", "time_cap": told}]]
+
+
+def test_quota_shows_all_jobs_and_changes_nothing(answers) -> None:
+    fake, asked = answers
+    said = hocket("quota", **fake(quota={"quotas": [{**CAPPED, "may_go_on_in_s": 0}, FREE]})).stdout
+    assert said == "resnet: time cap 25%; has had 25.0% of the last 10.0 s\nbert: no quota\n"
+    assert hocket("quota", **fake(quota={"quotas": []})).stdout == "no job runs.\n"
+    assert asked() == [["quota", {}]] * 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("quota", "resnet", "--time-cap", "5%"),
+        ("set", "resnet", "--weight", "2"),
+        ("explain", "resnet"),
+        ("pause", "resnet"),
+        ("resume", "resnet"),
+    ],
 )
 def test_an_answer_as_data_is_the_coordinators(answers, command: tuple[str, ...]) -> None:
     fake, _ = answers

@@ -17,6 +17,7 @@ COMMANDS = {
     "logs": ("logs", "What the coordinator has done, as sentences."),
     "policy": ("policy", "Show or change who decides whose turn is next."),
     "set": ("set_job", "Change a job's weight, priority or number of steps."),
+    "quota": ("quota", "Show or change what a job may use at most."),
     "pause": ("pause", "Give a job no turns until it is resumed."),
     "resume": ("resume", "Let a paused job have turns again."),
     "trace": ("trace", "Write what the coordinator has recorded: to look at, or to replay."),

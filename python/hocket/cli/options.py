@@ -42,6 +42,32 @@ class Weight(click.ParamType):
         return weight
 
 
+NO_LIMIT = "none"
+
+
+class Percent(click.ParamType):
+    """``25%`` or ``0.25``: above 0, at most 100 %. With ``or_none`` also ``none``, which stays that word."""
+
+    name = "share"
+
+    def __init__(self, or_none: bool = False) -> None:
+        self.or_none = or_none
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float | str:
+        if self.or_none and value == NO_LIMIT:
+            return NO_LIMIT
+        text = str(value).strip()
+        number = text.removesuffix("%").strip()
+        try:
+            share = float(number) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = math.nan
+        if not 0 < share <= 1:
+            none = f", or {NO_LIMIT}" if self.or_none else ""
+            self.fail(f"{value!r} is no share: write 25% or 0.25, above 0 and at most 100%{none}", parameter, context)
+        return share
+
+
 PRIORITY = click.Choice(["high", "normal", "low"])
 COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
