@@ -12,6 +12,7 @@ namespace hocket::coordinator {
 Core::Core(CoreOptions options) : options_(std::move(options)), next_turn_(options_.first_turn) {
   state_.policy = options_.policy;
   state_.switch_share = options_.switch_share;
+  state_.policy_settings = options_.policy_settings;
 }
 
 std::vector<Action> Core::Handle(const Event& event) {
@@ -100,6 +101,11 @@ void Core::On(Job* job, const SetPolicy& event) {
 }
 
 void Core::On(Job* job, const SetSwitchShare& event) { state_.switch_share = event.share; }
+
+void Core::On(Job* job, const SetProductionBound& event) {
+  state_.policy_settings.production_bound = event.bound;
+  for (auto& [key, device] : state_.devices) device.policy->Set(state_.policy_settings);
+}
 
 // --- helpers --------------------------------------------------------------------------------------
 

@@ -56,7 +56,8 @@ Priority ParsePriority(const std::string& text);
 struct CoreOptions {
   std::string policy = "fair";  // REQUIRES: `make_policy` makes it
   double switch_share = 0.02;   // of the time may go into hand-overs that move bytes
-  std::string runtime_dir;      // lane locks lie there
+  PolicySettings policy_settings;
+  std::string runtime_dir;  // lane locks lie there
   TurnNumber first_turn = 1;
   std::function<std::unique_ptr<Policy>(const std::string& name)> make_policy;  // none: a registered one
 };
@@ -110,6 +111,7 @@ class Core {
   void On(Job* job, const SetTimeCap& event);
   void On(Job* job, const SetPolicy& event);
   void On(Job* job, const SetSwitchShare& event);
+  void On(Job* job, const SetProductionBound& event);
   void On(Job* job, const wire::Wait& event);
   void On(Job* job, const wire::TurnOver& event);
   void On(Job* job, const wire::YieldAck& event);

@@ -63,14 +63,18 @@ struct SetPolicy {
 struct SetSwitchShare {
   double share = 0;  // 0 < share <= 1
 };
+struct SetProductionBound {
+  double bound = 0;  // 0 < bound < 1
+};
 
 // Something happened to `job` (0: to nobody in particular) at `at`. Times never go backwards.
 struct Event {
   absl::Time at;
   JobId job = 0;
   std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
-               SetPolicy, SetSwitchShare, wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom,
-               wire::Spilled, wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report, wire::Leave>
+               SetPolicy, SetSwitchShare, SetProductionBound, wire::Wait, wire::TurnOver, wire::YieldAck,
+               wire::NeedRoom, wire::Spilled, wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report,
+               wire::Leave>
       what;
 };
 

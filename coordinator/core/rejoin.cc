@@ -186,7 +186,9 @@ void Core::ForgetUnusedDevices() {
 // --- helpers --------------------------------------------------------------------------------------
 
 std::unique_ptr<Policy> Core::MakePolicyNamed(const std::string& name) const {
-  return options_.make_policy ? options_.make_policy(name) : *MakePolicy(name);
+  std::unique_ptr<Policy> policy = options_.make_policy ? options_.make_policy(name) : *MakePolicy(name);
+  policy->Set(state_.policy_settings);
+  return policy;
 }
 
 Device& Core::DeviceFor(const wire::Join& join) {

@@ -173,6 +173,7 @@ struct State {
   std::map<JobId, TimeAccount> accounts;  // of the jobs that have a time cap
   std::string policy;
   double switch_share = 0.02;
+  PolicySettings policy_settings;
   std::set<JobId> expected;  // after a restart: who has not reported yet
   absl::Time window_ends = absl::InfinitePast();
 };

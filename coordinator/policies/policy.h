@@ -55,9 +55,17 @@ struct Choice {
   std::string reason;
 };
 
+// What people may set of the policies; each heeds what concerns it.
+struct PolicySettings {
+  double production_bound = 0.02;  // priority: 0 < bound < 1
+};
+
 class Policy {
  public:
   virtual ~Policy() = default;
+
+  // Before anything else, and when people have changed something.
+  virtual void Set(const PolicySettings& settings) {}
 
   // True if `a` gets its turn before `b`. A strict weak order over all jobs, waiting or not; a tie keeps the
   // earlier asker first.

@@ -14,6 +14,12 @@ constexpr absl::Duration kLongestGap = absl::Minutes(1);
 
 }  // namespace
 
+void ProductionFirst::Set(const PolicySettings& settings) {
+  if (settings.production_bound == bound_) return;
+  bound_ = settings.production_bound;
+  for (auto& [id, account] : accounts_) account.lived = account.delayed = absl::ZeroDuration();
+}
+
 absl::Duration ProductionFirst::Cost(const JobView& job) {
   return (job.step.known() ? job.step.Upper() : kUnknownStep) + job.ready.Upper();
 }

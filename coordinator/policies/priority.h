@@ -1,4 +1,5 @@
-// Production jobs (priority high) first, slowed down by all others together by at most a set share (2 %).
+// Production jobs (priority high) first, slowed down by all others together by at most a set share
+// (PolicySettings::production_bound).
 //
 // Each production job has an account: what it may be delayed (the share of the time it has lived through: its
 // turns and its gaps) less what it was delayed (it waited while an opportunistic job had the device; its
@@ -19,9 +20,9 @@ namespace hocket::coordinator {
 
 class ProductionFirst final : public Policy {
  public:
-  // `bound`: 0 < bound < 1, the share of a production job's time that others may cost it.
-  explicit ProductionFirst(double bound = 0.02) : bound_(bound) {}
-
+  // The share of a production job's time that others may cost it. Another one than before: the accounts are
+  // counted anew.
+  void Set(const PolicySettings& settings) override;
   bool Before(const JobView& a, const JobView& b) const override;
   std::string Reason(const JobView& next) const override;
   std::string Standing(const JobView& job) const override;
@@ -48,7 +49,7 @@ class ProductionFirst final : public Policy {
   absl::Duration Budget() const;
   int Rank(const JobView& job) const;
 
-  const double bound_;
+  double bound_ = PolicySettings().production_bound;
   Fair fair_;
   std::map<EntityId, Account> accounts_;  // of production jobs
 };

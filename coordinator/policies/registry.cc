@@ -23,7 +23,8 @@ const std::vector<PolicyEntry>& AllPolicies() {
   static const auto* const policies = new std::vector<PolicyEntry>{
       {"fair", "device time in proportion to weight and priority, users first", &Make<Fair>},
       {"fifo", "the job that has waited longest is next", &Make<Fifo>},
-      {"priority", "high priority first, slowed down by the others by at most 2 %", &Make<ProductionFirst>},
+      {"priority", "high priority first, slowed down by the others by at most a set share",
+       &Make<ProductionFirst>},
       {"round-robin", "each job in its turn, in the order in which they joined", &Make<RoundRobin>},
       {"srtf", "the job with the least time left is next", &Make<Srtf>, /*shares=*/false},
   };

@@ -23,6 +23,8 @@ constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 constexpr double kMinWeight = 1e-6;
 constexpr double kMaxWeight = 1e6;
 constexpr double kMinTimeCap = 1e-3;
+constexpr double kMinBound = 1e-3;
+constexpr double kMaxBound = 0.9;
 
 struct Number {
   const char* name;
@@ -166,6 +168,14 @@ absl::Status CheckSwitchShare(double share) {
   return absl::InvalidArgumentError(
       absl::StrCat("a share of ", share,
                    " for switching is not allowed: give a number above 0 and up to 1, such as 0.02."));
+}
+
+absl::Status CheckProductionBound(double bound) {
+  if (bound >= kMinBound && bound <= kMaxBound) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a bound of ", 100 * bound,
+                   " % on what other jobs may cost those of high priority is not allowed: give ",
+                   100 * kMinBound, " % to ", 100 * kMaxBound, " %, such as 2 %."));
 }
 
 absl::Status CheckJoin(const wire::Join& join) {

@@ -22,6 +22,7 @@ absl::Status CheckWeight(double weight);
 absl::Status CheckTimeCap(double cap);
 absl::Status CheckPriority(const std::string& priority);
 absl::Status CheckSwitchShare(double share);
+absl::Status CheckProductionBound(double bound);
 
 }  // namespace hocket::coordinator
 

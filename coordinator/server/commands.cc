@@ -63,12 +63,20 @@ Result Policy(Server& server, const Json& arguments) {
   const std::string wanted = Text(arguments, "name");
   if (!wanted.empty()) {
     HOCKET_RETURN_IF_ERROR(MakePolicy(wanted).status());
-    server.Set(SetPolicy{wanted});
   }
+  if (arguments.contains("bound")) {
+    HOCKET_ASSIGN_OR_RETURN(const double bound, Number(arguments, "bound"));
+    HOCKET_RETURN_IF_ERROR(CheckProductionBound(bound));
+    server.Set(SetProductionBound{bound});
+  }
+  if (!wanted.empty()) server.Set(SetPolicy{wanted});
   Json policies = Json::array();
   for (const PolicyEntry& entry : AllPolicies())
     policies.push_back({{"name", entry.name}, {"summary", entry.summary}});
-  return Json{{"policy", server.core().state().policy}, {"policies", std::move(policies)}};
+  const State& state = server.core().state();
+  return Json{{"policy", state.policy},
+              {"bound", state.policy_settings.production_bound},
+              {"policies", std::move(policies)}};
 }
 
 Result Pause(Server& server, const Json& arguments) {

@@ -85,6 +85,8 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       settings_(files_.ReadSettings()),
       core_({.policy = Chosen(options.policy, settings_.policy, options.first_policy),
              .switch_share = Chosen(options.switch_share, settings_.switch_share, options.first_switch_share),
+             .policy_settings = {.production_bound = Chosen(0.0, settings_.production_bound,
+                                                            PolicySettings().production_bound)},
              .runtime_dir = options.runtime_dir}),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
@@ -449,6 +451,12 @@ void Server::Set(const SetPolicy& policy) {
 void Server::Set(const SetSwitchShare& share) {
   Apply(0, share);
   settings_.switch_share = share.share;
+  RememberSettings();
+}
+
+void Server::Set(const SetProductionBound& bound) {
+  Apply(0, bound);
+  settings_.production_bound = bound.bound;
   RememberSettings();
 }
 

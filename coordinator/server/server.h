@@ -72,6 +72,7 @@ class Server {
   void Set(JobId job, decltype(Event::what) what);
   void Set(const SetPolicy& policy);
   void Set(const SetSwitchShare& share);
+  void Set(const SetProductionBound& bound);
   void StopSoon() { stopping_ = true; }
 
  private:

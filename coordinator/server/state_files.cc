@@ -107,6 +107,8 @@ std::string StateFiles::Write(const Settings& settings) {
   std::string text;
   if (!settings.policy.empty()) absl::StrAppend(&text, "policy ", settings.policy, "\n");
   if (settings.switch_share > 0) absl::StrAppendFormat(&text, "switch_share %.17g\n", settings.switch_share);
+  if (settings.production_bound > 0)
+    absl::StrAppendFormat(&text, "production_bound %.17g\n", settings.production_bound);
   const std::string why = Replace(settings_, text);
   return why.empty() ? "" : why + ". The next coordinator will not know what was set.";
 }
@@ -115,10 +117,12 @@ Settings StateFiles::ReadSettings() const {
   Settings settings;
   std::ifstream in(settings_);
   for (std::string key, value; in >> key >> value;) {
-    double share = 0;
+    double share = 0, bound = 0;
     if (key == "policy" && MakePolicy(value).ok()) settings.policy = value;
     if (key == "switch_share" && absl::SimpleAtod(value, &share) && CheckSwitchShare(share).ok())
       settings.switch_share = share;
+    if (key == "production_bound" && absl::SimpleAtod(value, &bound) && CheckProductionBound(bound).ok())
+      settings.production_bound = bound;
   }
   return settings;
 }

@@ -3,7 +3,8 @@
 //
 //   jobs/<id>    one for each job that takes part: its process; weight, priority, steps, and whether it is
 //                paused; its time cap, what it has had of that, and since when it has the turn
-//   settings     policy and switch share, as people set them last; also for the next daemon after an orderly
+//   settings     policy, switch share and bound, as people set them last; also for the next daemon after an
+//   orderly
 //                end
 //
 // A file is replaced as a whole: a daemon that is killed while it writes leaves the old one.
@@ -43,8 +44,9 @@ struct JobFile {
 };
 
 struct Settings {
-  std::string policy;       // empty: nobody has set one
-  double switch_share = 0;  // 0: nobody has set one
+  std::string policy;           // empty: nobody has set one
+  double switch_share = 0;      // 0: nobody has set one
+  double production_bound = 0;  // 0: the same
 };
 
 // Whom a coordinator before this one left behind.

@@ -20,6 +20,7 @@ Json DaemonJson(const Server& server, const State& state) {
           {"uptime_s", absl::ToDoubleSeconds(server.uptime())},
           {"policy", state.policy},
           {"switch_share", state.switch_share},
+          {"production_bound", state.policy_settings.production_bound},
           {"runtime_dir", server.options().runtime_dir}};
 }
 

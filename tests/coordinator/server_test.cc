@@ -237,6 +237,7 @@ TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
   daemon.Ask("pause", {{"job", "a"}}).value();
   daemon.Ask("policy", {{"name", "srtf"}}).value();
   daemon.Ask("switch-share", {{"share", 0.1}}).value();
+  daemon.Ask("policy", {{"bound", 0.05}}).value();
   daemon.Kill(SIGKILL);
   ASSERT_EQ(daemon.Start().first, 0);
   Peer a2(daemon, {.name = "a", .rejoin = true, .job = id});
@@ -250,6 +251,7 @@ TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
   const Json status = daemon.Ask("status").value()["daemon"];
   EXPECT_EQ(status["policy"], "srtf");
   EXPECT_EQ(status["switch_share"], 0.1);
+  EXPECT_EQ(status["production_bound"], 0.05);
   EXPECT_EQ(daemon.Ask("resume", {{"job", "a"}}).value()["state"], "holds");
   daemon.Kill(SIGKILL);
   ASSERT_EQ(daemon.Start({"--policy=fifo"}).first, 0);
@@ -257,6 +259,33 @@ TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
   Peer a3(daemon, {.name = "a", .rejoin = true, .job = id});
   a3.Hear<wire::Joined>();
   EXPECT_EQ(JobNamed(daemon, "a")["state"], "idle") << "resumed";
+}
+
+// What a turn took that lasted while the daemon was away counts, too: here nearly all of it.
+TEST(LifeTest, ATimeCapAndWhatWasHadOfItAreKeptWhenTheDaemonIsKilled) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  const auto id = a.Hear<wire::Joined>().job;
+  daemon.Ask("quota", {{"job", "a"}, {"time_cap", 0.001}}).value();
+  a.Say(wire::Wait{});
+  const auto turn = a.Hear<wire::Grant>().turn;
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a2(daemon, {.name = "a", .rejoin = true, .job = id, .holds_turn = true, .turn = turn});
+  a2.Hear<wire::Joined>();
+  EXPECT_TRUE(a2.Hear<wire::Yield>().now) << "it has had its time";
+  a2.Say(wire::TurnOver{.turn = turn, .steps = 1, .turn_steps = 1});
+  a2.Say(wire::Wait{});
+  const std::string held_back = "its cap is 0.1 %; may go on in";
+  EXPECT_THAT(JobNamed(daemon, "a")["why"].get<std::string>(), HasSubstr(held_back));
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a3(daemon, {.name = "a", .rejoin = true, .job = id});
+  a3.Say(wire::Wait{});
+  EXPECT_THAT(JobNamed(daemon, "a")["why"].get<std::string>(), HasSubstr(held_back));
+  EXPECT_GT(daemon.Ask("quota").value()["quotas"][0]["may_go_on_in_s"], 0);
+  daemon.Ask("quota", {{"job", "a"}, {"time_cap", nullptr}}).value();
+  a3.Hear<wire::Grant>();
 }
 
 TEST(LifeTest, AJobThatDiedWithTheDaemonIsNotWaitedFor) {
@@ -337,6 +366,34 @@ TEST(CommandTest, PauseResumeSetPolicyAndExplainAnswerWithWhatIsNow) {
   EXPECT_EQ(daemon.Ask("policy", {{"name", "fifo"}}).value()["policy"], "fifo");
   EXPECT_EQ(daemon.Ask("policy").value()["policies"].size(), 5u);
   EXPECT_EQ(daemon.Ask("switch-share", {{"share", 0.1}}).value()["share"], 0.1);
+  EXPECT_EQ(daemon.Ask("policy", {{"name", "priority"}, {"bound", 0.05}}).value()["bound"], 0.05);
+  EXPECT_THAT(std::string(daemon.Ask("policy", {{"name", "fair"}, {"bound", 1}}).status().message()),
+              HasSubstr("a bound of 100 %"));
+  EXPECT_EQ(daemon.Ask("policy").value()["policy"], "priority") << "an error changes nothing";
+}
+
+TEST(CommandTest, QuotaShowsSetsAndRemoves) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  const auto id = a.Hear<wire::Joined>().job;
+  EXPECT_EQ(daemon.Ask("quota").value()["quotas"][0]["time_cap"], nullptr);
+  const Json set = daemon.Ask("quota", {{"job", "a"}, {"time_cap", 0.25}}).value()["quotas"][0];
+  EXPECT_EQ(set["job"], id);
+  EXPECT_EQ(set["name"], "a");
+  EXPECT_EQ(set["time_cap"], 0.25);
+  EXPECT_EQ(set["time_used"], 0);
+  EXPECT_EQ(JobNamed(daemon, "a")["quota"]["time_cap"], 0.25);
+  for (const Json& cap : {Json(0), Json(-0.5), Json(1.01)}) {
+    EXPECT_THAT(std::string(daemon.Ask("quota", {{"job", "a"}, {"time_cap", cap}}).status().message()),
+                HasSubstr("0.1 % to 100 %, such as 25 %"));
+  }
+  EXPECT_THAT(std::string(daemon.Ask("quota", {{"job", "a"}, {"time_cap", "x"}}).status().message()),
+              HasSubstr("a number"));
+  EXPECT_THAT(std::string(daemon.Ask("quota", {{"job", "b"}}).status().message()),
+              HasSubstr("there is no job 'b'. The jobs are: a."));
+  EXPECT_EQ(daemon.Ask("quota").value()["quotas"][0]["time_cap"], 0.25) << "an error changes nothing";
+  daemon.Ask("quota", {{"job", "a"}, {"time_cap", nullptr}}).value();
+  EXPECT_EQ(JobNamed(daemon, "a")["quota"]["time_cap"], nullptr);
 }
 
 TEST(CommandTest, ANameMeansTheJobThatRunsAndNotOneThatIsGone) {

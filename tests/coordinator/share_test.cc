@@ -116,11 +116,12 @@ TEST(AnticipationTest, AGapAsLongAsAStepOfAnotherGoesToTheOther) {
 
 // --- priority -------------------------------------------------------------------------------------
 
-double Slowdown(Part production, Part other) {
+double Slowdown(Part production, Part other, double bound = 0) {
   auto steps = [&](bool together) {
     Script s("priority");
     production.priority = "high";
     s.Joins("production", production);
+    if (bound > 0) s.Says("production", SetProductionBound{bound});
     s.Lives("production");
     if (together) {
       s.Joins("other", other);
@@ -138,6 +139,14 @@ TEST(PriorityTest, ProductionIsSlowedDownByAtMostTwoPercent) {
   EXPECT_LE(Slowdown(Steps(Milliseconds(50), Milliseconds(20)), other), 1.0205);
   EXPECT_LE(Slowdown(Steps(Milliseconds(50), Milliseconds(60)), other), 1.0205);
   EXPECT_LE(Slowdown(Steps(Milliseconds(5), Milliseconds(2)), Steps(Milliseconds(400), {})), 1.0205);
+}
+
+TEST(PriorityTest, TheBoundMayBeSet) {
+  const Part production = Steps(Milliseconds(50), {}), other = Steps(Milliseconds(30), {});
+  for (const double bound : {0.005, 0.05, 0.2}) {
+    EXPECT_LE(Slowdown(production, other, bound), 1 / (1 - bound) + 0.001) << bound;
+    EXPECT_GE(Slowdown(production, other, bound), 1 + 0.8 * bound) << "others use it: " << bound;
+  }
 }
 
 Script ProductionAndAnother(Part production, const Part& other) {
@@ -162,6 +171,19 @@ TEST(PriorityTest, OthersGetATurnNowAndThenThoughProductionNeverRests) {
   s.RunsFor(Seconds(100));
   EXPECT_GE(s.Steps("other"), 10u) << s.Story();
   EXPECT_LE(s.Steps("other"), 21u) << s.Story();
+}
+
+TEST(PriorityTest, AnotherBoundCountsFromWhenItIsSet) {
+  Script s = ProductionAndAnother(Steps(Milliseconds(50), {}), Steps(Milliseconds(30), {}));
+  s.RunsFor(Seconds(100));
+  s.Says("other", SetProductionBound{0.1});
+  const auto production = s.Steps("production"), other = s.Steps("other");
+  s.RunsFor(Seconds(10));
+  EXPECT_GE(s.Steps("production") - production, 178u) << "of 200: no long life pays at once" << s.Story();
+  EXPECT_GE(s.Steps("other") - other, 20u) << s.Story();
+  s.Says("other", SetPolicy{"fair"});
+  s.Says("other", SetPolicy{"priority"});
+  EXPECT_THAT(s.Why(s.Holder() == "other" ? "production" : "other"), HasSubstr("at most 10.0 %")) << "kept";
 }
 
 TEST(PriorityTest, ExplainShowsTheAccount) {

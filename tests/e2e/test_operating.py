@@ -49,6 +49,22 @@ def test_the_policy_can_be_changed_while_jobs_run(world: World, alone: Callable[
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
 
 
+def test_a_capped_job_rests_though_it_is_alone_and_computes_the_same(
+    world: World, alone: Callable[..., list[str]]
+) -> None:
+    capped = world.job("train", "--name", "capped", "--hold", "4", "--losses", world.losses("capped"), *SMALL)
+    capped.expect("step 4")
+    said = world.hocket("quota", "capped", "--time-cap", "20%")
+    assert said.returncode == 0 and said.stdout.startswith("capped: time cap 20%; has had "), said
+    assert "its cap is 20 %" in world.hocket("explain", "capped").stdout
+    capped.go_on()
+    capped.finishes()
+    world.hocket("trace", "-o", str(world.losses("trace")))
+    turns = [turn for turn in json.loads(world.losses("trace").read_text())["turns"] if turn["name"] == "capped"]
+    assert sum(turn["steps"] > 0 for turn in turns) > 1, turns  # with nobody else it would have kept the first
+    assert world.losses("capped").read_text().split() == alone("train", *SMALL)
+
+
 def test_status_logs_and_explain_tell_the_same_story(world: World) -> None:
     holding = world.job("train", "--name", "holding", "--hold", "4", *SMALL)
     holding.expect("step 4")

@@ -217,6 +217,16 @@ CAPPED = {"job": 1, "name": "resnet", "time_cap": 0.25, "time_used": 0.2496, "wi
 FREE = {"job": 2, "name": "bert", "time_cap": None}
 
 
+def test_policy_sets_the_bound_and_shows_it_where_it_counts(answers) -> None:
+    fake, asked = answers
+    policy = {"policy": "priority", "bound": 0.05, "policies": []}
+    answer = hocket(
+        "policy", "priority", "--bound", "5%", **fake(**{"policy": policy, "switch-share": {"share": 0.02}})
+    )
+    assert answer.stdout.splitlines()[-1] == "jobs of high priority are slowed down by the others by at most 5.0%"
+    assert asked()[0] == ["policy", {"name": "priority", "bound": 0.05}]
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [("25%", 0.25), ("0.25", 0.25), ("12.5 %", 0.125), ("100%", 1.0), ("none", None)],
