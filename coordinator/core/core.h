@@ -22,7 +22,7 @@
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
-//                 quota.cc  time caps (time_account.h)               invariants.cc
+//                 quota.cc  time caps (time_account.h), memory       invariants.cc
 //                 explain.cc why a job stands where it stands
 //
 // Invariants (CheckInvariants() tests them):
@@ -109,6 +109,8 @@ class Core {
   void On(Job* job, const SetPaused& event);
   void On(Job* job, const SetShare& event);
   void On(Job* job, const SetTimeCap& event);
+  void On(Job* job, const SetMemoryLimit& event);
+  void On(Job* job, const SetMemoryGuarantee& event);
   void On(Job* job, const SetPolicy& event);
   void On(Job* job, const SetSwitchShare& event);
   void On(Job* job, const SetProductionBound& event);
@@ -193,6 +195,7 @@ class Core {
   void WaitForRoom(Job& job);
   void RetryRoomAt(Job& job, absl::Duration after);
   Bytes AskToSpill(Job& job, Bytes wanted);
+  Bytes AskToSpill(Job& job, Bytes wanted, bool guaranteed_too);
   void AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside = false);
   bool OthersCouldUseTurn(const Job& job) const;
   void GiveUpOnSilentVictims();

@@ -26,6 +26,7 @@ struct JobJoins {
   unsigned user = 0;                // uid
   bool paused = false;              // people had paused it when the coordinator was restarted
   std::optional<TimeAccount> time;  // of its time cap, as it stood then; none: it had no cap
+  Bytes memory_guarantee = 0;       // as people had set it
   std::vector<JobId> replaces;      // what the same process was until now, known to the core: no longer
 };
 // The process is gone (its pidfd says so).
@@ -57,6 +58,14 @@ struct SetShare {
 struct SetTimeCap {
   double cap = 0;  // up to 1; 0: none
 };
+// The most memory that it may hold from now on, resident and spilled.
+struct SetMemoryLimit {
+  Bytes limit = 0;  // up to the device's capacity; 0: that
+};
+// Of its resident bytes so many are spilled last, when nothing else makes room.
+struct SetMemoryGuarantee {
+  Bytes guarantee = 0;
+};
 struct SetPolicy {
   std::string name;  // a known one
 };
@@ -72,9 +81,9 @@ struct Event {
   absl::Time at;
   JobId job = 0;
   std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
-               SetPolicy, SetSwitchShare, SetProductionBound, wire::Wait, wire::TurnOver, wire::YieldAck,
-               wire::NeedRoom, wire::Spilled, wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report,
-               wire::Leave>
+               SetMemoryLimit, SetMemoryGuarantee, SetPolicy, SetSwitchShare, SetProductionBound, wire::Wait,
+               wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
+               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave>
       what;
 };
 

@@ -174,7 +174,13 @@ std::vector<Job*> Core::Victims(const Job& job) {
 }
 
 // Sends as many orders as may be needed for `wanted` bytes and returns what all unanswered ones may bring.
+// Guaranteed bytes are taken when all others are not enough: somebody could not run at all otherwise.
 Bytes Core::AskToSpill(Job& job, Bytes wanted) {
+  const Bytes coming = AskToSpill(job, wanted, /*guaranteed_too=*/false);
+  return coming >= wanted ? coming : AskToSpill(job, wanted, /*guaranteed_too=*/true);
+}
+
+Bytes Core::AskToSpill(Job& job, Bytes wanted, bool guaranteed_too) {
   Bytes coming = 0;
   for (const Job* other : Others(job)) {
     if (other->spill && !other->unresponsive && other->spill->for_job == job.id)
@@ -182,8 +188,10 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted) {
   }
   for (Job* victim : Victims(job)) {
     if (coming >= wanted) break;
-    victim->spill =
-        SpillOrder{.request = next_spill_++, .bytes = wanted - coming, .for_job = job.id, .sent = now_};
+    const Bytes kept = guaranteed_too ? 0 : std::min(victim->persistent, victim->guarantee);
+    if (kept == victim->persistent) continue;
+    const Bytes bytes = kept == 0 ? wanted - coming : std::min(wanted - coming, victim->persistent - kept);
+    victim->spill = SpillOrder{.request = next_spill_++, .bytes = bytes, .for_job = job.id, .sent = now_};
     SendTo(victim->id, wire::Spill{.request = victim->spill->request, .bytes = victim->spill->bytes});
     coming += std::min(victim->spill->bytes, victim->persistent);
   }

@@ -1,3 +1,5 @@
+// Quotas of time and memory, as people set them.
+//
 // Time caps: who has had what people allow it, stops after its step and is held back for a while. Which of
 // the others goes on instead is the policy's matter as ever; who is held back is, to it, one that has not
 // asked yet.
@@ -21,6 +23,16 @@ void Core::On(Job* job, const SetTimeCap& event) {
   } else {
     account->second.SetCap(event.cap, now_);
   }
+}
+
+void Core::On(Job* job, const SetMemoryLimit& event) {
+  if (job == nullptr || job->gone) return;
+  job->info.memory_limit = event.limit;
+  SendTo(job->id, wire::Limit{.memory = event.limit});
+}
+
+void Core::On(Job* job, const SetMemoryGuarantee& event) {
+  if (job != nullptr) job->guarantee = event.guarantee;
 }
 
 const TimeAccount* Core::TimeAccountOf(JobId job) const {

@@ -39,6 +39,7 @@ void Core::On(Job*, const JobJoins& event) {
   job.user = joins.user;
   job.joined = now_;
   job.paused = joins.paused;
+  job.guarantee = joins.memory_guarantee;
   if (joins.time) state_.accounts.emplace(id, *std::move(joins.time));
   job.persistent = join.persistent;
   job.spilled = join.spilled;
@@ -59,6 +60,7 @@ void Core::Replace(Job& former, JobJoins& joins) {
     joins.join.weight = former.info.weight;
     joins.join.priority = former.info.priority;
     joins.join.total_steps = former.info.total_steps;
+    joins.memory_guarantee = former.guarantee;
   }
   if (!former.gone) Depart(former, /*crashed=*/false);
   const JobId id = former.id;

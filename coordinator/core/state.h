@@ -89,6 +89,7 @@ struct Job {
   Bytes persistent = 0;
   Bytes spilled = 0;
   Bytes transient_peak = 0;
+  Bytes guarantee = 0;  // of these, spilled last
   bool movable = false;
   std::string why_not_movable;
   std::string cannot_spill;  // not empty: it was asked, stood at its doors and gave nothing

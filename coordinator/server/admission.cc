@@ -157,6 +157,45 @@ absl::Status CheckTimeCap(double cap) {
                    " % to 100 %, such as 25 %. To give a job no turns at all: hocket pause."));
 }
 
+namespace {
+
+absl::Status CheckLimit(const Job& job, const Device& device, Bytes limit) {
+  const std::string what =
+      absl::StrCat("a memory limit of ", FormatBytes(limit), " for ", job.info.name, " ");
+  if (limit > device.capacity)
+    return absl::InvalidArgumentError(absl::StrCat(what, "is more than the ", FormatBytes(device.capacity),
+                                                   " of ", device.name, ". Give at most that, or none."));
+  if (!job.info.heeds_limit)
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, "cannot be set while it runs: its Hocket (", job.info.hocket_version,
+                     ") is older than this one. Give it when the job starts: hocket run --memory-limit."));
+  return absl::OkStatus();
+}
+
+absl::Status CheckGuarantee(const Job& job, const Device& device, const MemoryQuota& quota, Bytes promised) {
+  const std::string what =
+      absl::StrCat("a guarantee of ", FormatBytes(quota.guarantee), " for ", job.info.name, " ");
+  if (quota.limit > 0 && quota.guarantee > quota.limit)
+    return absl::InvalidArgumentError(absl::StrCat(what, "is more than its memory limit of ",
+                                                   FormatBytes(quota.limit), ". Raise that, or give less."));
+  if (promised > device.capacity || quota.guarantee > device.capacity - promised)
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, "cannot be kept: ", device.name, " has ", FormatBytes(device.capacity),
+        ", of which its other jobs are guaranteed ", FormatBytes(promised), ". Give less, or lower theirs."));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckMemoryQuota(const Job& job, const Device& device, const MemoryQuota& quota,
+                              Bytes promised) {
+  if (device.capacity == 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("Hocket does not manage the memory of ", device.name, "."));
+  if (quota.limit != job.info.memory_limit) HOCKET_RETURN_IF_ERROR(CheckLimit(job, device, quota.limit));
+  return quota.guarantee == 0 ? absl::OkStatus() : CheckGuarantee(job, device, quota, promised);
+}
+
 absl::Status CheckPriority(const std::string& priority) {
   if (priority == "high" || priority == "normal" || priority == "low") return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("there is no priority '", absl::CEscape(priority),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "coordinator/core/state.h"
 #include "csrc/wire/messages.h"
 
 namespace hocket::coordinator {
@@ -20,6 +21,13 @@ absl::Status CheckSaidByJob(wire::Message& message);
 // The same for values that people set later.
 absl::Status CheckWeight(double weight);
 absl::Status CheckTimeCap(double cap);
+struct MemoryQuota {
+  Bytes limit = 0;      // 0: none
+  Bytes guarantee = 0;  // 0: none
+};
+// What `job`, on `device`, is to have instead of what it has; `promised` to the other jobs there. Also
+// kFailedPrecondition: its Hocket cannot.
+absl::Status CheckMemoryQuota(const Job& job, const Device& device, const MemoryQuota& quota, Bytes promised);
 absl::Status CheckPriority(const std::string& priority);
 absl::Status CheckSwitchShare(double share);
 absl::Status CheckProductionBound(double bound);

@@ -91,6 +91,42 @@ Result Resume(Server& server, const Json& arguments) {
   return JobJson(server, id);
 }
 
+// A size above 0, in bytes; 0 for null.
+absl::StatusOr<Bytes> SizeOrNone(const Json& arguments, const char* key) {
+  const Json& value = arguments[key];
+  if (value.is_null()) return Bytes{0};
+  if (value.is_number_unsigned() && value.get<Bytes>() > 0) return value.get<Bytes>();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", key, "' of ", value.dump(), ": give a size above 0 in bytes, or null for none."));
+}
+
+// What `id` is to have by the arguments `limit_key` and "memory_guarantee"; none: they say nothing.
+absl::StatusOr<std::optional<MemoryQuota>> MemoryQuotaFor(const State& state, JobId id, const Json& arguments,
+                                                          const char* limit_key) {
+  if (!arguments.contains(limit_key) && !arguments.contains("memory_guarantee")) return std::nullopt;
+  const Job& job = state.jobs.at(id);
+  MemoryQuota quota{.limit = job.info.memory_limit, .guarantee = job.guarantee};
+  if (arguments.contains(limit_key)) {
+    HOCKET_ASSIGN_OR_RETURN(quota.limit, SizeOrNone(arguments, limit_key));
+  }
+  if (arguments.contains("memory_guarantee")) {
+    HOCKET_ASSIGN_OR_RETURN(quota.guarantee, SizeOrNone(arguments, "memory_guarantee"));
+  }
+  Bytes promised = 0;
+  for (const auto& [other_id, other] : state.jobs) {
+    if (other_id != id && other.info.device == job.info.device && !other.gone) promised += other.guarantee;
+  }
+  HOCKET_RETURN_IF_ERROR(CheckMemoryQuota(job, state.devices.at(job.info.device), quota, promised));
+  return quota;
+}
+
+void SetMemory(Server& server, JobId id, const std::optional<MemoryQuota>& quota) {
+  if (!quota) return;
+  const Job& job = server.core().state().jobs.at(id);
+  if (quota->limit != job.info.memory_limit) server.Set(id, SetMemoryLimit{quota->limit});
+  if (quota->guarantee != job.guarantee) server.Set(id, SetMemoryGuarantee{quota->guarantee});
+}
+
 Result Set(Server& server, const Json& arguments) {
   HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
   const Job& job = server.core().state().jobs.at(id);
@@ -106,7 +142,10 @@ Result Set(Server& server, const Json& arguments) {
   }
   HOCKET_RETURN_IF_ERROR(CheckWeight(share.weight));
   HOCKET_RETURN_IF_ERROR(CheckPriority(share.priority));
+  HOCKET_ASSIGN_OR_RETURN(const auto memory,
+                          MemoryQuotaFor(server.core().state(), id, arguments, "memory_limit"));
   server.Set(id, share);
+  SetMemory(server, id, memory);
   return JobJson(server, id);
 }
 
@@ -122,6 +161,14 @@ Json QuotasJson(Server& server, const std::vector<JobId>& ids) {
   return Json{{"quotas", std::move(quotas)}};
 }
 
+// 0 for null.
+absl::StatusOr<double> TimeCap(const Json& arguments) {
+  if (arguments["time_cap"].is_null()) return 0.0;
+  HOCKET_ASSIGN_OR_RETURN(const double cap, Number(arguments, "time_cap"));
+  HOCKET_RETURN_IF_ERROR(CheckTimeCap(cap));
+  return cap;
+}
+
 Result Quota(Server& server, const Json& arguments) {
   if (!arguments.contains("job")) {
     std::vector<JobId> all;
@@ -131,14 +178,13 @@ Result Quota(Server& server, const Json& arguments) {
     return QuotasJson(server, all);
   }
   HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
+  HOCKET_ASSIGN_OR_RETURN(const auto memory,
+                          MemoryQuotaFor(server.core().state(), id, arguments, "memory_cap"));
   if (arguments.contains("time_cap")) {
-    double cap = 0;
-    if (!arguments["time_cap"].is_null()) {
-      HOCKET_ASSIGN_OR_RETURN(cap, Number(arguments, "time_cap"));
-      HOCKET_RETURN_IF_ERROR(CheckTimeCap(cap));
-    }
+    HOCKET_ASSIGN_OR_RETURN(const double cap, TimeCap(arguments));
     server.Set(id, SetTimeCap{cap});
   }
+  SetMemory(server, id, memory);
   return QuotasJson(server, {id});
 }
 

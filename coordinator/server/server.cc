@@ -280,6 +280,7 @@ void Server::TakeUpSettings(JobJoins& joins) const {
   join.priority = file->settings->priority;
   join.total_steps = file->settings->total_steps;
   joins.paused = file->settings->paused;
+  joins.memory_guarantee = file->settings->memory_guarantee;
   if (!file->time) return;
   const absl::Time now = Now();
   joins.time.emplace(file->time->cap, std::min(file->time->as_of, now), file->time->credit);
@@ -296,7 +297,8 @@ void Server::Remember(JobId id) {
                     .settings = JobSettings{.weight = job.info.weight,
                                             .priority = job.info.priority,
                                             .total_steps = job.info.total_steps,
-                                            .paused = job.paused},
+                                            .paused = job.paused,
+                                            .memory_guarantee = job.guarantee},
                     .time = TimeOf(core_, job)});
   if (!unwritten.empty()) log_.Warning(unwritten);
 }

@@ -64,8 +64,10 @@ std::string StateFiles::Write(const JobFile& file) {
   std::string text = absl::StrCat(file.pid, " ", file.process_start, "\n");
   if (const auto& s = file.settings)
     absl::StrAppendFormat(&text, "%.17g %s %d %d\n", s->weight, s->priority, s->total_steps, s->paused);
+  if (file.settings && file.settings->memory_guarantee > 0)
+    absl::StrAppend(&text, "memory_guarantee ", file.settings->memory_guarantee, "\n");
   if (const auto& t = file.time)
-    absl::StrAppendFormat(&text, "%.17g %d %d %d\n", t->cap, absl::ToUnixNanos(t->as_of),
+    absl::StrAppendFormat(&text, "time_cap %.17g %d %d %d\n", t->cap, absl::ToUnixNanos(t->as_of),
                           absl::ToInt64Nanoseconds(t->credit),
                           t->in_turn_since ? absl::ToUnixNanos(*t->in_turn_since) : 0);
   const std::string why = Replace(PathOf(file.id), text);
@@ -81,7 +83,11 @@ std::optional<JobFile> StateFiles::Read(JobId id) const {
   JobFile file{.id = id};
   if (!(in >> file.pid >> file.process_start)) return std::nullopt;
   file.settings = ReadJobSettings(in);
-  file.time = ReadTime(in);
+  for (std::string key; in >> key;) {
+    Bytes bytes = 0;
+    if (key == "time_cap") file.time = ReadTime(in);
+    if (key == "memory_guarantee" && in >> bytes && file.settings) file.settings->memory_guarantee = bytes;
+  }
   return file;
 }
 

@@ -2,7 +2,8 @@
 // have set.
 //
 //   jobs/<id>    one for each job that takes part: its process; weight, priority, steps, and whether it is
-//                paused; its time cap, what it has had of that, and since when it has the turn
+//                paused; its memory guarantee; its time cap, what it has had of that, and since when it has
+//                the turn
 //   settings     policy, switch share and bound, as people set them last; also for the next daemon after an
 //   orderly
 //                end
@@ -25,6 +26,7 @@ struct JobSettings {
   std::string priority = "normal";
   std::uint64_t total_steps = 0;
   bool paused = false;
+  Bytes memory_guarantee = 0;
 };
 
 // A TimeAccount (core/time_account.h).

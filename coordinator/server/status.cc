@@ -93,14 +93,19 @@ Json MeasuredJson(const Job& job) {
 }  // namespace
 
 Json QuotaJson(const Core& core, JobId id) {
+  const Job& job = core.state().jobs.at(id);
+  Json quota = {{"time_cap", nullptr}, {"memory_cap", nullptr}, {"memory_guarantee", job.guarantee}};
+  if (job.info.memory_limit > 0) quota["memory_cap"] = job.info.memory_limit;
+  quota["memory_held"] = job.persistent + job.spilled;
+  quota["memory_resident"] = job.persistent;
   const TimeAccount* account = core.TimeAccountOf(id);
-  if (account == nullptr) return {{"time_cap", nullptr}};
-  const absl::Time now = core.now();
-  return {{"time_cap", account->cap()},
-          {"time_used", core.TimeUsed(id)},
-          {"window_s", absl::ToDoubleSeconds(account->Window(now))},
-          {"may_go_on_in_s",
-           std::max(0.0, absl::ToDoubleSeconds(core.HeldBackUntil(core.state().jobs.at(id).entity) - now))}};
+  if (account == nullptr) return quota;
+  const absl::Duration left = std::max(absl::ZeroDuration(), core.HeldBackUntil(job.entity) - core.now());
+  quota["time_cap"] = account->cap();
+  quota["time_used"] = core.TimeUsed(id);
+  quota["window_s"] = absl::ToDoubleSeconds(account->Window(core.now()));
+  quota["may_go_on_in_s"] = absl::ToDoubleSeconds(left);
+  return quota;
 }
 
 Json RecordOf(const Job& job, absl::Time until) {

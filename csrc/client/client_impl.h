@@ -213,6 +213,7 @@ class ClientImpl final : public Client {
   void On(const wire::ArenaAdd& add, UniqueFd descriptor);
   void On(const wire::ArenaDrop& drop, UniqueFd descriptor);
   void On(const wire::ArenaExport& request, UniqueFd descriptor);
+  void On(const wire::Limit& limit, UniqueFd descriptor);
   void StopTogether(const wire::Yield& yield) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- rejoin.cc: the coordinator comes and goes
@@ -255,6 +256,7 @@ class ClientImpl final : public Client {
   std::deque<absl::StatusOr<std::optional<wire::Received>>> set_aside_ ABSL_GUARDED_BY(receive_mutex_);
   // What was told of the arena before the allocator was there.
   std::vector<ArenaChange> arena_changes_ ABSL_GUARDED_BY(receive_mutex_);
+  std::optional<Bytes> limit_ ABSL_GUARDED_BY(receive_mutex_);  // as the coordinator said last
 
   mutable Mutex mutex_;
   Condition changed_;

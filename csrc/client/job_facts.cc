@@ -72,7 +72,8 @@ absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string&
                     .memory_limit = options.memory_limit,
                     .total_steps = options.total_steps,
                     .hocket_version = kVersion,
-                    .torch_version = options.torch_version};
+                    .torch_version = options.torch_version,
+                    .heeds_limit = true};
 }
 
 }  // namespace hocket

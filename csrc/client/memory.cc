@@ -171,6 +171,20 @@ void ClientImpl::On(const wire::ArenaAdd& add, UniqueFd descriptor) {
 void ClientImpl::On(const wire::ArenaDrop& drop, UniqueFd descriptor) { ChangeArena({.chunk = drop.chunk}); }
 
 // With receive_mutex_ held, so that no thread obeys a Grant that came after the change before it is made.
+// Also before there is an allocator: SetAllocator() sees to it. It is said again when the job joins again.
+void ClientImpl::On(const wire::Limit& limit, UniqueFd descriptor) {
+  receive_mutex_.AssertHeld();
+  Bytes capacity;
+  {
+    MutexLock lock(&mutex_);
+    facts_.memory_limit = limit.memory;
+    capacity = facts_.capacity;
+  }
+  limit_ = limit.memory != 0 ? limit.memory : capacity;
+  if (CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire))
+    allocator->SetMemoryLimit(*limit_);
+}
+
 // Changes that come before the allocator wait for it: SetAllocator() makes them.
 void ClientImpl::ChangeArena(ArenaChange change) {
   receive_mutex_.AssertHeld();

@@ -6,7 +6,7 @@
 //
 //   job -> coordinator   Join, Gang, Wait, TurnOver, YieldAck, NeedRoom, Spilled, ArenaGrew, ArenaLost,
 //                        Report, Leave
-//   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport
+//   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport, Limit
 //   CLI <-> coordinator  Command, CommandResult
 #ifndef HOCKET_CSRC_WIRE_MESSAGES_H_
 #define HOCKET_CSRC_WIRE_MESSAGES_H_
@@ -52,14 +52,15 @@ struct Join {
   std::string gang;  // rejoin: as in Gang
   uint64_t gang_rank = 0;
   uint64_t gang_size = 0;
-  uint64_t turn = 0;      // rejoin: of the turn held, or granted and still without the lane lock
-  std::string lane_lock;  // rejoin: as told last by Joined or Grant
+  uint64_t turn = 0;         // rejoin: of the turn held, or granted and still without the lane lock
+  std::string lane_lock;     // rejoin: as told last by Joined or Grant
+  bool heeds_limit = false;  // it understands Limit
   // Retired, never to be used again: 3, 19.
   HOCKET_FIELDS(F(1, name) F(2, pid) F(4, program) F(5, device) F(6, device_name) F(7, capacity) F(8, weight)
                     F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
                         F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent)
                             F(18, spilled) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size)
-                                F(24, turn) F(25, lane_lock))
+                                F(24, turn) F(25, lane_lock) F(26, heeds_limit))
 };
 
 struct Joined {
@@ -288,12 +289,21 @@ struct CommandResult {
   HOCKET_FIELDS(F(1, ok) F(2, error) F(3, result) F(4, last))
 };
 
+// From now on the job may hold so much, resident and spilled. What it holds above that it keeps. To jobs
+// whose Join says heeds_limit; they say what it is when they join again.
+struct Limit {
+  static constexpr uint16_t kType = 23;
+  static constexpr const char* kName = "Limit";
+  uint64_t memory = 0;  // bytes; 0: the device's capacity
+  HOCKET_FIELDS(F(1, memory))
+};
+
 #undef F
 #undef HOCKET_FIELDS
 
 using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room,
                              Spill, Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang,
-                             Report, Leave, Command, CommandResult>;
+                             Report, Leave, Command, CommandResult, Limit>;
 
 }  // namespace hocket::wire
 

@@ -146,7 +146,7 @@ class FakeAllocator : public CachingAllocator {
   void ResetAccumulatedStats() override {}
   Usage InUse() const override { return {}; }
   std::vector<SegmentSnapshot> Snapshot() const override { return {}; }
-  void SetMemoryLimit(Bytes) override {}
+  void SetMemoryLimit(Bytes limit) override { Record("limit " + std::to_string(limit)); }
   Bytes MemoryLimit() const override { return 0; }
   Bytes LargestFree() const override { return 0; }
   void CheckInvariants() const override {}

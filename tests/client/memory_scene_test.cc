@@ -524,6 +524,25 @@ TEST(MemoryTest, ChunksToldBeforeTheAllocatorIsThereWaitForIt) {
   EXPECT_EQ(scene.allocator().TakeLog().front(), "add 3");
 }
 
+TEST(MemoryTest, ALimitIsHeededAlsoByAnAllocatorThatComesLaterAndToldWhenTheJobJoinsAgain) {
+  Scene::Options without;
+  without.with_allocator = false;
+  Scene scene(without);
+  scene.Says(wire::Limit{.memory = 300});
+  scene.AgentHasObeyed();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("spill"));
+  scene.job().SetAllocator(&scene.allocator());
+  EXPECT_EQ(scene.allocator().TakeLog().front(), "limit 300");
+  scene.Says(wire::Limit{.memory = 200});
+  scene.AgentHasObeyed();
+  EXPECT_EQ(scene.allocator().TakeLog().front(), "limit 200");
+  scene.Dies();
+  EXPECT_EQ(scene.Answers().memory_limit, 200u);
+  scene.Says(wire::Limit{.memory = 0});
+  scene.AgentHasObeyed();
+  EXPECT_EQ(scene.allocator().TakeLog().front(), "limit 1000") << "the device's capacity";
+}
+
 // Another job may have adopted what is still to be dropped.
 TEST(MemoryTest, AGrantDoesNotOvertakeWhatWasToldOfTheArenaBeforeTheAllocatorWasThere) {
   Scene::Options without;

@@ -370,6 +370,83 @@ TEST(TimeCapTest, AJobThatComesBackOnANewConnectionHasTheSameAccount) {
   EXPECT_TRUE(s.Holds("a")) << s.Story();
 }
 
+// --- memory ---------------------------------------------------------------------------------------
+
+// "far" is spilled before "near" where nothing else is known: its turn is farther away.
+Script TwoThatWaitAndOneThatNeedsRoom() {
+  Script s("fifo");
+  s.Joins("holder", {.persistent = 10});
+  s.Joins("near", {.persistent = 40});
+  s.Joins("far", {.persistent = 40});
+  s.Asks("holder");
+  for (const char* job : {"near", "far"}) {
+    s.Passes(Milliseconds(1));
+    s.Asks(job);
+    s.StandsAtDoors(job);
+  }
+  return s;
+}
+
+TEST(MemoryGuaranteeTest, WithoutOneTheFarthestIsSpilled) {
+  Script s = TwoThatWaitAndOneThatNeedsRoom();
+  s.NeedsRoom("holder", 20);
+  EXPECT_EQ(s.Told<wire::Spill>("far")->bytes, 20u) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("near"), 0) << s.Story();
+}
+
+TEST(MemoryGuaranteeTest, GuaranteedBytesAreLeftWhereOthersSuffice) {
+  Script s = TwoThatWaitAndOneThatNeedsRoom();
+  s.Says("far", SetMemoryGuarantee{30});
+  s.NeedsRoom("holder", 20);
+  EXPECT_EQ(s.Told<wire::Spill>("far")->bytes, 10u) << "what it has above its guarantee" << s.Story();
+  EXPECT_EQ(s.Told<wire::Spill>("near")->bytes, 10u) << s.Story();
+  s.Spills("far", 10);
+  s.Spills("near", 10);
+  EXPECT_TRUE(s.Told<wire::Room>("holder")->ok) << s.Story();
+}
+
+TEST(MemoryGuaranteeTest, GuaranteedBytesAreTakenBeforeSomebodyCouldNotRunAtAll) {
+  Script s = TwoThatWaitAndOneThatNeedsRoom();
+  for (const char* job : {"near", "far"}) s.Says(job, SetMemoryGuarantee{40});
+  s.NeedsRoom("holder", 60, /*restoring=*/true);
+  EXPECT_EQ(s.Told<wire::Spill>("far")->bytes, 60u) << s.Story();
+  s.Spills("far", 40);
+  s.Spills("near", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("holder")->ok) << s.Story();
+}
+
+TEST(MemoryGuaranteeTest, OfOneJobTheRestGoesFirst) {
+  Script s = TwoThatWaitAndOneThatNeedsRoom();
+  s.Dies("near");
+  s.Says("far", SetMemoryGuarantee{30});
+  s.NeedsRoom("holder", 60, /*restoring=*/true);
+  EXPECT_EQ(s.Told<wire::Spill>("far")->bytes, 10u) << s.Story();
+  s.Spills("far", 10);
+  EXPECT_EQ(s.Told<wire::Spill>("far")->bytes, 50u) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("far"), 2) << s.Story();
+}
+
+TEST(MemoryGuaranteeTest, EverybodyRunsThoughAllAreGuaranteedAllTheyHave) {
+  Script s;
+  for (const char* job : {"a", "b", "c"}) {
+    s.Joins(job, {.persistent = 30, .restore_time = Milliseconds(1)});
+    s.Says(job, SetMemoryGuarantee{30});
+  }
+  s.Joins("large", {.persistent = 10});
+  s.Says("large", SetMemoryGuarantee{10});
+  for (const char* job : {"a", "b", "c", "large"}) s.Lives(job);
+  s.RunsFor(Seconds(10));
+  for (const char* job : {"a", "b", "c", "large"}) EXPECT_GT(s.Steps(job), 100u) << job << s.Story();
+}
+
+TEST(MemoryLimitTest, IsToldToTheJob) {
+  Script s;
+  s.Joins("a");
+  s.Says("a", SetMemoryLimit{50});
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 50u);
+  EXPECT_EQ(s.JobOf("a").info.memory_limit, 50u);
+}
+
 // --- explain --------------------------------------------------------------------------------------
 
 TEST(TimeCapTest, ExplainShowsTheArithmetic) {

@@ -273,6 +273,7 @@ TEST(LifeTest, ATimeCapAndWhatWasHadOfItAreKeptWhenTheDaemonIsKilled) {
   ASSERT_EQ(daemon.Start().first, 0);
   Peer a2(daemon, {.name = "a", .rejoin = true, .job = id, .holds_turn = true, .turn = turn});
   a2.Hear<wire::Joined>();
+  EXPECT_FALSE(a2.Hear<wire::Yield>().now) << "when it idles";
   EXPECT_TRUE(a2.Hear<wire::Yield>().now) << "it has had its time";
   a2.Say(wire::TurnOver{.turn = turn, .steps = 1, .turn_steps = 1});
   a2.Say(wire::Wait{});
@@ -394,6 +395,54 @@ TEST(CommandTest, QuotaShowsSetsAndRemoves) {
   EXPECT_EQ(daemon.Ask("quota").value()["quotas"][0]["time_cap"], 0.25) << "an error changes nothing";
   daemon.Ask("quota", {{"job", "a"}, {"time_cap", nullptr}}).value();
   EXPECT_EQ(JobNamed(daemon, "a")["quota"]["time_cap"], nullptr);
+}
+
+TEST(CommandTest, MemoryIsLimitedAndGuaranteedWithinWhatThereIs) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a", .device = "gpu0", .capacity = 16 << 20, .heeds_limit = true});
+  Peer b(daemon, {.name = "b", .device = "gpu0", .capacity = 16 << 20});
+  Peer cpu(daemon);
+  cpu.Say(wire::Join{.name = "c", .device = "cpu"});
+  for (Peer* peer : {&a, &b, &cpu}) peer->Hear<wire::Joined>();
+  const auto error = [&](const std::string& command, Json arguments) {
+    return std::string(daemon.Ask(command, std::move(arguments)).status().message());
+  };
+  EXPECT_EQ(daemon.Ask("set", {{"job", "a"}, {"memory_limit", 8 << 20}}).value()["memory_limit"], 8 << 20);
+  EXPECT_EQ(a.Hear<wire::Limit>().memory, 8u << 20);
+  for (const Json& nonsense : {Json(0), Json(-1), Json("much"), Json(1.5)}) {
+    EXPECT_THAT(error("set", {{"job", "a"}, {"memory_limit", nonsense}}), HasSubstr("give a size above 0"));
+    EXPECT_THAT(error("quota", {{"job", "a"}, {"memory_guarantee", nonsense}}), HasSubstr("give a size"));
+  }
+  EXPECT_THAT(error("set", {{"job", "a"}, {"memory_limit", 17 << 20}}),
+              HasSubstr("17.0 MiB for a is more than the 16.0 MiB of gpu0"));
+  EXPECT_THAT(error("set", {{"job", "b"}, {"memory_limit", 8 << 20}}), HasSubstr("older than this one"));
+  EXPECT_THAT(error("quota", {{"job", "c"}, {"memory_guarantee", 1}}), HasSubstr("does not manage"));
+  EXPECT_THAT(error("quota", {{"job", "a"}, {"memory_guarantee", 9 << 20}}),
+              HasSubstr("9.0 MiB for a is more than its memory limit of 8.0 MiB"));
+  daemon.Ask("quota", {{"job", "a"}, {"memory_guarantee", 6 << 20}}).value();
+  EXPECT_THAT(error("set", {{"job", "a"}, {"memory_limit", 5 << 20}}),
+              HasSubstr("6.0 MiB for a is more than its memory limit of 5.0 MiB"));
+  EXPECT_THAT(error("quota", {{"job", "b"}, {"memory_guarantee", 11 << 20}}),
+              HasSubstr("gpu0 has 16.0 MiB, of which its other jobs are guaranteed 6.0 MiB"));
+  const Json both = {{"job", "a"}, {"memory_cap", 4 << 20}, {"memory_guarantee", 4 << 20}};
+  const Json quota = daemon.Ask("quota", both).value()["quotas"][0];
+  EXPECT_EQ(quota["memory_cap"], 4 << 20);
+  EXPECT_EQ(quota["memory_guarantee"], 4 << 20);
+  EXPECT_EQ(a.Hear<wire::Limit>().memory, 4u << 20);
+  daemon.Ask("quota", {{"job", "a"}, {"memory_cap", nullptr}, {"memory_guarantee", nullptr}}).value();
+  EXPECT_EQ(a.Hear<wire::Limit>().memory, 0u);
+}
+
+TEST(LifeTest, AMemoryGuaranteeIsKeptWhenTheDaemonIsKilled) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a", .device = "gpu0", .capacity = 1000});
+  const auto id = a.Hear<wire::Joined>().job;
+  daemon.Ask("quota", {{"job", "a"}, {"memory_guarantee", 70}}).value();
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a2(daemon, {.name = "a", .device = "gpu0", .capacity = 1000, .rejoin = true, .job = id});
+  a2.Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["quota"]["memory_guarantee"], 70);
 }
 
 TEST(CommandTest, ANameMeansTheJobThatRunsAndNotOneThatIsGone) {

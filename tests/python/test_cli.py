@@ -213,8 +213,17 @@ def test_set_tells_the_coordinator_what_was_given_and_nothing_else(answers) -> N
     assert asked() == [["set", {"job": "resnet", "priority": "high", "total_steps": 500}]]
 
 
-CAPPED = {"job": 1, "name": "resnet", "time_cap": 0.25, "time_used": 0.2496, "window_s": 10.0, "may_go_on_in_s": 0.4}
-FREE = {"job": 2, "name": "bert", "time_cap": None}
+MEMORY = {"memory_cap": None, "memory_guarantee": 0, "memory_held": 3 << 30, "memory_resident": 1 << 30}
+CAPPED = {
+    **MEMORY,
+    "job": 1,
+    "name": "resnet",
+    "time_cap": 0.25,
+    "time_used": 0.2496,
+    "window_s": 10.0,
+    "may_go_on_in_s": 0.4,
+}
+FREE = {**MEMORY, "job": 2, "name": "bert", "time_cap": None}
 
 
 def test_policy_sets_the_bound_and_shows_it_where_it_counts(answers) -> None:
@@ -236,6 +245,38 @@ def test_quota_tells_the_coordinator_the_cap(answers, given: str, told: float | 
     answer = hocket("quota", "resnet", "--time-cap", given, **fake(quota={"quotas": [CAPPED]}))
     assert answer.stdout == "resnet: time cap 25%; has had 25.0% of the last 10.0 s; may go on in 400.0 ms\n"
     assert asked() == [["quota", {"job": "resnet", "time_cap": told}]]
+
+
+def test_quota_sets_memory_and_says_when_a_job_holds_more(answers) -> None:
+    fake, asked = answers
+    quota = {**FREE, "memory_cap": 2 << 30, "memory_guarantee": 1 << 30}
+    options = ("--memory-cap", "2GiB", "--memory-guarantee", "none")
+    answer = hocket("quota", "bert", *options, **fake(quota={"quotas": [quota]}))
+    assert answer.stdout == (
+        "bert: memory cap 2.0 GiB; memory guarantee 1.0 GiB; holds 3.0 GiB, 1.0 GiB of it on the device; "
+        "more than its cap: it keeps that, and gets no more\n"
+    )
+    assert asked() == [["quota", {"job": "bert", "memory_cap": 2 << 30, "memory_guarantee": None}]]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_a_memory_limit_that_is_none_is_refused(limit: str) -> None:
+    for command in (("set", "job", "--memory-limit"), ("quota", "job", "--memory-cap")):
+        answer = hocket(*command, limit)
+        assert answer.returncode == 2
+        assert "it must be > 0, for example 8GiB" in answer.stderr
+
+
+def test_set_of_a_memory_limit_says_when_the_job_holds_more(answers) -> None:
+    fake, asked = answers
+    answer = hocket("set", "resnet", "--memory-limit", "2GiB", **fake(set=JOB))
+    assert answer.stdout.splitlines() == [
+        "resnet: memory limit 2.0 GiB",
+        "resnet holds 8.0 GiB, more than its limit: it keeps that, and gets no more",
+    ]
+    answer = hocket("set", "resnet", "--memory-limit", "none", **fake(set=JOB))
+    assert answer.stdout == "resnet: memory limit none\n"
+    assert asked() == [["set", {"job": "resnet", "memory_limit": limit}] for limit in (2 << 30, None)]
 
 
 def test_quota_shows_all_jobs_and_changes_nothing(answers) -> None:

@@ -16,7 +16,7 @@ COMMANDS = {
     "explain": ("explain", "Why a job runs, or waits."),
     "logs": ("logs", "What the coordinator has done, as sentences."),
     "policy": ("policy", "Show or change who decides whose turn is next."),
-    "set": ("set_job", "Change a job's weight, priority or number of steps."),
+    "set": ("set_job", "Change a job's weight, priority, number of steps or memory limit."),
     "quota": ("quota", "Show or change what a job may use at most."),
     "pause": ("pause", "Give a job no turns until it is resumed."),
     "resume": ("resume", "Let a paused job have turns again."),

@@ -9,13 +9,25 @@ import click
 
 from hocket._job import parse_bytes
 
+NO_LIMIT = "none"
+
+
+def said(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, for the coordinator: to it, none is null."""
+    return {name: None if value == NO_LIMIT else value for name, value in options.items() if value is not None}
+
 
 class Size(click.ParamType):
-    """``8GiB``, ``512MiB`` or bytes; > 0."""
+    """``8GiB``, ``512MiB`` or bytes; > 0. With ``or_none`` also ``none``, which stays that word."""
 
     name = "size"
 
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
+    def __init__(self, or_none: bool = False) -> None:
+        self.or_none = or_none
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int | str:
+        if self.or_none and value == NO_LIMIT:
+            return NO_LIMIT
         try:
             size = parse_bytes(value)
         except ValueError as error:
@@ -40,9 +52,6 @@ class Weight(click.ParamType):
         if not (math.isfinite(weight) and weight > 0):
             self.fail(f"{value!r} is not > 0 and finite (1 is usual; 2 gets twice the time)", parameter, context)
         return weight
-
-
-NO_LIMIT = "none"
 
 
 class Percent(click.ParamType):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
-from hocket.cli.common import ask
-from hocket.cli.options import PRIORITY, Weight
+from hocket.cli.common import ask, size
+from hocket.cli.options import PRIORITY, Size, Weight, said
 
 
 @click.command()
@@ -15,15 +16,32 @@ from hocket.cli.options import PRIORITY, Weight
 @click.option("--weight", type=Weight(), help="Share of the device, > 0.")
 @click.option("--priority", type=PRIORITY)
 @click.option("--total-steps", type=click.IntRange(min=0), help="How many steps it will run in all; 0: not known.")
+@click.option("--memory-limit", type=Size(or_none=True), help="The most memory it may hold; none: what the device has.")
 @click.option("--json", "as_json", is_flag=True, help="As data: the job as `hocket status --json` shows it.")
-def command(job: str, weight: float | None, priority: str | None, total_steps: int | None, as_json: bool) -> None:
+def command(
+    job: str,
+    weight: float | None,
+    priority: str | None,
+    total_steps: int | None,
+    memory_limit: int | str | None,
+    as_json: bool,
+) -> None:
     """Change JOB (its name or id) while it runs."""
-    given = {"weight": weight, "priority": priority, "total_steps": total_steps}
-    changes = {name: value for name, value in given.items() if value is not None}
+    options = {"weight": weight, "priority": priority, "total_steps": total_steps, "memory_limit": memory_limit}
+    changes = said(options)
     if not changes:
-        raise click.UsageError("nothing to change: give --weight, --priority or --total-steps")
+        raise click.UsageError("nothing to change: give --weight, --priority, --total-steps or --memory-limit")
     answer = ask("set", job=job, **changes)
     if as_json:
         click.echo(json.dumps(answer, indent=1))
-    else:
-        click.echo(f"{job}: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changes.items()))
+        return
+    click.echo(f"{job}: " + ", ".join(f"{name.replace('_', ' ')} {_shown(name, options)}" for name in changes))
+    held = answer["persistent"] + answer["spilled"]
+    limit = changes.get("memory_limit")
+    if limit and held > limit:
+        click.echo(f"{job} holds {size(held)}, more than its limit: it keeps that, and gets no more")
+
+
+def _shown(name: str, options: dict[str, Any]) -> Any:
+    value = options[name]
+    return size(value) if name == "memory_limit" and isinstance(value, int) else value
