@@ -347,8 +347,8 @@ absl::Time Core::IdleTime(const Turn& turn) const {
   return pays ? turn.start : turn.start + Quantum(turn.entity);
 }
 
-// The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in its
-// way, and the answer would be no.
+// The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in
+// its way, and the answer would be no.
 absl::Time Core::AskIdleTime(const Turn& turn) const {
   const absl::Duration begins = std::min(kHolderBegins, ViewOf(turn.entity).step.mean() / 2);
   return std::max(IdleTime(turn), turn.start + begins);

@@ -530,7 +530,7 @@ TEST(MemoryTest, ALimitIsHeededAlsoByAnAllocatorThatComesLaterAndToldWhenTheJobJ
   Scene scene(without);
   scene.Says(wire::Limit{.memory = 300});
   scene.AgentHasObeyed();
-  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("spill"));
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre());
   scene.job().SetAllocator(&scene.allocator());
   EXPECT_EQ(scene.allocator().TakeLog().front(), "limit 300");
   scene.Says(wire::Limit{.memory = 200});
