@@ -111,6 +111,14 @@ def test_a_job_that_has_ended_keeps_its_row_while_its_turns_are_seen(page: Any) 
     assert [row["name"] for row in page("rowsOf", DEVICE, [a_job()], turns, NOW, 10)] == ["resnet"]
 
 
+@pytest.mark.parametrize(("span", "first"), [(10, "−10 s −8 s"), (60, "−1 min −48 s"), (300, "−5 min −4 min")])
+def test_the_times_under_the_picture_are_whole(page: Any, span: int, first: str) -> None:
+    texts = [tick["text"] for tick in page("ticksOf", span)]
+    assert " ".join(texts).startswith(first)
+    assert texts[-1] == "now"
+    assert all(re.fullmatch("now|−[0-9]+ (s|min)", text) for text in texts)
+
+
 @pytest.mark.parametrize(
     ("function", "value", "text"),
     [("size", 0, "0 B"), ("size", 1536, "1.5 KiB"), ("size", 61 << 30, "61.0 GiB"), ("duration", 0.0042, "4.2 ms"),
