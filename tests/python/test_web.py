@@ -320,12 +320,15 @@ def test_a_client_that_does_not_finish_is_told_and_closed(make_web: MakeWeb) -> 
         assert b" 408 " in web.say(begin).split(b"\r\n")[0], begin
 
 
-def test_a_client_that_takes_nothing_is_closed(make_web: MakeWeb) -> None:
+@pytest.mark.parametrize("says_goodbye", [False, True])
+def test_a_client_that_takes_nothing_is_closed(make_web: MakeWeb, says_goodbye: bool) -> None:
     web = make_web(limits=Limits(seconds=0.2))
     web.coordinator.turns = [a_turn(i, reason="r" * 4000) for i in range(1000)]  # 4 MB: more than sockets hold
     with web.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(b"GET /api/node HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        if says_goodbye:
+            connection.shutdown(socket.SHUT_WR)
         hangs_up(connection)
 
 
