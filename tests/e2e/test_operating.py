@@ -65,6 +65,31 @@ def test_a_capped_job_rests_though_it_is_alone_and_computes_the_same(
     assert world.losses("capped").read_text().split() == alone("train", *SMALL)
 
 
+def limited_to(world: World, *limits: str):
+    """A job that has built its model and goes on with the last of ``limits``, set while it had no turn."""
+    job = world.job("train", "--name", "limited", "--hold", "built", "--losses", world.losses("limited"), *SMALL)
+    job.expect("built")
+    assert world.hocket("pause", "limited").returncode == 0
+    world.until("limited", "paused")
+    for limit in limits:
+        said = world.hocket("set", "limited", "--memory-limit", limit)
+        assert said.returncode == 0, said.stderr
+    assert world.hocket("resume", "limited").returncode == 0
+    job.go_on()
+    return job
+
+
+def test_a_memory_limit_set_while_a_job_runs_is_heeded_by_its_allocator(world: World) -> None:
+    job = limited_to(world, "1MiB")
+    assert job.wait() != 0
+    assert "this job's limit is 1.0 MiB" in job.stderr, job.story()
+
+
+def test_a_memory_limit_lifted_again_limits_nothing(world: World, alone: Callable[..., list[str]]) -> None:
+    limited_to(world, "1MiB", "none").finishes()
+    assert world.losses("limited").read_text().split() == alone("train", *SMALL)
+
+
 def test_status_logs_and_explain_tell_the_same_story(world: World) -> None:
     holding = world.job("train", "--name", "holding", "--hold", "4", *SMALL)
     holding.expect("step 4")
