@@ -84,6 +84,8 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
       device_(options.device),
       capacity_(capacity),
       shares_arena_(options.shares_arena && gate != nullptr),
+      serves_segments_(options.serves_segments),
+      shed_cache_(options.shed_cache),
       chunk_size_(options.chunk_size),
       host_(std::make_unique<HostMemory>(driver, host_budget)),
       pending_(driver),
@@ -113,7 +115,7 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
   Request request;
   request.asked = size;
   request.size = RoundUp(size, kBlockUnit);
-  request.stream = stream;
+  request.stream = serves_segments_ ? kAnyStream : stream;
   for (;;) {
     if (!HoldsTurn()) HOCKET_RETURN_IF_ERROR(gate_->AwaitTurn());
     bool turn_lost = false;
@@ -157,6 +159,10 @@ void AllocatorImpl::Decide(Request& request) {
     if (!open->filter(request.stream)) continue;
     request.space = persistent_.get();
     request.pool = open->index;
+    return;
+  }
+  if (serves_segments_) {
+    request.space = persistent_.get();
     return;
   }
   request.birth = survivors_.Allocated(request.size, request.stream);
@@ -333,6 +339,7 @@ void AllocatorImpl::Free(DevicePtr address) {
       << ", which is not a block in use; the block around it starts at 0x"
       << (block == nullptr ? 0 : block->address);
   CountFreed(*block);
+  if (serves_segments_) return FreeSegment(*block);
   survivors_.Freed(block->birth);
   if (!look_alikes_.empty() && block->birth.step > 0 && !transient_->region().Contains(address)) {
     ++look_alikes_[block->size];
@@ -342,6 +349,13 @@ void AllocatorImpl::Free(DevicePtr address) {
   if (!open_pools_.empty()) return pending_.Hold(address);
   const InContext in_context(driver_, context_);
   pending_.Add(address, block->used_on);
+}
+
+// Until the device is done its bytes may be in use.
+void AllocatorImpl::FreeSegment(Block& segment) {
+  segment.state = Block::State::kPending;
+  pending_.Hold(segment.address);
+  if (open_pools_.empty()) FreeCache();
 }
 
 void AllocatorImpl::FreeNow(DevicePtr address) {

@@ -63,6 +63,7 @@ class AllocatorImpl final : public CachingAllocator {
   absl::Status DrainLocked() override;
   bool IsIdle() override;
   bool Capturing() const override;
+  void ShedCache() override;
   void Lock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
   void Unlock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Unlock(); }
   absl::Status TakeTurn(Bytes* missing) override;
@@ -136,6 +137,7 @@ class AllocatorImpl final : public CachingAllocator {
   Space& SpaceOf(DevicePtr address) const;
   Block* FindBlock(DevicePtr address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeNow(DevicePtr block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeSegment(Block& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- planned.cc ---
   // A block that the present step's plan places, or what it says of it.
@@ -191,6 +193,8 @@ class AllocatorImpl final : public CachingAllocator {
   const int device_;
   const Bytes capacity_;
   const bool shares_arena_;
+  const bool serves_segments_;
+  const std::function<void()> shed_cache_;
   Bytes chunk_size_;
   std::unique_ptr<HostMemory> host_;
   std::unique_ptr<Space> persistent_;

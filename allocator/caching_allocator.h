@@ -38,6 +38,11 @@ struct AllocatorOptions {
   Bytes memory_limit = 0;    // of this job on this device, resident and spilled; 0: the device's capacity
   Bytes host_budget = 0;     // host memory for spilled bytes; 0: a share of what the machine has free
   bool shares_arena = true;  // false: no other job will ever map our chunks (one job alone, tests)
+  // The blocks are segments of an allocator that caches them: PyTorch's own, over cudaMalloc and cudaFree.
+  // Then every block is persistent and may be used on any stream, and Free() does what cudaFree does.
+  bool serves_segments = false;
+  // Asks that allocator to give back the segments that nothing uses; see ShedCache(). May call Free().
+  std::function<void()> shed_cache = nullptr;
 };
 
 // What a job holds, for the coordinator's ledger.
@@ -72,7 +77,8 @@ class CachingAllocator {
   virtual absl::StatusOr<DevicePtr> Malloc(Bytes size, Stream stream) = 0;
 
   // REQUIRES: `block` came from Malloc() and is not yet freed; aborts with the address otherwise. Never
-  // blocks for a turn.
+  // blocks for a turn. A segment (AllocatorOptions::serves_segments): waits until the device is done, and
+  // gives chunks that nothing uses back to the driver; while a graph is captured that is left for later.
   virtual void Free(DevicePtr block) = 0;
 
   // `block` is used on `stream` too: its memory is not reused before that stream has passed this point.
@@ -125,6 +131,10 @@ class CachingAllocator {
   virtual bool IsIdle() = 0;
   // True while a graph pool is open. Without the lock one may be opened in the next moment.
   virtual bool Capturing() const = 0;
+
+  // Calls AllocatorOptions::shed_cache, if there is one, so that less is left to be spilled. The turn is
+  // about to pass. REQUIRES: nothing is locked by the caller.
+  virtual void ShedCache() {}
 
   // Locks the allocator: no Malloc or Free runs while it is held. The turn passes only under it.
   virtual void Lock() = 0;

@@ -88,6 +88,10 @@ bool AllocatorImpl::IsIdle() {
 
 bool AllocatorImpl::Capturing() const { return open_pool_count_ > 0; }
 
+void AllocatorImpl::ShedCache() {
+  if (shed_cache_) shed_cache_();
+}
+
 // --- turns ----------------------------------------------------------------------------------------------
 
 absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {

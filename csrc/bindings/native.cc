@@ -17,12 +17,13 @@ namespace {
 using Waits = py::call_guard<Unlocked>;
 
 void InstallAllocator() { RaiseIfFailed(Process::Get().Install()); }
+Bytes KeepNativeAllocator() { return ValueOrRaise(Process::Get().KeepNative()); }
 void Join() { RaiseIfFailed(Process::Get().Join()); }
 void BeginStep() { RaiseIfFailed(Process::Get().BeginStep()); }
 void EndStep(bool count) { Process::Get().EndStep(count); }
 void Leave() { Process::Get().Leave(); }
 void LeaveAtExit() { Process::Get().LeaveAtExit(); }
-bool IsInstalled() { return Process::Get().installed(); }
+std::string AllocatorInUse() { return Process::Get().AllocatorInUse(); }
 
 void Configure(const std::string& name, double weight, const std::string& priority,
                std::uint64_t memory_limit, std::uint64_t total_steps) {
@@ -68,7 +69,8 @@ PYBIND11_MODULE(_native, m) {
   using namespace hocket;
   m.attr("built_for") = Process::BuiltFor();
   m.def("install_allocator", &InstallAllocator, Waits());
-  m.def("is_installed", &IsInstalled);
+  m.def("keep_native_allocator", &KeepNativeAllocator, Waits());
+  m.def("allocator_in_use", &AllocatorInUse);
   m.def("configure", &Configure, py::arg("name"), py::arg("weight"), py::arg("priority"),
         py::arg("memory_limit"), py::arg("total_steps"));
   m.def("join", &Join, Waits());

@@ -81,6 +81,7 @@ bool ClientImpl::DrainDevice() {
 std::optional<Word> ClientImpl::PassMemory() {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return word_.Passed();
+  allocator->ShedCache();
   allocator->Lock();
   std::optional<Word> before;
   if (!absl::IsFailedPrecondition(allocator->DrainLocked())) {

@@ -6,23 +6,14 @@
 #include <algorithm>
 
 #include "csrc/torch/process.h"
+#include "csrc/torch/refusals.h"
 #include "csrc/torch/translate.h"
 
 namespace hocket {
 namespace {
 
-constexpr char kWithoutHocket[] =
-    "or start the program with HOCKET_ALLOCATOR=off: it then takes turns, and PyTorch "
-    "manages its memory.";
-
 // The installed allocator, for deleters, which are given an address and nothing else.
 std::atomic<CudaAllocator*> installed{nullptr};
-
-// What the job may use of the device.
-Bytes Limit(const Devices::Device& device) {
-  const Bytes limit = device.allocator->MemoryLimit();
-  return limit > 0 ? limit : device.capacity;
-}
 
 }  // namespace
 
@@ -140,7 +131,7 @@ void CudaAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest_free) {
 
 double CudaAllocator::getMemoryFraction(c10::DeviceIndex device) {
   const Devices::Device& used = UseDevice(device);
-  return static_cast<double>(Limit(used)) / static_cast<double>(used.capacity);
+  return static_cast<double>(used.Limit()) / static_cast<double>(used.capacity);
 }
 
 void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
@@ -152,8 +143,7 @@ void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) 
 
 std::pair<size_t, size_t> CudaAllocator::getMemoryInfo(c10::DeviceIndex device) {
   const Devices::Device& used = UseDevice(device);
-  const Bytes limit = Limit(used);
-  return {limit - std::min(limit, used.allocator->InUse().allocated), limit};
+  return {used.Room(), used.Limit()};
 }
 
 pytorch::DeviceStats CudaAllocator::getDeviceStats(c10::DeviceIndex device) {
@@ -196,11 +186,7 @@ void CudaAllocator::attachOutOfMemoryObserver(pytorch::caching::OutOfMemoryObser
 }
 
 void CudaAllocator::attachAllocatorTraceTracker(pytorch::caching::AllocatorTraceTracker) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false,
-      "hocket's memory moves between device and host, so it cannot be registered with a "
-      "communication library. Unset TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK, ",
-      kWithoutHocket);
+  RefuseToRegister();
 }
 
 void CudaAllocator::beginAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
@@ -230,7 +216,7 @@ void CudaAllocator::createOrIncrefPool(c10::DeviceIndex device, pytorch::Mempool
   TORCH_CHECK_NOT_IMPLEMENTED(allocator == nullptr || allocator.get() == this,
                               "hocket serves a torch.cuda.MemPool from its own memory only, not from another "
                               "allocator. Make the pool without one, ",
-                              kWithoutHocket);
+                              kWithNative);
   absl::MutexLock lock(&mutex_);
   ++pool_uses_[{device, pool}];
 }
@@ -246,7 +232,7 @@ void CudaAllocator::setUseOnOOM(c10::DeviceIndex, pytorch::MempoolId_t, bool use
       !use,
       "hocket keeps a pool's memory for the pool, also when the device is full. Make it "
       "with use_on_oom=False, ",
-      kWithoutHocket);
+      kWithNative);
 }
 
 std::shared_ptr<pytorch::caching::AllocatorState> CudaAllocator::getCheckpointState(c10::DeviceIndex,
@@ -255,7 +241,7 @@ std::shared_ptr<pytorch::caching::AllocatorState> CudaAllocator::getCheckpointSt
       false,
       "hocket does not checkpoint the pools of CUDA graphs, which torch.compile's mode "
       "\"reduce-overhead\" asks for. Use mode=\"default\", ",
-      kWithoutHocket);
+      kWithNative);
 }
 
 pytorch::caching::CheckpointDelta CudaAllocator::setCheckpointPoolState(
@@ -264,13 +250,7 @@ pytorch::caching::CheckpointDelta CudaAllocator::setCheckpointPoolState(
   return {};
 }
 
-pytorch::caching::ShareableHandle CudaAllocator::shareIpcHandle(void*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false,
-      "hocket's memory moves between device and host, so a CUDA tensor cannot be shared with "
-      "another process. Send a copy on the host (tensor.cpu()), ",
-      kWithoutHocket);
-}
+pytorch::caching::ShareableHandle CudaAllocator::shareIpcHandle(void*) { RefuseToShare(); }
 
 std::shared_ptr<void> CudaAllocator::getIpcDevPtr(std::string) {
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -281,10 +261,7 @@ std::shared_ptr<void> CudaAllocator::getIpcDevPtr(std::string) {
 }
 
 void CudaAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "hocket's memory on device ", static_cast<int>(peer),
-                              " cannot be reached from kernels of device ", static_cast<int>(device),
-                              ". Copy by way of the host (tensor.cpu()), use one device per process, ",
-                              kWithoutHocket);
+  RefusePeerAccess(device, peer);
 }
 
 cudaError_t CudaAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device,

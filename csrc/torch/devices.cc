@@ -45,7 +45,7 @@ void SayWhatHasNoEffect(const AllocConfVariable& variable, const AllocConf& conf
   if (conf.without_effect.empty()) return;
   std::call_once(said, [&] {
     std::fprintf(stderr,
-                 "hocket: %s: no effect here: %s. HOCKET_ALLOCATOR=off keeps PyTorch's own allocator.\n",
+                 "hocket: %s: no effect here: %s. HOCKET_ALLOCATOR=native keeps PyTorch's own allocator.\n",
                  variable.name.c_str(), absl::StrJoin(conf.without_effect, ", ").c_str());
   });
 }
@@ -64,6 +64,21 @@ absl::StatusOr<AllocatorOptions> ReadOptions(int device, Bytes memory_limit, boo
 }
 
 }  // namespace
+
+Bytes Devices::Device::Limit() const {
+  const Bytes limit = allocator->MemoryLimit();
+  return limit > 0 ? limit : capacity;
+}
+
+Bytes Devices::Device::Room() const {
+  return Limit() - std::min(Limit(), allocator->InUse().allocated + unmanaged);
+}
+
+void Devices::ManageSegments(std::function<void(int)> shed_cache, std::vector<Bytes> unmanaged) {
+  shed_cache_ = std::move(shed_cache);
+  unmanaged_ = std::move(unmanaged);
+  manages_memory_ = true;
+}
 
 void Devices::Configure(const JobOptions& options) {
   absl::MutexLock lock(&mutex_);
@@ -130,6 +145,7 @@ absl::StatusOr<std::unique_ptr<Client>> Devices::Join(const std::string& uuid, c
 }
 
 Bytes Devices::MemoryLimit(const Device& device) const {
+  if (shed_cache_) return options_.memory_limit;  // PyTorch heeds its options itself
   const AllocConfVariable variable = FindAllocConf();
   const AllocConf conf = ParseAllocConf(variable.value);
   SayWhatHasNoEffect(variable, conf);
@@ -141,8 +157,14 @@ Bytes Devices::MemoryLimit(const Device& device) const {
 absl::Status Devices::MakeAllocator(Device& device) {
   if (!device.client) device.open_gate = std::make_unique<OpenGate>();
   Gate* gate = device.client ? device.client.get() : device.open_gate.get();
-  HOCKET_ASSIGN_OR_RETURN(const AllocatorOptions options,
+  HOCKET_ASSIGN_OR_RETURN(AllocatorOptions options,
                           ReadOptions(device.ordinal, MemoryLimit(device), device.client != nullptr));
+  if (shed_cache_) {
+    options.serves_segments = true;
+    options.shed_cache = [this, ordinal = device.ordinal] { shed_cache_(ordinal); };
+    const auto ordinal = static_cast<size_t>(device.ordinal);
+    device.unmanaged = ordinal < unmanaged_.size() ? unmanaged_[ordinal] : 0;
+  }
   HOCKET_ASSIGN_OR_RETURN(device.allocator, CachingAllocator::Create(*driver_, options, gate));
   if (device.client) device.client->SetAllocator(device.allocator.get());
   return absl::OkStatus();

@@ -35,6 +35,12 @@ class Devices {
     std::unique_ptr<Gate> open_gate;              // in the client's place where there is no client
     std::unique_ptr<Client> client;               // none: not coordinated
     std::unique_ptr<CachingAllocator> allocator;  // none: PyTorch's own is in use
+    // What PyTorch held here before Hocket came: it stays where it is, and counts.
+    Bytes unmanaged = 0;
+
+    // What the job may use of the device, and what is left of it. REQUIRES: it has an allocator.
+    Bytes Limit() const;
+    Bytes Room() const;
   };
   // Never changes once made: a new one takes its place.
   struct Table {
@@ -51,8 +57,11 @@ class Devices {
   // Called on the thread that has put a device to use, with the new job there; no lock is held.
   void OnJoin(std::function<absl::Status(Client*)> hook) { on_join_ = std::move(hook); }
 
-  // From now on a device's first use makes an allocator too. To be called before the first use.
+  // From now on a device's first use makes an allocator too. To be called before the first use. `segments`:
+  // it serves segments (AllocatorOptions), of an allocator that holds `unmanaged` bytes of each device
+  // already, by ordinal.
   void ManageMemory() { manages_memory_ = true; }
+  void ManageSegments(std::function<void(int ordinal)> shed_cache, std::vector<Bytes> unmanaged);
 
   // The device, put to use if it is not yet. kInvalidArgument: an option out of range. Any other error: the
   // device cannot be used with Hocket; the text says why.
@@ -97,6 +106,9 @@ class Devices {
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::function<absl::Status(Client*)> on_join_;  // constant after the first OnJoin()
+  // Constant after ManageSegments().
+  std::function<void(int)> shed_cache_;
+  std::vector<Bytes> unmanaged_;
   std::atomic<bool> manages_memory_{false};
   std::atomic<bool> joined_{false};             // or found that it cannot be coordinated
   std::atomic<const Table*> table_{new Table};  // old ones are kept: a thread in a step may hold one

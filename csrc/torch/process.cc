@@ -1,14 +1,21 @@
 #include "csrc/torch/process.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <pthread.h>
 
+#include <cstdlib>
+#include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/client/process_end.h"
+#include "csrc/torch/alloc_conf.h"
 #include "csrc/torch/cuda_allocator.h"
+#include "csrc/torch/native_allocator.h"
+#include "csrc/torch/segments.h"
 #include "csrc/torch/torch_version.h"
 
 namespace hocket {
@@ -24,6 +31,44 @@ thread_local std::vector<OpenStep> open_steps;  // outermost first
 bool CudaHasStarted() {
   pytorch::caching::CUDAAllocator* current = pytorch::caching::get();
   return current != nullptr && current->initialized();
+}
+
+// All that were given are said again: some versions of PyTorch give those that are not named their defaults.
+// Our own come last, and count.
+//   release_lock_on_cudamalloc: a thread that waits for room keeps nobody from freeing
+//   expandable_segments: they are not made by cudaMalloc
+void SetAllocatorOptions() {
+  std::string options = c10::CachingAllocator::getAllocatorSettings();
+  if (options.empty()) options = FindAllocConf().value;
+  if (!options.empty()) options += ",";
+  c10::CachingAllocator::setAllocatorSettings(options +
+                                              "release_lock_on_cudamalloc:True,expandable_segments:False");
+}
+
+// What the allocator holds of each device.
+std::vector<Bytes> Reserved(pytorch::caching::CUDAAllocator& allocator) {
+  std::vector<Bytes> reserved;
+  if (!allocator.initialized()) return reserved;
+  for (c10::DeviceIndex device = 0; device < c10::cuda::device_count(); ++device) {
+    const auto& bytes = allocator.getDeviceStats(device).reserved_bytes[0];
+    reserved.push_back(static_cast<Bytes>(bytes.current));
+  }
+  return reserved;
+}
+
+absl::Status CheckNative(pytorch::caching::CUDAAllocator& allocator) {
+  if (allocator.name() != "native") {
+    return absl::FailedPreconditionError(
+        absl::StrCat("PyTorch uses its allocator \"", allocator.name(),
+                     "\", whose memory Hocket cannot manage.\n  Set PYTORCH_ALLOC_CONF=backend:native, or "
+                     "import hocket before the first use of the GPU and without HOCKET_ALLOCATOR."));
+  }
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
+    return absl::FailedPreconditionError(
+        "PYTORCH_NO_CUDA_MEMORY_CACHING is set: PyTorch's native allocator passes each tensor on to CUDA, "
+        "and Hocket would wait for the device at each free.\n  Unset it.");
+  }
+  return absl::OkStatus();
 }
 
 void EndAll(const std::vector<Client*>& clients, bool count) {
@@ -58,6 +103,27 @@ absl::Status Process::Install() {
   c10::SetAllocator(c10::kCUDA, allocator_.get(), /*priority=*/2);
   installed_ = true;
   return absl::OkStatus();
+}
+
+absl::StatusOr<Bytes> Process::KeepNative() {
+  if (forked_ || native_ != nullptr) return Bytes{0};
+  pytorch::caching::CUDAAllocator& native = *pytorch::caching::get();
+  HOCKET_RETURN_IF_ERROR(CheckNative(native));
+  HOCKET_RETURN_IF_ERROR(RedirectSegments());
+  if (native.initialized()) native.emptyCache();  // what nothing uses need not stay
+  auto* const gated = new NativeAllocator(native, devices_, forked_);
+  const std::vector<Bytes> held = Reserved(native);
+  devices_.ManageSegments([gated](int ordinal) { gated->ShedCache(ordinal); }, held);
+  SetAllocatorOptions();
+  pytorch::caching::allocator.store(gated);
+  c10::SetAllocator(c10::kCUDA, gated, /*priority=*/2);
+  ServeSegments(devices_, forked_);
+  native_ = gated;
+  return std::accumulate(held.begin(), held.end(), Bytes{0});
+}
+
+std::string Process::AllocatorInUse() const {
+  return installed_ ? "hocket" : native_ != nullptr ? "native" : "off";
 }
 
 void Process::Configure(const JobOptions& options) { devices_.Configure(options); }

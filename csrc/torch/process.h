@@ -1,7 +1,8 @@
 // All that a process has of Hocket: PyTorch's allocator, the job on each device, the steps. What the Python
 // bindings and hocket::Job call; nothing below it knows PyTorch, nothing above it knows a device.
 //
-//   Install()    before CUDA starts: Hocket's allocator becomes PyTorch's
+//   Install()    before CUDA starts: Hocket's allocator becomes PyTorch's; or
+//   KeepNative() at any time: PyTorch keeps its own allocator, and gets its memory from Hocket
 //   Configure()  what the job says of itself; any time before it joins
 //   Join()       at the first need: the first allocation on a device, or the first step
 //
@@ -17,12 +18,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "csrc/torch/devices.h"
 #include "csrc/torch/export.h"
 
 namespace hocket {
 
 class CudaAllocator;
+class NativeAllocator;
 
 class HOCKET_EXPORT Process {
  public:
@@ -40,7 +43,16 @@ class HOCKET_EXPORT Process {
   // Makes Hocket's allocator PyTorch's current one. Again: does nothing. kFailedPrecondition: CUDA has
   // started already; the text says what to do. The process may still join, and then only takes turns.
   absl::Status Install();
-  bool installed() const { return installed_; }
+
+  // PyTorch's native allocator stays; from now on its memory is Hocket's to spill and restore. Gives the
+  // bytes that it holds already, on all devices: they stay where they are. Again: does nothing.
+  // kFailedPrecondition: PyTorch uses another allocator, or none. kNotFound: its calls of cudaMalloc cannot
+  // be redirected. The text says what stood in the way; the process may still join, and then only takes
+  // turns.
+  absl::StatusOr<Bytes> KeepNative();
+
+  // Whose allocator manages this process's device memory: "hocket", "native", or "off": PyTorch's alone.
+  std::string AllocatorInUse() const;
 
   void Configure(const JobOptions& options);
   // See SetBlockingHooks() in csrc/client/client.h.
@@ -81,6 +93,7 @@ class HOCKET_EXPORT Process {
 
   // Constant after Install().
   std::shared_ptr<CudaAllocator> allocator_;
+  std::atomic<NativeAllocator*> native_{nullptr};  // constant after KeepNative()
   std::atomic<bool> installed_{false};
   std::atomic<bool> forked_{false};
   std::atomic<bool> stepped_{false};  // a step has begun

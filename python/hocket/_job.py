@@ -27,6 +27,7 @@ from typing import Any
 from hocket.errors import BuiltForAnotherTorch, HocketError, NotBuilt
 
 PRIORITIES = ("high", "normal", "low")
+ALLOCATORS = ("hocket", "native", "off")  # what HOCKET_ALLOCATOR may say; the first is meant where it says nothing
 
 REBUILD = "In Hocket's source folder: pip install --no-build-isolation --force-reinstall --no-deps ."
 
@@ -121,31 +122,51 @@ def activate() -> None:
     with _lock:
         if _activated:
             return
+        chosen = allocator_from_environment()
         native = _native or _load_native(torch.__version__)
         from hocket import _config
 
         _config.apply()
         _native, _activated = native, True
         _configure(options_from_environment())
-        _install_allocator(torch, native)
+        _install_allocator(torch, native, chosen)
     from hocket import gang
 
     gang.install()
 
 
-def _install_allocator(torch: ModuleType, native: ModuleType) -> None:
-    if os.environ.get("HOCKET_ALLOCATOR", "hocket") == "off":
+def allocator_from_environment() -> str:
+    """What HOCKET_ALLOCATOR says; ValueError names the value and what it may be."""
+    chosen = os.environ.get("HOCKET_ALLOCATOR") or ALLOCATORS[0]
+    if chosen not in ALLOCATORS:
+        raise ValueError(f"HOCKET_ALLOCATOR={chosen!r}: it must be one of {', '.join(ALLOCATORS)}")
+    return chosen
+
+
+def _install_allocator(torch: ModuleType, native: ModuleType, chosen: str) -> None:
+    if chosen == "off":
         return
-    if torch.cuda.is_initialized():
-        say("CUDA had started before hocket was imported: this job takes turns, but its memory stays where it is. "
-             "Import hocket before the first use of the GPU.")  # fmt: skip
-        return
+    late = torch.cuda.is_initialized()
     try:
-        native.install_allocator()
+        if late or chosen == "native":
+            _keep_native(native, late)
+        else:
+            native.install_allocator()
     except RuntimeError as error:
-        say(f"{error} This job takes turns, but its memory stays where it is.")
+        began = "CUDA had started before hocket was imported, and " if late else ""
+        say(f"{began}{error}\n  This job takes turns, but its memory stays where it is.")
         return
     _show_the_jobs_room(torch)
+
+
+def _keep_native(native: ModuleType, late: bool) -> None:
+    unmanaged = native.keep_native_allocator()
+    if late:
+        say(f"CUDA had started before hocket was imported: the {load_control().format_bytes(unmanaged)} that PyTorch "
+             "held then stay on the device; what it allocates from now on is moved when others need room.")  # fmt: skip
+    for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        if "expandable_segments:True" in os.environ.get(variable, "").replace(" ", ""):
+            say(f"{variable}: expandable_segments is switched off: Hocket cannot move them.")
 
 
 def _show_the_jobs_room(torch: ModuleType) -> None:

@@ -69,16 +69,19 @@ class FaultFixture : public ::testing::Test {
   std::map<DevicePtr, std::pair<Bytes, unsigned char>> held;
 };
 
-class FaultTest : public FaultFixture, public ::testing::WithParamInterface<cuda::Result> {};
+class FaultTest : public FaultFixture, public ::testing::WithParamInterface<cuda::Result> {
+ protected:
+  void FailEachCallOnce(const AllocatorOptions& options);
+};
 class FullDeviceTest : public FaultFixture {};
 
-TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesAnything) {
+void FaultTest::FailEachCallOnce(const AllocatorOptions& options) {
   const Bytes before = gpu.used();
   int call = 1;
   for (bool failed = true; failed; ++call) {
     SCOPED_TRACE("failing driver call " + std::to_string(call));
     {
-      Job job;
+      Job job(options);
       held.clear();
       gpu.FailCall(call, GetParam());
       Live(job);
@@ -94,6 +97,10 @@ TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesAnything) {
   }
   EXPECT_GT(call, 30) << "the scene makes fewer calls than it should";
 }
+
+TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesAnything) { FailEachCallOnce({}); }
+
+TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesASegment) { FailEachCallOnce({.serves_segments = true}); }
 
 TEST_P(FaultTest, AnAllocatorThatCannotBeMadeLeavesNothing) {
   const Bytes before = gpu.used();

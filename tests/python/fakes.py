@@ -28,6 +28,10 @@ class FakeNative(types.ModuleType):
     def install_allocator(self) -> None:
         self.story.append("install")
 
+    def keep_native_allocator(self) -> int:
+        self.story.append("keep native")
+        return 0
+
     def join(self) -> None:
         self.joined = True
         self.story.append("join")

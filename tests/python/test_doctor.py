@@ -138,6 +138,23 @@ def test_no_torch_is_a_problem(machine: Machine) -> None:
     assert said.exit_code == 1
 
 
+def test_an_allocator_that_there_is_not_is_a_problem(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOCKET_ALLOCATOR", "natve")
+    said = machine.doctor()
+    advice = finding(said, "!!", "HOCKET_ALLOCATOR='natve': it must be one of hocket, native, off")
+    assert advice.startswith("Correct or unset it")
+    assert said.exit_code == 1
+
+
+def test_options_of_pytorchs_allocator_are_a_note_only_where_it_is_not_used(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:128")
+    assert "have no effect on Hocket's allocator" in machine.doctor().output
+    monkeypatch.setenv("HOCKET_ALLOCATOR", "native")
+    assert "have no effect" not in machine.doctor().output
+
+
 def test_no_gpu_is_a_note_that_names_the_emulated_one(machine: Machine) -> None:
     machine.driver(0, "no CUDA driver: libcuda.so.1: cannot open shared object file\n  more")
     said = machine.doctor()

@@ -76,3 +76,31 @@ def test_leave_ends_the_job(native: FakeNative) -> None:
 def test_another_torch_is_refused_with_how_to_rebuild(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ImportError, match=r"built for torch .*has torch 1.0.0.*pip install"):
         _job._load_native("1.0.0")
+
+
+class LateTorch:
+    """A torch whose CUDA has started."""
+
+    class cuda:
+        @staticmethod
+        def is_initialized() -> bool:
+            return True
+
+
+def test_an_allocator_that_cannot_be_served_is_said_and_the_job_goes_on(
+    native: FakeNative, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> int:
+        raise hocket.HocketError("libc10_cuda.so does not import cudaMalloc from another library.")
+
+    monkeypatch.setattr(native, "keep_native_allocator", refuse)
+    _job._install_allocator(LateTorch, native, "hocket")
+    said = capsys.readouterr().err
+    assert "CUDA had started before hocket was imported, and libc10_cuda.so does not import cudaMalloc" in said
+    assert "takes turns, but its memory stays where it is" in said
+
+
+def test_an_unknown_allocator_is_named_with_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOCKET_ALLOCATOR", "natve")
+    with pytest.raises(ValueError, match="HOCKET_ALLOCATOR='natve': it must be one of hocket, native, off"):
+        _job.allocator_from_environment()

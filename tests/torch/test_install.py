@@ -23,11 +23,11 @@ def test_cuda_started_before(world: World) -> None:
         with hocket.step():
             print("sum", x.sum().item())
         from hocket import _native
-        print("installed", _native.is_installed(), _native.info()["joined"], _native.info()["steps"])
+        print("manages", _native.allocator_in_use(), _native.info()["joined"], _native.info()["steps"])
         """,
     ).finishes()
     assert "sum 4.0" in program.lines
-    assert "installed False True 1" in program.lines
+    assert "manages native True 1" in program.lines
     assert "before" in program.stderr
 
 

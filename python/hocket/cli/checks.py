@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hocket import _coordinator
-from hocket._job import REBUILD, load_control
+from hocket._job import REBUILD, allocator_from_environment, load_control
 from hocket._version import __version__
 from hocket.cli import emulate, serve
 from hocket.errors import HocketError, NotBuilt
@@ -96,15 +96,24 @@ def _autoload() -> Iterator[Finding]:
 
 
 def _allocator_settings() -> Iterator[Finding]:
+    try:
+        chosen = allocator_from_environment()
+    except ValueError as error:
+        yield problem(str(error), "Correct or unset it: with it `import hocket` fails.")
+        return
+    if chosen == "off":
+        yield note("HOCKET_ALLOCATOR=off: jobs take turns, but their memory stays on the device")
+        return
+    if chosen == "native":
+        yield note("HOCKET_ALLOCATOR=native: PyTorch keeps its own allocator, over memory that Hocket moves")
+        return
     for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
         if value := os.environ.get(variable):
             yield note(
                 f"{variable}={value}: most of PyTorch's options have no effect on Hocket's allocator "
                 "(a job names those that have none)",
-                "HOCKET_ALLOCATOR=off keeps PyTorch's own.",
+                "HOCKET_ALLOCATOR=native keeps PyTorch's own.",
             )
-    if os.environ.get("HOCKET_ALLOCATOR") == "off":
-        yield note("HOCKET_ALLOCATOR=off: jobs take turns, but their memory stays on the device")
 
 
 def device() -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """A training whose persistent memory can be chosen; says where it is, and waits there when told to.
 
-    train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--hold PLACE] [--end HOW]
+    train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--late] [--hold PLACE] [--end HOW]
 
 Lines: "built", "step N" inside step N, "done turns=T steps=S spilled_total=BYTES restored_total=BYTES".
 ``--hold built`` or ``--hold N`` waits for a line on standard input there. ``--end`` (in step ``--at``): raise, exit,
@@ -25,6 +25,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--losses")
     parser.add_argument("--plain", action="store_true", help="without a line of Hocket")
+    parser.add_argument("--late", action="store_true", help="CUDA starts before hocket is imported")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--hold", default="")
     parser.add_argument("--end", default="", choices=["", "raise", "exit", "sys.exit", "kill"])
@@ -33,6 +34,10 @@ def parse() -> argparse.Namespace:
 
 
 options = parse()
+if options.late:
+    import torch
+
+    before = torch.ones(1, device="cuda")
 if not options.plain:
     import hocket
 

@@ -1,0 +1,137 @@
+#include "csrc/torch/native_allocator.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "csrc/torch/refusals.h"
+#include "csrc/torch/segments.h"
+
+namespace hocket {
+namespace {
+
+void* NeverCalled(size_t, int, cudaStream_t) { return nullptr; }
+void NeverCalledEither(void*, size_t, int, cudaStream_t) {}
+
+}  // namespace
+
+NativeAllocator::NativeAllocator(pytorch::caching::CUDAAllocator& native, Devices& devices,
+                                 const std::atomic<bool>& forked)
+    : pytorch::BaseAllocator(&NeverCalled, &NeverCalledEither),
+      native_(native),
+      devices_(devices),
+      forked_(forked) {}
+
+// What fails here costs no more than memory: the segments are spilled instead. A recorded history looks at
+// the Python stack, for which this thread could have to wait for one that waits for it.
+void NativeAllocator::ShedCache(int ordinal) {
+  MutexLock lock(&pools_mutex_);
+  if (!open_pools_.empty() || !native_.initialized() || native_.isHistoryEnabled()) return;
+  try {
+    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal));
+    native_.emptyCache();
+  } catch (const std::exception&) {
+  }
+}
+
+Devices::Device& NativeAllocator::UseDevice(c10::DeviceIndex device) {
+  absl::StatusOr<Devices::Device*> used = devices_.Use(device);
+  TORCH_CHECK(used.ok(), std::string(used.status().message()));
+  return **used;
+}
+
+void NativeAllocator::AwaitTurn() {
+  if (forked_) return;
+  Client* const client = UseDevice(c10::cuda::current_device()).client.get();
+  if (client == nullptr || client->HoldsTurn()) return;
+  const absl::Status status = client->AwaitTurn();
+  TORCH_CHECK(status.ok(), std::string(status.message()));
+}
+
+template <typename Allocate>
+auto NativeAllocator::InTurn(Allocate allocate) -> decltype(allocate()) {
+  AwaitTurn();
+  (void)TakeRefusal();
+  try {
+    return allocate();
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string refusal = TakeRefusal();
+    if (refusal.empty()) throw;
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what_without_backtrace(), "\n  hocket: ", refusal);
+  } catch (const c10::Error&) {
+    const std::string refusal = TakeRefusal();
+    if (refusal.empty()) throw;
+    TORCH_CHECK(false, refusal);
+  }
+}
+
+c10::DataPtr NativeAllocator::allocate(size_t size) {
+  if (size == 0) return native_.allocate(size);
+  return InTurn([&] { return native_.allocate(size); });
+}
+
+void* NativeAllocator::raw_alloc(size_t size) {
+  if (size == 0) return native_.raw_alloc(size);
+  return InTurn([&] { return native_.raw_alloc(size); });
+}
+
+void* NativeAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
+  if (size == 0) return native_.raw_alloc_with_stream(size, stream);
+  return InTurn([&] { return native_.raw_alloc_with_stream(size, stream); });
+}
+
+c10::DataPtr NativeAllocator::allocateWithAddress(size_t size, void* address) {
+  return InTurn([&] { return AllocateAt(native_, size, address); });
+}
+
+std::pair<size_t, size_t> NativeAllocator::getMemoryInfo(c10::DeviceIndex device) {
+  const Devices::Device& used = UseDevice(device);
+  return {used.Room(), used.Limit()};
+}
+
+void NativeAllocator::attachAllocatorTraceTracker(pytorch::caching::AllocatorTraceTracker) {
+  RefuseToRegister();
+}
+
+// First ours: from then on nobody waits for the device, which would spoil a capture.
+void NativeAllocator::beginAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
+                                          std::function<bool(cudaStream_t)> filter) {
+  CachingAllocator& segments = *UseDevice(device).allocator;
+  MutexLock lock(&pools_mutex_);
+  segments.BeginAllocateToPool(pool, [](Stream) { return false; });
+  try {
+    native_.beginAllocateToPool(device, pool, std::move(filter));
+  } catch (...) {
+    segments.EndAllocateToPool(pool);
+    throw;
+  }
+  open_pools_.emplace(device, pool);
+}
+
+void NativeAllocator::endAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool) {
+  native_.endAllocateToPool(device, pool);
+  MutexLock lock(&pools_mutex_);
+  const auto open = open_pools_.find({device, pool});
+  if (open == open_pools_.end()) return;  // begun before Hocket was imported
+  open_pools_.erase(open);
+  devices_.Find(device)->allocator->EndAllocateToPool(pool);
+}
+
+pytorch::caching::ShareableHandle NativeAllocator::shareIpcHandle(void* block) {
+  if (devices_.OwnerOf(reinterpret_cast<DevicePtr>(block)) != nullptr) RefuseToShare();
+  return native_.shareIpcHandle(block);
+}
+
+void NativeAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) {
+  RefusePeerAccess(device, peer);
+}
+
+cudaError_t NativeAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device,
+                                         size_t size, cudaStream_t stream, bool) {
+  if (to_device == from_device) return cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream);
+  return cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream);
+}
+
+}  // namespace hocket

@@ -1,0 +1,61 @@
+#include "csrc/torch/segments.h"
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "csrc/base/redirect.h"
+
+namespace hocket {
+namespace {
+
+struct Served {
+  Devices& devices;
+  const std::atomic<bool>& forked;
+};
+std::atomic<const Served*> served{nullptr};  // until it is set, CUDA answers
+
+thread_local std::string refusal;
+
+cudaError_t Refuse(const absl::Status& status) {
+  refusal = std::string(status.message());
+  return absl::IsResourceExhausted(status) ? cudaErrorMemoryAllocation : cudaErrorUnknown;
+}
+
+cudaError_t Malloc(void** address, size_t size) {
+  const Served* const by = served.load();
+  if (by == nullptr || address == nullptr || size == 0) return cudaMalloc(address, size);
+  int ordinal = 0;
+  if (const cudaError_t error = cudaGetDevice(&ordinal); error != cudaSuccess) return error;
+  const absl::StatusOr<Devices::Device*> device = by->devices.Use(ordinal);
+  if (!device.ok()) return Refuse(device.status());
+  const absl::StatusOr<DevicePtr> segment = (*device)->allocator->Malloc(size, /*stream=*/nullptr);
+  if (!segment.ok()) return Refuse(segment.status());
+  refusal.clear();
+  *address = reinterpret_cast<void*>(*segment);
+  return cudaSuccess;
+}
+
+cudaError_t Free(void* address) {
+  const auto segment = reinterpret_cast<DevicePtr>(address);
+  const Served* const by = served.load();
+  Devices::Device* owner = by == nullptr || address == nullptr ? nullptr : by->devices.OwnerOf(segment);
+  if (owner == nullptr) return cudaFree(address);
+  if (!by->forked) owner->allocator->Free(segment);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+absl::Status RedirectSegments() {
+  return RedirectCalls("libc10_cuda.so", {{"cudaMalloc", reinterpret_cast<void*>(&Malloc)},
+                                          {"cudaFree", reinterpret_cast<void*>(&Free)}});
+}
+
+void ServeSegments(Devices& devices, const std::atomic<bool>& forked) {
+  served = new Served{devices, forked};
+}
+
+std::string TakeRefusal() { return std::exchange(refusal, std::string()); }
+
+}  // namespace hocket

@@ -1,0 +1,110 @@
+// The second customer of the chunks: an allocator that asks for segments and caches them (serves_segments).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/allocator/job.h"
+
+namespace hocket {
+namespace {
+
+using testing::EmulatedGpu;
+using testing::Job;
+using testing::kChunk;
+using testing::kEverything;
+
+AllocatorOptions Segments(std::function<void()> shed_cache = nullptr) {
+  AllocatorOptions options;
+  options.serves_segments = true;
+  options.shed_cache = std::move(shed_cache);
+  return options;
+}
+
+class SegmentsTest : public ::testing::Test {
+ protected:
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+};
+
+TEST_F(SegmentsTest, AFreedSegmentIsTheDriversAgain) {
+  Job job(Segments());
+  const Bytes before = gpu.used();
+  const DevicePtr segment = job.Malloc(20_MiB);
+  ASSERT_EQ(gpu.used(), before + 20_MiB);
+  job.Free(segment);
+  EXPECT_EQ(gpu.used(), before);
+  EXPECT_EQ(job.Held().persistent, 0u);
+}
+
+TEST_F(SegmentsTest, ASegmentIsFreedWhenTheDeviceIsDone) {
+  Job job(Segments());
+  const Stream stream = gpu.driver().CreateStream().value();
+  const DevicePtr segment = job.Malloc(kChunk);
+  gpu.ReadInKernel("reader", stream, segment, kChunk);
+  job.Free(segment);  // check mode would end the process if it were unmapped under the kernel
+  EXPECT_EQ(job.Held().persistent, 0u);
+  ASSERT_TRUE(gpu.driver().DestroyStream(stream).ok());
+}
+
+// Whoever caches segments holds them over any boundary, and knows no transient ones.
+TEST_F(SegmentsTest, NoSegmentLiesInTheArena) {
+  Job job(Segments());
+  job.allocator->BeginStep();
+  const DevicePtr segment = job.Malloc(2 * kChunk);
+  job.allocator->EndStep();
+  EXPECT_EQ(job.Held().arena, 0u);
+  EXPECT_EQ(job.Held().persistent, 2 * kChunk);
+  job.Free(segment);
+}
+
+TEST_F(SegmentsTest, SpillThenRestoreKeepsAddressAndBytes) {
+  Job job(Segments());
+  const DevicePtr segment = job.Malloc(3 * kChunk);
+  gpu.Fill(segment, 3 * kChunk, 0x5A);
+  job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), 3 * kChunk);
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(segment, 3 * kChunk, 0x5A));
+  job.Free(segment);
+}
+
+TEST_F(SegmentsTest, ASegmentFreedWhileItIsSpilledIsNeverCopiedBack) {
+  Job job(Segments());
+  const DevicePtr segment = job.Malloc(3 * kChunk);
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  job.Free(segment);
+  EXPECT_EQ(job.Held().spilled, 0u);
+  job.TakeTurn();
+  EXPECT_EQ(job.Held().restored_total, 0u);
+}
+
+// A wait for the device would spoil the capture.
+TEST_F(SegmentsTest, ASegmentFreedWhileAGraphIsCapturedIsFreedLater) {
+  Job job(Segments());
+  const CachingAllocator::PoolId pool{0, 7};
+  const DevicePtr segment = job.Malloc(kChunk);
+  job.allocator->BeginAllocateToPool(pool, [](Stream) { return false; });
+  gpu.ForgetCalls();
+  job.Free(segment);
+  EXPECT_TRUE(gpu.Calls().empty());
+  EXPECT_EQ(job.Held().persistent, kChunk);
+  job.allocator->EndAllocateToPool(pool);
+  job.PassTurn();
+  EXPECT_EQ(job.Held().persistent, 0u);
+}
+
+TEST_F(SegmentsTest, WhatTheCacheGivesBackBeforeTheTurnPassesIsNotSpilled) {
+  DevicePtr cached = 0;
+  Job* owner = nullptr;
+  Job job(Segments([&] { owner->Free(cached); }));
+  owner = &job;
+  cached = job.Malloc(2 * kChunk);
+  const DevicePtr live = job.Malloc(kChunk);
+  job.allocator->ShedCache();
+  job.PassTurn();
+  EXPECT_EQ(*job.Spill(kEverything), kChunk);
+  job.TakeTurn();
+  job.Free(live);
+}
+
+}  // namespace
+}  // namespace hocket
