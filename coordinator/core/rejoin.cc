@@ -47,7 +47,8 @@ void Core::On(Job*, const JobJoins& event) {
   SendTo(id, wire::Joined{.job = id,
                           .name = job.info.name,
                           .lane_lock = LaneLock(job.info.device, job.lane),
-                          .sharing_with = SharingWith(job)});
+                          .sharing_with = SharingWith(job),
+                          .hears_movable = true});
   if (join.rejoin) return Rejoin(job, join);
   if (!device.lanes[job.lane].chunks.empty()) ExportArenaTo(job);
 }

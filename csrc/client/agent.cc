@@ -168,7 +168,7 @@ void ClientImpl::AskAgain() {
   const Holdings held = HeldUnlocked();
   if (phase_ != Phase::kAsked) return;
   told_movable_ = false;
-  Tell(WaitMessage(held));
+  TellWait(held);
 }
 
 void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {

@@ -150,7 +150,7 @@ class ClientImpl final : public Client {
   bool AllAtDoors() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Word StandingInSteps() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WhyNotMovable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  wire::Wait WaitMessage(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellWait(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- hand_over.cc: taking and giving the turn
   absl::Status FinishTaking(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -278,6 +278,7 @@ class ClientImpl final : public Client {
   bool outside_ ABSL_GUARDED_BY(mutex_) = false;   // has left
   bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hears_movable_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator, in a Wait
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
   bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;  // the end of this turn
   Bytes lacked_ ABSL_GUARDED_BY(mutex_) = 0;  // for which an allocation stepped aside in the last turn

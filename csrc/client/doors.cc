@@ -101,7 +101,7 @@ absl::Status ClientImpl::WaitAsWaiter(Waiter& waiter) {
 void ClientImpl::Arrive() {
   if (outside_ || spilling_ || phase_ > Phase::kAsked || !AllAtDoors()) return;
   if (tuning_.force_spill) SpillEverything();
-  if (told_movable_ || !info_.coordinated || phase_ != Phase::kAsked) return;
+  if (told_movable_ || phase_ != Phase::kAsked) return;
   const Holdings held = HeldUnlocked();
   if (!told_movable_ && phase_ == Phase::kAsked && AllAtDoors()) TellMovable(held);
 }
@@ -110,20 +110,21 @@ void ClientImpl::Ask() {
   const Holdings held = HeldUnlocked();
   if (phase_ != Phase::kNone || spilling_ || outside_) return;
   phase_ = Phase::kAsked;
-  Tell(WaitMessage(held));
+  TellWait(held);
   if (connection_.up()) return;
   reconnect_at_ = Clock::now();  // if there is still no coordinator, it may be done alone
   Wake();
 }
 
-wire::Wait ClientImpl::WaitMessage(const Holdings& held) {
+void ClientImpl::TellWait(const Holdings& held) {
   wire::Wait wait{.need = held.spilled + lacked_, .gang_step = progress_.steps(), .number = ++waits_};
   if (!told_movable_ && AllAtDoors()) {
+    if (!hears_movable_) TellMovable(held);
     wait.movable = told_movable_ = true;
     wait.persistent = held.persistent;
     wait.spilled = held.spilled;
   }
-  return wait;
+  Tell(wait);
 }
 
 absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {

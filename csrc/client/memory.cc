@@ -224,8 +224,11 @@ void ClientImpl::ReportIfChanged() {
   const Holdings held = Held();
   progress_.Holds(held);
   MutexLock lock(&mutex_);
+  if (!info_.joined || outside_) return;
+  // The last thread that stood at no door may have ended, which tells nobody.
+  if (phase_ == Phase::kAsked && !spilling_ && !told_movable_ && AllAtDoors()) TellMovable(held);
   const bool same = held.persistent == reported_.persistent && held.spilled == reported_.spilled;
-  if (same || !info_.joined || outside_) return;
+  if (same) return;
   reported_ = held;
   Tell(wire::Report{.persistent = held.persistent, .spilled = held.spilled, .steps = progress_.steps()});
 }

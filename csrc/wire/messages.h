@@ -66,12 +66,13 @@ struct Join {
 struct Joined {
   static constexpr uint16_t kType = 2;
   static constexpr const char* kName = "Joined";
-  uint64_t job = 0;          // this job's id, unique in the coordinator's life and after a restart
-  std::string name;          // as given, or made unique
-  std::string lane_lock;     // path of the lane's lock file
-  std::string sharing_with;  // names of the other jobs on the device, comma separated
+  uint64_t job = 0;            // this job's id, unique in the coordinator's life and after a restart
+  std::string name;            // as given, or made unique
+  std::string lane_lock;       // path of the lane's lock file
+  std::string sharing_with;    // names of the other jobs on the device, comma separated
+  bool hears_movable = false;  // the coordinator heeds Wait::movable; an older one has to be told by Spilled
   // Retired, never to be used again: 5.
-  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with))
+  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(6, hears_movable))
 };
 
 // The connection ends after it. `reason` is a full sentence for the user. Readable across major versions: its

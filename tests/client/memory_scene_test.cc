@@ -120,6 +120,27 @@ TEST(MemoryTest, TheLastThreadThatComesToADoorSaysThatTheJobCanBeMoved) {
   late.join();
 }
 
+TEST(MemoryTest, TheEndOfTheLastThreadThatStoodAtNoDoorIsNoticed) {
+  Scene scene;
+  std::promise<void> in_user_code, leave;
+  std::thread ends([&] {
+    scene.Step();
+    in_user_code.set_value();
+    leave.get_future().wait();
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  in_user_code.get_future().wait();
+  scene.Expects<wire::TurnOver>();
+  std::thread waits([&] { scene.Step(); });
+  EXPECT_FALSE(scene.Expects<wire::Wait>().movable);
+  leave.set_value();
+  ends.join();
+  EXPECT_TRUE(scene.Expects<wire::Spilled>().movable);
+  scene.Grants(2);
+  waits.join();
+}
+
 TEST(MemoryTest, TheHolderIsNotSpilled) {
   Scene scene;
   scene.TakesTurn(1);

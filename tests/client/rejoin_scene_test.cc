@@ -39,6 +39,33 @@ TEST(RejoinTest, AThreadThatWaitsGoesOnWaitingAndIsAskedForAgain) {
   thread.join();
 }
 
+TEST(RejoinTest, AnOlderCoordinatorIsToldByAMessageOfItsOwnThatTheJobCanBeMoved) {
+  Scene scene;
+  scene.Dies();
+  scene.Answers(/*hears_movable=*/false);
+  EXPECT_TRUE(scene.AgentHasObeyed().movable);  // Joined has been heard
+  scene.Says(wire::Spill{.request = 77});
+  EXPECT_EQ(scene.Expects<wire::Spilled>().request, 77u);
+  std::promise<void> in_user_code, leave;
+  std::thread thread([&] {
+    scene.Step();
+    in_user_code.set_value();
+    leave.get_future().wait();
+    scene.Step();
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  in_user_code.get_future().wait();
+  EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
+  leave.set_value();
+  const wire::Spilled unasked = scene.Expects<wire::Spilled>();
+  EXPECT_EQ(unasked.request, 0u);
+  EXPECT_TRUE(unasked.movable);
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  thread.join();
+}
+
 TEST(RejoinTest, AGrantThatWasReadBeforeTheDeathCounts) {
   Scene scene;
   scene.allocator().missing = 10;  // the turn is being taken while the coordinator dies

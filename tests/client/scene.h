@@ -144,9 +144,9 @@ class Scene {
   std::string lock_path() const { return folder_ + "/lane.lock"; }
 
   // --- the coordinator's side
-  wire::Join Answers() {
+  wire::Join Answers(bool hears_movable = true) {
     const wire::Join join = Expects<wire::Join>();
-    Says(wire::Joined{.job = 5, .name = "job", .lane_lock = lock_path()});
+    Says(wire::Joined{.job = 5, .name = "job", .lane_lock = lock_path(), .hears_movable = hears_movable});
     return join;
   }
   void Says(wire::Message message, int descriptor = -1) {
