@@ -50,8 +50,8 @@ std::vector<Bytes> Reserved(pytorch::caching::CUDAAllocator& allocator) {
   std::vector<Bytes> reserved;
   if (!allocator.initialized()) return reserved;
   for (c10::DeviceIndex device = 0; device < c10::cuda::device_count(); ++device) {
-    const auto& bytes = allocator.getDeviceStats(device).reserved_bytes[0];
-    reserved.push_back(static_cast<Bytes>(bytes.current));
+    const pytorch::DeviceStats stats = allocator.getDeviceStats(device);
+    reserved.push_back(static_cast<Bytes>(stats.reserved_bytes[0].current));
   }
   return reserved;
 }

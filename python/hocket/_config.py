@@ -6,18 +6,21 @@
 Each key stands for an environment variable, and becomes it where that is not set: so the environment and the command
 line win, and whatever is started from there (the coordinator, jobs) has it. Read by `hocket run`, `serve` and `web`, by
 `hocketd`, and by ``import hocket``, which may start a coordinator. A file that is wrong stops all of them, with each
-mistake and its line: nothing is started otherwise than it says.
+mistake and its line: nothing is started otherwise than it says. A key that is not known here is only said, for a newer
+Hocket may know it.
 
 $HOCKET_CONFIG names one file instead of the two. A new key is a row in ``KEYS``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import math
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
@@ -113,6 +116,7 @@ class Mistake:
     path: Path
     line: int  # 0: of the file as a whole
     what: str
+    unknown: bool = False  # a section or key that this Hocket does not have
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.what}" if self.line else f"{self.path}: {self.what}"
@@ -130,7 +134,10 @@ def files() -> list[Path]:
     """Where to look, the weakest first. They need not exist."""
     if named := os.environ.get("HOCKET_CONFIG"):
         return [Path(named)]
-    return [Path("/etc/hocket/config.toml"), folder() / "config.toml"]
+    found = [Path("/etc/hocket/config.toml")]
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        found.append(folder() / "config.toml")
+    return found
 
 
 def folder() -> Path:
@@ -152,11 +159,13 @@ def read(paths: list[Path] | None = None) -> tuple[dict[Key, Setting], list[Mist
 
 
 def settings() -> dict[Key, Setting]:
-    """BrokenConfig: with each mistake, and nothing else has happened."""
+    """BrokenConfig: with each mistake, and nothing else has happened. What is not known is said on stderr."""
     found, mistakes = read()
-    if mistakes:
-        lines = "\n  ".join(map(str, mistakes))
+    lines = "\n  ".join(map(str, mistakes))
+    if not all(mistake.unknown for mistake in mistakes):
         raise BrokenConfig(f"Hocket's config file is wrong:\n  {lines}\n  Correct it; `hocket config check` checks it.")
+    if mistakes:
+        print(f"hocket: in the config file, without effect:\n  {lines}", file=sys.stderr)
     return found
 
 
@@ -171,12 +180,12 @@ def _read_file(path: Path) -> Iterator[Mistake | tuple[Key, Setting]]:
     try:
         text = path.read_bytes().decode("utf-8")
         sections = tomllib.loads(text)
-    except FileNotFoundError:
-        if os.environ.get("HOCKET_CONFIG"):
-            yield Mistake(path, 0, "there is no such file, and HOCKET_CONFIG names it")
-        return
     except OSError as error:
-        yield Mistake(path, 0, f"cannot be read: {error.strerror}")
+        named = bool(os.environ.get("HOCKET_CONFIG"))
+        if named and isinstance(error, FileNotFoundError):
+            yield Mistake(path, 0, "there is no such file, and HOCKET_CONFIG names it")
+        elif named or _exists(path):
+            yield Mistake(path, 0, f"cannot be read: {error.strerror}")
         return
     except UnicodeDecodeError as error:
         yield Mistake(path, error.object.count(b"\n", 0, error.start) + 1, "is not UTF-8")
@@ -185,22 +194,39 @@ def _read_file(path: Path) -> Iterator[Mistake | tuple[Key, Setting]]:
         said = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", str(error))
         yield Mistake(path, int(said[2]) if said else len(text.splitlines()), f"no TOML: {said[1] if said else error}")
         return
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets thousands deep
+        yield Mistake(path, 0, f"no TOML that can be read: {error}")
+        return
     lines = _lines(text)
     for section, inside in sections.items():
         known = {key.name: key for key in KEYS if key.section == section}
         if not known or not isinstance(inside, dict):
-            yield Mistake(path, lines.get((section, ""), 0), _unknown_section(section, bool(known)))
+            said = _unknown_section(section, bool(known))
+            unknown = isinstance(inside, dict) and not known
+            yield Mistake(path, lines.get((section, ""), 0), said, unknown)
             continue
         for name, value in inside.items():
             line = lines.get((section, name), lines.get((section, ""), 0))
             if name not in known:
-                yield Mistake(path, line, _unknown(f"{section}.{name}", [str(key) for key in known.values()]))
+                said = _unknown(f"{section}.{name}", [str(key) for key in known.values()])
+                yield Mistake(path, line, said, unknown=True)
                 continue
             key = known[name]
             try:
                 yield key, Setting(value, key.read(value), path, line)
             except ValueError as error:
                 yield Mistake(path, line, f"{key} is {value!r}: it must be {error}")
+            except OverflowError:
+                yield Mistake(path, line, f"{key} is a number of {len(str(value))} digits: that is too large")
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file for us: not in a folder that we may not enter, or below something that is none."""
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
 
 
 def _unknown_section(section: str, known: bool) -> str:

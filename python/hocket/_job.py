@@ -124,9 +124,10 @@ def activate() -> None:
             return
         chosen = allocator_from_environment()
         native = _native or _load_native(torch.__version__)
-        from hocket import _config
+        if not os.environ.get("HOCKET_RUN"):  # `hocket run` has done so, and its processes are all to do the same
+            from hocket import _config
 
-        _config.apply()
+            _config.apply()
         _native, _activated = native, True
         _configure(options_from_environment())
         _install_allocator(torch, native, chosen)

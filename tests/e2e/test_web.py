@@ -22,8 +22,8 @@ class Web:
     def __init__(self, world: World, *options: str) -> None:
         self.world = world
         self.program: Program = world.start(*hocket_command(), "web", "--port", "0", *options, emulated=False)
-        line = self.program.expect("http://localhost:")
-        self.port = int(line.removeprefix("http://localhost:").partition("/")[0])
+        line = self.program.expect("http://127.0.0.1:")
+        self.port = int(line.removeprefix("http://127.0.0.1:").partition("/")[0])
         self.token = world.folder / "config" / "hocket" / "web-token"
 
     def ask(self, path: str, body: Any = None, **headers: str) -> tuple[int, str]:
@@ -98,14 +98,14 @@ def test_the_node_is_seen_live_and_outlives_a_killed_coordinator(world: World) -
 
 def test_the_token_of_its_user_pauses_a_job(world: World) -> None:
     web = Web(world)
-    job = world.job("train", "--name", "paused", "--hold", "4", *SMALL)
+    job = world.job("train", "--name", "quiet", "--hold", "4", *SMALL)
     job.expect("step 4")
     assert web.token.stat().st_mode & 0o777 == 0o600
     for token, status in (("x" * 43, 401), (web.token.read_text().strip(), 200)):
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        assert web.ask("/api/pause", {"job": "paused"}, **headers)[0] == status
-    assert "paused" in world.hocket("explain", "paused").stdout
-    assert world.hocket("resume", "paused").returncode == 0
+        assert web.ask("/api/pause", {"job": "quiet"}, **headers)[0] == status
+    assert "paused" in world.hocket("explain", "quiet").stdout
+    assert world.hocket("resume", "quiet").returncode == 0
     job.go_on()
     job.finishes()
 
@@ -159,5 +159,5 @@ if BROWSER:  # a browser is a download of 100 MB; tests/python/test_web_page.py 
     def dom(world: World, web: Web) -> str:
         """What the document has become after a few of its seconds."""
         options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={world.folder / 'browser'}"]
-        command = [str(BROWSER), *options, "--virtual-time-budget=3000", "--dump-dom", f"http://localhost:{web.port}/"]
+        command = [str(BROWSER), *options, "--virtual-time-budget=3000", "--dump-dom", f"http://127.0.0.1:{web.port}/"]
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE).stdout

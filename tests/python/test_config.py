@@ -133,13 +133,46 @@ def test_a_file_that_cannot_be_read_is_named(file: pathlib.Path, spoil: str) -> 
 
 
 def test_without_a_file_nothing_is_wrong_and_it_is_said_how_to_write_one(tmp_path: pathlib.Path) -> None:
-    answer = hocket("config", "check", XDG_CONFIG_HOME=str(tmp_path))
+    answer = hocket("config", "check", XDG_CONFIG_HOME=str(tmp_path), HOCKET_CONFIG="")
     assert answer.returncode == 0, answer.stderr
-    if "no config file" in answer.stdout:
+    if not pathlib.Path("/etc/hocket/config.toml").exists():
+        assert "no config file" in answer.stdout
         example = answer.stdout.split("\n", 1)[1]
         (tmp_path / "example.toml").write_text(example)
         assert _config.read([tmp_path / "example.toml"])[1] == []
         assert tomllib.loads(example)
+
+
+@pytest.mark.parametrize("home", ["none", "below a file"])
+def test_who_has_no_home_has_no_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    monkeypatch.delenv("HOCKET_CONFIG", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if home == "none":
+        monkeypatch.setattr(pathlib.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+        assert len(_config.files()) == 1
+    else:
+        monkeypatch.setenv("HOME", os.devnull)
+        assert _config.read(_config.files()[1:]) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    "text", ["[job]\nweight = 1" + "0" * 400, "[job]\nweight = " + "1" * 5000, "x = " + "[" * 5000]
+)
+def test_a_file_that_no_reader_can_take_is_named(file: pathlib.Path, text: str) -> None:
+    file.write_text(text)
+    (mistake,) = _config.read()[1]
+    assert mistake.path == file
+    assert not mistake.unknown
+
+
+def test_a_key_of_a_newer_hocket_is_said_and_stops_nothing(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text("[job]\nweight = 2\ncolour = 'red'\n[weather]\nrain = true\n")
+    assert {str(key) for key in _config.settings()} == {"job.weight"}
+    said = capsys.readouterr().err
+    assert f"{file}:3: there is no job.colour" in said and f"{file}:4: there is no weather" in said
+    assert hocket("config", "check", HOCKET_CONFIG=str(file)).returncode == 1
 
 
 @pytest.mark.parametrize(
@@ -252,7 +285,7 @@ def test_systemd_itself_finds_nothing_wrong_with_them(tmp_path: pathlib.Path) ->
 def test_units_are_printed_unless_they_are_to_be_installed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "config.toml").write_text("[web]\nport = 1234\n")
     answer = hocket("systemd", XDG_CONFIG_HOME=str(tmp_path), HOCKET_CONFIG=str(tmp_path / "config.toml"))
-    assert "http://localhost:1234/" in answer.stdout
+    assert "http://127.0.0.1:1234/" in answer.stdout
     assert not (tmp_path / "systemd").exists()
 
 

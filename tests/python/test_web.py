@@ -130,6 +130,15 @@ def test_a_page_from_elsewhere_may_neither_read_nor_write(web: Web, origin: str)
     assert web.coordinator.asked == []
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_page_from_elsewhere_may_not_make_the_coordinator_work(web: Web, site: str) -> None:
+    """An image or a script of another site: browsers send no Origin for these."""
+    for path in ("/api/explain?job=resnet", "/metrics"):
+        assert web.ask(path, **{"Sec-Fetch-Site": site}).status == 403
+    assert web.coordinator.asked == []
+    assert web.ask("/", **{"Sec-Fetch-Site": site}).status == 200, "a link to the page"
+
+
 def test_the_page_itself_may(web: Web) -> None:
     own = f"http://127.0.0.1:{web.port}"
     assert web.ask("/api/status", Origin=own).status == 200
@@ -144,7 +153,9 @@ def test_another_users_process_may_not_read_unless_all_may(make_web: MakeWeb, mo
     assert str(others) in answer.text and "--any-user" in answer.text
     open_to_all = make_web(any_user=True)
     assert open_to_all.ask("/metrics").status == 200
-    assert open_to_all.ask("/api/pause", "POST", {"job": "resnet"}).status == 401
+    for token in ("x", open_to_all.token.read()):  # also with a token that somehow came to another user
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        assert open_to_all.ask("/api/pause", "POST", {"job": "resnet"}, **headers).status == 403
 
 
 def test_whose_a_connection_is_comes_from_the_kernel(web: Web) -> None:

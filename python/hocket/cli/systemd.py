@@ -27,7 +27,7 @@ WantedBy=default.target
 """
 
 WEB = """\
-# The page of Hocket's turns, on http://localhost:{port}/, and /metrics for Prometheus.
+# The page of Hocket's turns, on http://127.0.0.1:{port}/, and /metrics for Prometheus.
 [Unit]
 Description=Hocket: turns in the browser and for Prometheus
 After=hocket.service
@@ -54,7 +54,7 @@ def units() -> dict[str, str]:
     with common.sentences():
         settings = {str(key): setting.value for key, setting in _config.settings().items()}
     port = settings.get("web.port", next(key.default for key in _config.KEYS if str(key) == "web.port"))
-    kept = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
+    kept = {name: os.path.abspath(os.environ[name]) for name in KEPT if os.environ.get(name)}
     environment = "".join(f"Environment={_word(f'{name}={value}')}\n" for name, value in kept.items())
     values = {"hocket": _word(_program().replace("$", "$$")), "environment": environment, "port": port}
     return {"hocket.service": COORDINATOR.format(**values), "hocket-web.service": WEB.format(**values)}

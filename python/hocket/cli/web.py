@@ -25,7 +25,7 @@ NEEDS = {"h11": "h11", "prometheus_client": "prometheus_client"}  # module: pack
 def command(port: int | None, any_user: bool | None) -> None:
     """Show this machine's turns in the browser and to Prometheus, on 127.0.0.1, until Ctrl-C.
 
-    http://localhost:9465/ is the page, /metrics is for Prometheus, /api/... are the same answers as data. It asks the
+    http://127.0.0.1:9465/ is the page, /metrics is for Prometheus, /api/... are the same answers as data. It asks the
     coordinator as `hocket status` does, and goes on when that ends or starts anew.
     """
     missing = [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]
@@ -53,7 +53,7 @@ def command(port: int | None, any_user: bool | None) -> None:
 
 
 def _say(port: int, token: Path) -> None:
-    click.echo(f"http://localhost:{port}/ shows this machine; /metrics is for Prometheus. Ctrl-C ends it.")
+    click.echo(f"http://127.0.0.1:{port}/ shows this machine; /metrics is for Prometheus. Ctrl-C ends it.")
     click.echo(f"What changes something (POST /api/pause, ...) needs the token in {token}.")
 
 

@@ -101,6 +101,7 @@ class Routes:
         return await self._coordinators(self._node.ask("policy"))
 
     async def _write(self, command: str, request: Request) -> Response:
+        rules.check_asker(request, any_user=False)
         rules.check_writer(request, self._token)
         return await self._coordinators(self._node.tell(command, **_arguments(command, request.body)))
 

@@ -39,6 +39,9 @@ def check_asker(request: Request, any_user: bool) -> None:
     origin = request.headers.get("origin")
     if origin is not None and origin.lower() != f"http://{host}".lower():
         raise Refused(sentence(403, f"a page of {origin[:100]!r} may not ask here."))
+    # A browser says no Origin where the page cannot read the answer; but each question costs the coordinator time.
+    if request.path != "/" and request.headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):
+        raise Refused(sentence(403, "a page of another site may not ask here."))
 
 
 def check_method(request: Request, allowed: str) -> None:
