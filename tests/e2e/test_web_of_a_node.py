@@ -104,9 +104,9 @@ def test_the_token_of_its_user_pauses_a_job(world: World) -> None:
     for token, status in (("x" * 43, 401), (web.token.read_text().strip(), 200)):
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         assert web.ask("/api/pause", {"job": "quiet"}, **headers)[0] == status
-    assert "paused" in world.hocket("explain", "quiet").stdout
+    job.go_on()  # to the end of its step, where its turn ends
+    world.until("quiet", "paused")
     assert world.hocket("resume", "quiet").returncode == 0
-    job.go_on()
     job.finishes()
 
 
