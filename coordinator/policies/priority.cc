@@ -10,7 +10,7 @@ namespace {
 // Of an opportunistic job's turn that nobody has measured yet.
 constexpr absl::Duration kUnknownStep = absl::Milliseconds(100);
 // A production job that has been away for so long lives by itself: its account grows no further meanwhile.
-constexpr absl::Duration kLongestGap = absl::Minutes(1);
+constexpr absl::Duration kLongestAbsence = absl::Minutes(1);
 
 }  // namespace
 
@@ -93,7 +93,7 @@ void ProductionFirst::Asked(const JobView& job) {
   if (!Production(job)) return;
   Account& account = accounts_[job.id];
   if (!account.asks && job.left != absl::InfinitePast())
-    account.lived += std::min(job.now - job.left, kLongestGap);
+    account.lived += std::min(job.now - job.left, kLongestAbsence);
   account.asks = true;
   account.asked = job.now;
 }
