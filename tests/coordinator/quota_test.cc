@@ -16,7 +16,7 @@ using absl::Seconds;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr absl::Duration kWindow = Seconds(10);
+constexpr absl::Duration kCapWindow = Seconds(10);
 constexpr absl::Duration kPoint = Milliseconds(100);  // 1 % of the window
 
 // The most that `name` has had in any 10 s: such a window ends with one of its turns.
@@ -27,7 +27,7 @@ absl::Duration MostInAWindow(const Script& s, const std::string& name) {
     if (turn.name == name) own.push_back(turn);
   }
   for (size_t last = 0, first = 0; last < own.size(); ++last) {
-    const absl::Time begin = own[last].end - kWindow;
+    const absl::Time begin = own[last].end - kCapWindow;
     while (own[first].end <= begin) ++first;
     absl::Duration had;
     for (size_t i = first; i <= last; ++i) had += own[i].end - std::max(begin, own[i].start + own[i].ready);
@@ -76,14 +76,14 @@ class CapContract : public testing::TestWithParam<PolicyEntry> {
 TEST_P(CapContract, HoldsThoughNobodyElseWaitsAndTheDeviceIdles) {
   const Scene scene = {.cap = 0.25, .capped = {.step = Milliseconds(10)}};
   Script s = Plays(name(), scene);
-  EXPECT_LE(MostInAWindow(s, "capped"), kWindow * 0.26) << s.Story();
+  EXPECT_LE(MostInAWindow(s, "capped"), kCapWindow * 0.26) << s.Story();
   EXPECT_GE(ShareOfTime(s, "capped", scene.time), 0.24) << s.Story();
 }
 
 TEST_P(CapContract, OthersTakeTheRest) {
   const Scene scene = {.cap = 0.25, .capped = {.step = Milliseconds(10)}, .others = {{}, {}}};
   Script s = Plays(name(), scene);
-  EXPECT_LE(MostInAWindow(s, "capped"), kWindow * 0.26) << s.Story();
+  EXPECT_LE(MostInAWindow(s, "capped"), kCapWindow * 0.26) << s.Story();
   EXPECT_GE(ShareOfTime(s, "capped", scene.time), 0.24) << s.Story();
   EXPECT_NEAR(ShareOfTime(s, "other0", scene.time) + ShareOfTime(s, "other1", scene.time), 0.75, 0.01)
       << s.Story();
@@ -115,12 +115,12 @@ TEST_P(CapContract, WhatAJobDoesNotUseBetweenTwoStepsIsNotCounted) {
                                      << s.Story();
 }
 
-std::string NameOf(const testing::TestParamInfo<PolicyEntry>& policy) {
+std::string CappedUnder(const testing::TestParamInfo<PolicyEntry>& policy) {
   std::string name = policy.param.name;
   name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(All, CapContract, testing::ValuesIn(AllPolicies()), NameOf);
+INSTANTIATE_TEST_SUITE_P(All, CapContract, testing::ValuesIn(AllPolicies()), CappedUnder);
 
 // --- any caps, any steps --------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ TEST(AnyCapTest, HoldsInEveryWindowWithinAPointOrTheLongestStep) {
     const Scene scene = any.Next();
     Script s = Plays(policy, scene);
     const absl::Duration allowed = std::max(kPoint, LongestStep(scene)) + Milliseconds(1);
-    EXPECT_LE(MostInAWindow(s, "capped"), kWindow * scene.cap + allowed)
+    EXPECT_LE(MostInAWindow(s, "capped"), kCapWindow * scene.cap + allowed)
         << policy << " " << ToText(scene) << s.Story();
   }
 }
