@@ -56,12 +56,15 @@ TEST(HandOverTest, AYieldOfAnotherTurnIsIgnored) {
 }
 
 TEST(HandOverTest, AnIdleJobGivesItsTurnWhenOthersWait) {
-  Scene scene;
+  Scene::Options options;
+  options.idle_limit = std::chrono::milliseconds(2);
+  Scene scene(options);
   scene.TakesTurn(1);
   scene.Says(wire::Yield{.turn = 1, .now = false});
   const wire::TurnOver over = scene.Expects<wire::TurnOver>();
   EXPECT_FALSE(scene.job().HoldsTurn());
   EXPECT_EQ(over.turn_steps, 1u);
+  EXPECT_GE(over.idle_ns, 2'000'000u);
 }
 
 TEST(HandOverTest, AJobInAStepIsNotIdle) {

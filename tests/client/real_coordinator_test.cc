@@ -325,7 +325,9 @@ TEST_F(RealCoordinatorTest, AProcessWithoutDescriptorsIsToldAndMayJoinOnceItHasS
   for (size_t left = 1; left < 12 && left < all.size(); ++left) {  // each place where it may come to an end
     all.pop_back();
     const auto job = Client::Join({.name = "a"}, "cpu", "the CPU", 0);
-    if (!job.ok()) EXPECT_EQ(job.status().code(), absl::StatusCode::kUnavailable) << job.status();
+    if (!job.ok()) {
+      EXPECT_EQ(job.status().code(), absl::StatusCode::kUnavailable) << job.status();
+    }
   }
   all.clear();
   const auto joined = Client::Join({.name = "a"}, "cpu", "the CPU", 0);

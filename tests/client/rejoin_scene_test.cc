@@ -46,24 +46,18 @@ TEST(RejoinTest, AnOlderCoordinatorIsToldByAMessageOfItsOwnThatTheJobCanBeMoved)
   EXPECT_TRUE(scene.AgentHasObeyed().movable);  // Joined has been heard
   scene.Says(wire::Spill{.request = 77});
   EXPECT_EQ(scene.Expects<wire::Spilled>().request, 77u);
-  std::promise<void> in_user_code, leave;
-  std::thread thread([&] {
-    scene.Step();
-    in_user_code.set_value();
-    leave.get_future().wait();
-    scene.Step();
-  });
+  ThreadInUserCode thread(scene);
   scene.Expects<wire::Wait>();
   scene.Grants(1, /*contended=*/true);
-  in_user_code.get_future().wait();
+  thread.Awaits();
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
-  leave.set_value();
+  thread.Leaves();
   const wire::Spilled unasked = scene.Expects<wire::Spilled>();
   EXPECT_EQ(unasked.request, 0u);
   EXPECT_TRUE(unasked.movable);
   scene.Expects<wire::Wait>();
   scene.Grants(2);
-  thread.join();
+  thread.Ends();
 }
 
 TEST(RejoinTest, AGrantThatWasReadBeforeTheDeathCounts) {

@@ -257,6 +257,26 @@ class Scene {
   std::unique_ptr<ClientImpl> job_;
 };
 
+// A thread that makes a step, is then in the program's own code, and makes another where `returns`.
+class ThreadInUserCode {
+ public:
+  explicit ThreadInUserCode(Scene& scene, bool returns = true)
+      : thread_([this, &scene, returns] {
+          scene.Step();
+          in_user_code_.Happens();
+          leave_.Await();
+          if (returns) scene.Step();
+        }) {}
+  // Blocks until its first step is over.
+  void Awaits() { in_user_code_.Await(); }
+  void Leaves() { leave_.Happens(); }
+  void Ends() { thread_.join(); }
+
+ private:
+  Happening in_user_code_, leave_;
+  std::thread thread_;
+};
+
 }  // namespace hocket
 
 #endif  // HOCKET_TESTS_CLIENT_SCENE_H_

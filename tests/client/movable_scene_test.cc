@@ -1,0 +1,109 @@
+// Who can be moved: a job is, when none of its threads may be computing.
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scene.h"
+
+namespace hocket {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(MovableTest, AThreadInUserCodeKeepsItsJobFromBeingSpilled) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_TRUE(over.movable);  // the thread of TakesTurn() is gone
+  ThreadInUserCode thread(scene);
+  scene.Expects<wire::Wait>();
+  scene.Grants(2, /*contended=*/true);
+  thread.Awaits();
+  const wire::TurnOver second = scene.Expects<wire::TurnOver>();
+  EXPECT_FALSE(second.movable);
+  EXPECT_THAT(second.why_not_movable, HasSubstr("1 of 1 threads"));
+  const wire::Spilled refused = scene.AgentHasObeyed();
+  EXPECT_FALSE(refused.movable);
+  EXPECT_THAT(refused.why_not, HasSubstr("1 of 1 threads"));
+  thread.Leaves();  // it comes to the door, and says so
+  const wire::Wait wait = scene.Expects<wire::Wait>();
+  EXPECT_TRUE(wait.movable);
+  EXPECT_EQ(wait.persistent, refused.persistent);
+  scene.Grants(3);
+  thread.Ends();
+}
+
+TEST(MovableTest, TheLastThreadThatComesToADoorSaysThatTheJobCanBeMoved) {
+  Scene scene;
+  ThreadInUserCode late(scene);
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  late.Awaits();
+  scene.Expects<wire::TurnOver>();
+  std::thread early([&] { scene.Step(); });
+  EXPECT_FALSE(scene.Expects<wire::Wait>().movable);
+  late.Leaves();
+  const wire::Spilled unasked = scene.Expects<wire::Spilled>();
+  EXPECT_EQ(unasked.request, 0u);
+  EXPECT_TRUE(unasked.movable);
+  scene.Grants(2);
+  early.join();
+  late.Ends();
+}
+
+TEST(MovableTest, TheEndOfTheLastThreadThatStoodAtNoDoorIsNoticed) {
+  Scene scene;
+  ThreadInUserCode ends(scene, /*returns=*/false);
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  ends.Awaits();
+  scene.Expects<wire::TurnOver>();
+  std::thread waits([&] { scene.Step(); });
+  EXPECT_FALSE(scene.Expects<wire::Wait>().movable);
+  ends.Leaves();
+  ends.Ends();
+  EXPECT_TRUE(scene.Expects<wire::Spilled>().movable);
+  scene.Grants(2);
+  waits.join();
+}
+
+TEST(MovableTest, TheHolderIsNotSpilled) {
+  Scene scene;
+  scene.TakesTurn(1);
+  const wire::Spilled answer = scene.AgentHasObeyed();
+  EXPECT_THAT(answer.why_not, HasSubstr("has the turn"));
+  EXPECT_FALSE(answer.movable);
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+}
+
+TEST(MovableTest, AJobWhoseDeviceWorksForAnUnknownThreadIsNotSpilled) {
+  Scene scene;
+  scene.allocator().idle = false;
+  const wire::Spilled answer = scene.AgentHasObeyed();
+  EXPECT_EQ(answer.freed, 0u);
+  EXPECT_THAT(answer.why_not, HasSubstr("not seen before"));
+}
+
+TEST(MovableTest, AutogradsThreadAtTheDoorStandsForTheOneThatWaitsForIt) {
+  Scene scene;
+  std::promise<void> begun;
+  std::thread trainer([&] {
+    scene.TakesTurn(1);  // (this thread only hosts the scene's own)
+    ASSERT_TRUE(scene.allocator().Malloc(1, nullptr).ok());
+    scene.Says(wire::Yield{.turn = 1, .now = false});
+    scene.Expects<wire::TurnOver>();
+    std::thread autograd([&] {
+      pthread_setname_np(pthread_self(), "pt_autograd_0");
+      ASSERT_TRUE(scene.allocator().Malloc(1, nullptr).ok());
+    });
+    scene.Expects<wire::Wait>();
+    EXPECT_TRUE(scene.AgentHasObeyed().movable);
+    scene.Grants(2);
+    autograd.join();
+  });
+  trainer.join();
+}
+
+}  // namespace
+}  // namespace hocket
