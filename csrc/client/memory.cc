@@ -37,9 +37,10 @@ absl::Status ClientImpl::AwaitRoom(Bytes bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
 // never fails. An allocation whose turn has passed is answered at once: it tries again, and asks for a turn
 // first.
 absl::Status ClientImpl::AskRoom(Bytes bytes, bool restoring, bool interruptible) {
+  const std::uint64_t turn = turn_.number;
   while (room_ || (!restoring && phase_ == Phase::kGiving)) changed_.Wait(&mutex_);
   if (outside_) return absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it");
-  if (!restoring && phase_ != Phase::kHeld) return absl::OkStatus();
+  if (!restoring && (phase_ != Phase::kHeld || turn_.number != turn)) return absl::OkStatus();
   room_ = RoomRequest{.bytes = bytes, .restoring = restoring};
   if (info_.coordinated) {
     Tell(wire::NeedRoom{.bytes = bytes, .restoring = restoring});
