@@ -84,9 +84,10 @@ std::optional<JobFile> StateFiles::Read(JobId id) const {
   if (!(in >> file.pid >> file.process_start)) return std::nullopt;
   file.settings = ReadJobSettings(in);
   for (std::string key; in >> key;) {
-    Bytes bytes = 0;
+    int64_t bytes = 0;
     if (key == "time_cap") file.time = ReadTime(in);
-    if (key == "memory_guarantee" && in >> bytes && file.settings) file.settings->memory_guarantee = bytes;
+    if (key == "memory_guarantee" && in >> bytes && bytes > 0 && file.settings)
+      file.settings->memory_guarantee = static_cast<Bytes>(bytes);
   }
   return file;
 }

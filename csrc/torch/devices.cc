@@ -71,7 +71,8 @@ Bytes Devices::Device::Limit() const {
 }
 
 Bytes Devices::Device::Room() const {
-  return Limit() - std::min(Limit(), allocator->InUse().allocated + unmanaged);
+  const Bytes limit = Limit();  // read once: it may be set meanwhile
+  return limit - std::min(limit, allocator->InUse().allocated + unmanaged);
 }
 
 void Devices::ManageSegments(std::function<void(int)> shed_cache, std::vector<Bytes> unmanaged) {
