@@ -55,7 +55,7 @@ absl::Time Core::NextDeadline() const {
   for (const auto& [id, job] : state_.jobs) {
     if (job.spill && !job.unresponsive) next = std::min(next, AnswerLimit(*job.spill));
     if (job.room) next = std::min(next, job.room->retry_at);
-    if (job.held_back) next = std::min(next, HeldBackUntil(job.entity));
+    if (const absl::Time until = HeldBackUntil(job.entity); until > now_) next = std::min(next, until);
   }
   for (const auto& [key, device] : state_.devices) {
     if (device.kept_until > now_) next = std::min(next, device.kept_until);
@@ -68,6 +68,7 @@ absl::Time Core::NextDeadline() const {
     next = std::min(next, StopForCap(turn));
     if (!contended) {
       next = std::min(next, StopForAbsent(turn));
+      if (!turn.asked_idle && Capped(turn.entity)) next = std::min(next, IdleTime(turn));
       continue;
     }
     next = std::min(next, StopTime(turn));
@@ -80,7 +81,7 @@ absl::Time Core::NextDeadline() const {
 
 void Core::On(Job* job, const SetPaused& event) {
   if (job == nullptr) return;
-  if (job->waiting && job->paused && !event.paused) BeginToWait(*job);
+  if (job->waiting && !job->held_back && job->paused && !event.paused) BeginToWait(*job);
   job->paused = event.paused;
 }
 

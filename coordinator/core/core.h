@@ -144,6 +144,7 @@ class Core {
   absl::Time TakeBackTime(const Turn& turn) const;
   void BeginToWait(const Job& job);
   void Charge(Turn& turn, bool contended);
+  absl::Duration IdleAtEnd(const Job& job, const wire::TurnOver& last) const;
   void Learn(Job& job, Turn& turn, const wire::TurnOver& last);
   bool KeepFree(Device& device, EntityId next);
   std::uint64_t StepsSince(const Job& job) const;
@@ -151,6 +152,7 @@ class Core {
   absl::Time StopForAbsent(const Turn& turn) const;
   absl::Time IdleTime(const Turn& turn) const;
   absl::Time AskIdleTime(const Turn& turn) const;
+  bool IdlesAfterEachStep(const Turn& turn) const;
   absl::Time HolderLimit(const Turn& turn) const;
   void NameOverdue(Turn& turn);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);

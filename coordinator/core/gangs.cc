@@ -134,6 +134,7 @@ void Core::AdoptTurnsOfRanks(Gang& gang) {
     }
     for (JobId member : own.granted) job(member).turn = first->number;
     for (const DeviceKey& key : own.devices) state_.devices.at(key).turn = first->number;
+    first->asked_idle &= own.asked_idle;  // or its ranks would never hear the question
     first->granted.insert(own.granted.begin(), own.granted.end());
     first->devices.insert(first->devices.end(), own.devices.begin(), own.devices.end());
     const TurnNumber merged = own.number;

@@ -27,6 +27,9 @@ inline constexpr absl::Duration kRoomRetry = absl::Milliseconds(100);
 // A rank that stopped where its gang should, while another rank has not come there for so long, goes on:
 // their counts of steps were not aligned.
 inline constexpr absl::Duration kRealignAfter = absl::Seconds(1);
+// A job that others wait for gives its turn up when it has not used it for so long between two steps (what
+// csrc/client does by itself: ClientTuning::idle_limit).
+inline constexpr absl::Duration kIdleLimit = absl::Milliseconds(5);
 // So long, or for half of its usual step where that is shorter, a holder is not asked whether it idles.
 inline constexpr absl::Duration kHolderBegins = absl::Milliseconds(1);
 // No turn is kept longer than this for the sake of few hand-overs.

@@ -66,8 +66,10 @@ absl::Time Core::BeganToUse(const Job& job, absl::Duration ready) const {
   return job.granted + std::min(ready, now_ - job.granted);
 }
 
+// Where bytes have to move for it, its turns are as long as those of others for whom they have: a turn of one
+// step each would cost more than it gives.
 TimeAccount::Levels Core::LevelsOf(const Job& job, const TimeAccount& account) const {
-  absl::Duration longest = job.step.mean();
+  absl::Duration longest = std::max(job.step.mean(), Quantum(job.entity));
   for (const Job* other : Others(job)) {
     if (!other->gone) longest = std::max(longest, other->step.mean());
   }

@@ -155,15 +155,16 @@ struct Turn {
   absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time
   std::string reason;
-  bool used = false;        // a part of it has ended that was not taken back
-  bool contended = false;   // somebody has waited for it
-  bool asked_idle = false;  // Yield{now=false} is out
-  bool asked_stop = false;  // Yield{now=true} is out
-  absl::Time stop_asked;    // since when
-  bool overdue = false;     // has not stopped within its limit while others wait, and has been named
-  std::uint64_t stop = 0;   // gangs: the step after which all stop, counted from Gang::base
-  int renamed = 0;          // how often a later one had to be named
-  Bytes spilled = 0;        // by others, for it
+  bool used = false;                                 // a part of it has ended that was not taken back
+  bool contended = false;                            // somebody has waited for it
+  bool asked_idle = false;                           // Yield{now=false} is out
+  bool asked_stop = false;                           // Yield{now=true} is out
+  absl::Time stop_asked;                             // since when
+  absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it, or it is paused
+  bool overdue = false;    // has not stopped within its limit while others wait, and has been named
+  std::uint64_t stop = 0;  // gangs: the step after which all stop, counted from Gang::base
+  int renamed = 0;         // how often a later one had to be named
+  Bytes spilled = 0;       // by others, for it
 };
 
 struct State {

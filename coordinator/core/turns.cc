@@ -233,7 +233,7 @@ void Core::GrantTurn(EntityId entity, const std::string& reason) {
   turn.start = turn.ready = turn.charged = now_;
   turn.reason = reason;
   turn.contended = Contended(turn);
-  turn.asked_idle = (turn.contended && now_ >= IdleTime(turn)) || Capped(entity);
+  turn.asked_idle = (turn.contended || Capped(entity)) && now_ >= IdleTime(turn);
   for (const DeviceKey& key : turn.devices) {
     Device& device = state_.devices.at(key);
     device.turn = turn.number;
@@ -311,12 +311,15 @@ void Core::AskIfContended(Turn& turn) {
   const auto ranks = RanksOf(turn.entity);
   const bool paused = std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).paused; });
   if (!turn.asked_stop && now_ >= StopForCap(turn)) AskToStop(turn);
-  if (!turn.asked_idle && Capped(turn.entity)) AskForTurn(turn);  // what it would not use counts as used
+  // What a capped one would not use counts as used.
+  if (!turn.asked_idle && Capped(turn.entity) && now_ >= IdleTime(turn)) AskForTurn(turn);
   if (!paused && !Contended(turn)) {
+    turn.wanted_since = absl::InfiniteFuture();
     if (now_ >= StopForAbsent(turn)) AskToStop(turn);
     return;
   }
   turn.contended = true;
+  turn.wanted_since = std::min(turn.wanted_since, now_);
   if (!turn.asked_stop && (paused || now_ >= StopTime(turn))) AskToStop(turn);
   if (!turn.asked_idle && (paused || now_ >= AskIdleTime(turn))) AskForTurn(turn);
 }
@@ -356,7 +359,8 @@ absl::Time Core::AskIdleTime(const Turn& turn) const {
 
 absl::Time Core::HolderLimit(const Turn& turn) const {
   if (!turn.asked_stop || turn.overdue || !Contended(turn)) return absl::InfiniteFuture();
-  return turn.stop_asked + std::max(kHolderLimit, 10 * ViewOf(turn.entity).step.mean());
+  return std::max(turn.stop_asked, turn.wanted_since) +
+         std::max(kHolderLimit, 10 * ViewOf(turn.entity).step.mean());
 }
 
 void Core::NameOverdue(Turn& turn) {
@@ -380,7 +384,15 @@ absl::Duration Core::Quantum(EntityId entity) const {
   return std::min(kMaxQuantum, SwitchCost(entity) * (1 / state_.switch_share - 1));
 }
 
+// It would give the turn up after the step anyhow, when it has idled for a while: that while is for the
+// others.
+bool Core::IdlesAfterEachStep(const Turn& turn) const {
+  const JobView view = ViewOf(turn.entity);
+  return view.gap.known() && view.gap.Lower() > kIdleLimit && IdleTime(turn) == turn.start;
+}
+
 absl::Time Core::StopTime(const Turn& turn) const {
+  if (IdlesAfterEachStep(turn)) return turn.start;
   absl::Time stop = turn.start + Quantum(turn.entity);
   for (const DeviceKey& key : turn.devices) {
     const Device& device = state_.devices.at(key);
@@ -401,13 +413,19 @@ void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& las
   job.switch_cost = job.switch_cost ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
 }
 
-// What it says about its own times is believed within the turn's bounds.
+// For so long it had not used its turn when it gave it up for that. Believed within the turn's bounds, as all
+// that it says about its own times.
+absl::Duration Core::IdleAtEnd(const Job& job, const wire::TurnOver& last) const {
+  const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.idle_ns, INT64_MAX)));
+  return std::max(absl::ZeroDuration(), std::min(said, now_ - job.granted - job.last_ready));
+}
+
 void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
   const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   job.last_ready = std::min(said, now_ - job.granted);
   job.ready.Add(job.last_ready);
-  if (last.turn_steps > 0)
-    job.step.Add((now_ - job.granted - job.last_ready) / static_cast<double>(last.turn_steps));
+  const absl::Duration used = now_ - job.granted - job.last_ready - IdleAtEnd(job, last);
+  if (last.turn_steps > 0) job.step.Add(used / static_cast<double>(last.turn_steps));
   turn.ready = std::max(turn.ready, std::min(turn.start + job.last_ready, now_));
 }
 
@@ -436,7 +454,9 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
   ++job.turns;
   turn.used = true;
   if (died) DropArena(DeviceOf(job), job.lane, job.id);
+  const absl::Duration idle = IdleAtEnd(job, last);
   LeavePart(job);
+  job.left -= idle;  // its gap began when its last step was over
 }
 
 void Core::LeavePart(Job& job) {

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/core/limits.h"
 #include "coordinator/policies/registry.h"
 #include "coordinator/simulator/queue.h"
 
 namespace hocket::coordinator {
 namespace {
-
-// The client's: between two steps a job that somebody waits for gives its turn up after so long.
-constexpr absl::Duration kIdleLimit = absl::Milliseconds(5);
 
 std::unique_ptr<Policy> MakeSimulated(const std::string& name) {
   if (name == kQueue) return std::make_unique<Queue>();
@@ -182,6 +180,7 @@ void Node::GiveUp(Player& player) {
   const absl::Duration ready = player.began - player.granted;
   const absl::Time begin_of_next =
       player.began + (player.step + player.gap) * static_cast<std::int64_t>(done);
+  const absl::Duration idle = done == 0 ? absl::ZeroDuration() : now_ - (begin_of_next - player.gap);
   player.steps += done;
   busy_ += player.step * static_cast<std::int64_t>(done);
   player.asks = std::max(now_, begin_of_next);
@@ -193,7 +192,8 @@ void Node::GiveUp(Player& player) {
                                    .persistent = player.resident,
                                    .movable = true,
                                    .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(ready)),
-                                   .restored = player.restored});
+                                   .restored = player.restored,
+                                   .idle_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(idle))});
   if (player.steps < player.job->steps && player.spill.request == 0) Next(player, player.asks);
 }
 

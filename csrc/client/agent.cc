@@ -277,6 +277,8 @@ void ClientImpl::GiveIdleTurn(std::uint32_t begins) {
     MutexLock lock(&mutex_);
     if (phase_ != Phase::kHeld || !word_.TryTakeIdle(begins)) return;  // the end of a step arms the check
     phase_ = Phase::kGiving;
+    const std::chrono::nanoseconds idle = Clock::now() - idle_since_;
+    turn_.idle_ns = static_cast<std::uint64_t>(idle.count());
   }
   if (FinishGiving(/*drain_ns=*/0)) return;
   MutexLock lock(&mutex_);

@@ -109,6 +109,7 @@ class ClientImpl final : public Client {
     std::uint64_t ready_ns = 0;
     std::uint64_t first_step = 0;  // steps completed when it began
     Bytes restored = 0;
+    std::uint64_t idle_ns = 0;  // so long it had not been used when it was given up for that
     Clock::time_point held_since;
   };
   struct RoomRequest {

@@ -118,7 +118,8 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
                       .why_not_movable = WhyNotMovable(),
                       .ready_ns = turn_.ready_ns,
                       .restored = turn_.restored,
-                      .stood_aside = std::exchange(stands_aside_, false)});
+                      .stood_aside = std::exchange(stands_aside_, false),
+                      .idle_ns = turn_.idle_ns});
   word_.Unask(kAsks);
   stop_step_ = 0;
   turn_ = Turn();

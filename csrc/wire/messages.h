@@ -153,10 +153,11 @@ struct TurnOver {
   uint64_t ready_ns = 0;        // from the Grant's arrival until lock, room and restored bytes were there
   uint64_t restored = 0;        // bytes brought back at the begin of this turn
   bool stood_aside = false;     // as a Room had asked: others have the next turn
+  uint64_t idle_ns = 0;         // so long it had not been used when it was given up for that
   // Retired, never to be used again: 7.
   HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled)
                     F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored)
-                        F(13, stood_aside))
+                        F(13, stood_aside) F(14, idle_ns))
 };
 
 // The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per

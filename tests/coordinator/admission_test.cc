@@ -8,6 +8,7 @@
 #include <random>
 
 #include "coordinator/core/core.h"
+#include "coordinator/policies/registry.h"
 #include "tests/wire/random_message.h"
 
 namespace hocket::coordinator {
@@ -59,6 +60,7 @@ class Node {
       return;
     }
     if (random_() % 10 == 0) return Handle(0, Tick{});
+    if (random_() % 10 == 0) return PeopleSet(jobs_[who]);
     std::vector<wire::Message> messages = wire::OneOfEach(random_);
     wire::Message& message = messages[random_() % messages.size()];
     EdgeFields edges(random_);
@@ -87,6 +89,20 @@ class Node {
     join.job = next_++;
     jobs_.push_back(join.job);
     Handle(join.job, JobJoins{.join = join});
+  }
+
+  void PeopleSet(JobId job) {
+    constexpr double kCaps[] = {0, 1e-6, 0.1, 0.5, 1};
+    switch (random_() % 4) {
+      case 0:
+        return Handle(job, SetTimeCap{kCaps[random_() % std::size(kCaps)]});
+      case 1:
+        return Handle(job, SetPaused{random_() % 2 == 0});
+      case 2:
+        return Handle(job, SetMemoryGuarantee{random_() % (uint64_t{1} << 50)});
+      default:
+        return Handle(0, SetPolicy{AllPolicies()[random_() % AllPolicies().size()].name});
+    }
   }
 
   void Handle(JobId job, decltype(Event::what) what) {

@@ -177,6 +177,24 @@ TEST(GangTest, ARankThatHadTheTurnByItselfSharesItWhenTheGangForms) {
   EXPECT_EQ(s.Holder(), "r0, r1") << "r0 may wait for r1 in a collective: " << s.Story();
 }
 
+TEST(GangTest, ARankThatBringsItsTurnIntoTheGangIsAskedWhetherItIdlesToo) {
+  Script s("fair");
+  s.Joins("r0", {.weight = 100});
+  s.Joins("r1", {.weight = 100, .device = "gpu1"});
+  s.Joins("other");
+  s.Asks("other");
+  s.Passes(absl::Seconds(1));
+  s.GivesUp("other");
+  s.Asks("r0");
+  s.Asks("r1");
+  s.Asks("other");
+  s.Passes(absl::Milliseconds(10));
+  ASSERT_EQ(s.Told<wire::Yield>("r0")->now, false) << s.Story();
+  ASSERT_EQ(s.TimesTold<wire::Yield>("r1"), 0) << "nobody else wants gpu1 " << s.Story();
+  s.FormsGang("ddp", {"r0", "r1"});
+  EXPECT_EQ(s.TimesTold<wire::Yield>("r1"), 1) << s.Story();
+}
+
 TEST(GangTest, ADeadRankDoesNotTakeTheOthersWithIt) {
   Script s = GangAndThird();
   s.Asks("r0");

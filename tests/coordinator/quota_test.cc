@@ -158,9 +158,11 @@ std::string ToText(const Scene& scene) {
   return text;
 }
 
-TEST(AnyCapTest, HoldsInEveryWindowWithinAPointOrTheLongestStep) {
-  AnyScene any(1);
-  for (int i = 0; i < 60; ++i) {
+class AnyCapTest : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(AnyCapTest, HoldsInEveryWindowWithinAPointOrTheLongestStep) {
+  AnyScene any(2 * GetParam());
+  for (int i = 0; i < 10; ++i) {
     const std::string policy = any.Policy();
     const Scene scene = any.Next();
     Script s = Plays(policy, scene);
@@ -170,9 +172,9 @@ TEST(AnyCapTest, HoldsInEveryWindowWithinAPointOrTheLongestStep) {
   }
 }
 
-TEST(AnyCapTest, IsReachedByAJobThatIsAloneOrEqualToOneOther) {
-  AnyScene any(2);
-  for (int i = 0; i < 60; ++i) {
+TEST_P(AnyCapTest, IsReachedByAJobThatIsAloneOrEqualToOneOther) {
+  AnyScene any(2 * GetParam() + 1);
+  for (int i = 0; i < 10; ++i) {
     Scene scene = any.Next();
     scene.capped.gap = absl::ZeroDuration();
     scene.others.resize(std::min<size_t>(scene.others.size(), 1));
@@ -183,6 +185,8 @@ TEST(AnyCapTest, IsReachedByAJobThatIsAloneOrEqualToOneOther) {
     EXPECT_GE(ShareOfTime(s, "capped", scene.time), scene.cap - allowed) << ToText(scene) << s.Story();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Seeds, AnyCapTest, testing::Range<std::uint64_t>(1, 7));
 
 // --- live -----------------------------------------------------------------------------------------
 
@@ -280,6 +284,32 @@ TEST(TimeCapTest, BringingItsBytesBackIsNoUseOfTheDevice) {
   s.Lives("a");
   s.RunsFor(Seconds(60));
   EXPECT_GE(ShareOfTime(s, "a", Seconds(60)), 0.19) << s.Story();
+}
+
+// A turn of one step would cost more than it gives.
+TEST(TimeCapTest, WhereBytesHaveToMoveItsTurnsAreLongInsteadOfMany) {
+  Script s("fair", /*capacity=*/100);
+  s.Joins("capped", {.spilled = 80, .restore_time = Milliseconds(200)});
+  s.Joins("other", {.persistent = 80, .restore_time = Milliseconds(200)});
+  s.Caps("capped", 0.2);
+  s.Lives("other");  // first: it can be moved when it has had a turn
+  s.Lives("capped");
+  s.RunsFor(Seconds(200));
+  EXPECT_LE(ShareOfTime(s, "capped", Seconds(200)), 0.21) << s.Story();
+  EXPECT_GE(ShareOfTime(s, "capped", Seconds(200)), 0.17) << s.Story();
+  EXPECT_LE(s.Turns("capped"), 40) << "they cost 200 ms each" << s.Story();
+}
+
+TEST(TimeCapTest, AGapThatIsShorterThanMovingItsBytesEndsNoTurn) {
+  Script s("fair", /*capacity=*/100);
+  s.Joins("capped", {.spilled = 80, .gap = Milliseconds(10), .restore_time = Milliseconds(200)});
+  s.Joins("other", {.persistent = 80, .restore_time = Milliseconds(200)});
+  s.Caps("capped", 0.5);
+  s.Lives("other");  // first: it can be moved when it has had a turn
+  s.Lives("capped");
+  s.RunsFor(Seconds(200));
+  EXPECT_LE(s.Turns("capped"), 60) << "they cost 200 ms each" << s.Story();
+  EXPECT_GE(s.Steps("capped"), 3000u) << s.Story();
 }
 
 TEST(TimeCapTest, ProductionIsNotDelayedByOthersWhileItsCapHoldsItBack) {
@@ -432,8 +462,8 @@ TEST(MemoryGuaranteeTest, EverybodyRunsThoughAllAreGuaranteedAllTheyHave) {
     s.Joins(job, {.persistent = 30, .restore_time = Milliseconds(1)});
     s.Says(job, SetMemoryGuarantee{30});
   }
-  s.Joins("large", {.persistent = 10});
-  s.Says("large", SetMemoryGuarantee{10});
+  s.Joins("large", {.spilled = 90, .restore_time = Milliseconds(1)});
+  s.Says("large", SetMemoryGuarantee{90});
   for (const char* job : {"a", "b", "c", "large"}) s.Lives(job);
   s.RunsFor(Seconds(10));
   for (const char* job : {"a", "b", "c", "large"}) EXPECT_GT(s.Steps(job), 100u) << job << s.Story();

@@ -5,13 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/core/limits.h"
 #include "csrc/base/check.h"
 #include "csrc/wire/codec.h"
 
 namespace hocket::coordinator {
 namespace {
-
-constexpr absl::Duration kIdleLimit = absl::Milliseconds(5);
 
 class FieldsAsText {
  public:
@@ -94,6 +93,7 @@ void Script::Joins(const std::string& name, Part part) {
   Actor& actor = actors_[name];
   actor.part = part;
   actor.resident = part.persistent;
+  actor.spilled = part.spilled;
   actor.has_turn = part.holds_turn;
   wire::Join join{.name = part.name.empty() ? name : part.name,
                   .device = part.device,
@@ -112,7 +112,8 @@ void Script::Joins(const std::string& name, Part part) {
   join.gang_size = part.size;
   join.lane_lock = part.lane_lock;
   Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
-  if (!part.rejoin && part.persistent > 0) Says(name, wire::Report{.persistent = part.persistent});
+  if (!part.rejoin && part.persistent + part.spilled > 0)
+    Says(name, wire::Report{.persistent = part.persistent, .spilled = part.spilled});
 }
 
 void Script::Says(const std::string& name, decltype(Event::what) what) {
@@ -143,7 +144,8 @@ void Script::GivesUp(const std::string& name, GiveUp how) {
                             .movable = how.movable,
                             .ready_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.ready)),
                             .restored = how.restored,
-                            .stood_aside = how.stood_aside});
+                            .stood_aside = how.stood_aside,
+                            .idle_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.idle))});
 }
 
 void Script::NeedsRoom(const std::string& name, Bytes bytes, bool restoring) {
@@ -327,7 +329,10 @@ void Script::EndGap(Actor& actor, const std::string& name) {
     actor.next = now_ + left + actor.part.step;
     return;
   }
-  GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
+  GivesUp(name, {.steps = actor.turn_steps,
+                 .ready = actor.ready,
+                 .restored = actor.restored,
+                 .idle = actor.part.gap - left});
   AsksAfter(actor, name, left);
 }
 

@@ -24,6 +24,7 @@ struct Part {
   unsigned user = 1000;
   std::string device = "gpu0";
   Bytes persistent = 0;  // resident from the start
+  Bytes spilled = 0;     // in host memory from the start
   absl::Duration step = absl::Milliseconds(10);
   absl::Duration gap;             // between two steps: loading data
   absl::Duration ready;           // to begin a turn, besides bytes that come back
@@ -51,6 +52,7 @@ struct GiveUp {
   absl::Duration ready;
   Bytes restored = 0;
   bool stood_aside = false;
+  absl::Duration idle;
 };
 
 class Script {

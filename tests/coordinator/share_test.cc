@@ -114,6 +114,19 @@ TEST(AnticipationTest, AGapAsLongAsAStepOfAnotherGoesToTheOther) {
   EXPECT_GT(s.Steps("a") + s.Steps("b"), 340u) << s.Story();  // of 400 if no moment were lost
 }
 
+// What it would idle before it gives the turn up is the others' too.
+TEST(AnticipationTest, WhoIsAwayAfterEachStepGivesTheTurnUpAtOnce) {
+  for (const char* policy : {"fair", "fifo", "round-robin"}) {
+    Script s(policy);
+    s.Joins("a", Steps(Milliseconds(20), Milliseconds(20)));
+    s.Joins("b", Steps(Milliseconds(20), Milliseconds(20)));
+    s.Lives("a");
+    s.Lives("b");
+    s.RunsFor(Seconds(20));
+    EXPECT_GT(s.Steps("a") + s.Steps("b"), 950u) << policy << ", of 1000 if no moment were lost";
+  }
+}
+
 // --- priority -------------------------------------------------------------------------------------
 
 double Slowdown(Part production, Part other, double bound = 0) {
@@ -260,6 +273,21 @@ TEST(WatchdogTest, AHolderThatDoesNotStopIsNamedOnce) {
   EXPECT_EQ(std::count_if(s.sentences().begin(), s.sentences().end(),
                           [](const std::string& text) { return text.find("Does it hang") != text.npos; }),
             1);
+}
+
+TEST(WatchdogTest, ItsTimeCountsFromWhenSomebodyWaits) {
+  Script s;
+  s.Joins("long");
+  s.Joins("waits");
+  s.Caps("long", 0.1);
+  s.Asks("long");
+  s.Passes(Seconds(60));
+  ASSERT_TRUE(s.Told<wire::Yield>("long")->now) << "its cap ended its turn " << s.Story();
+  s.Asks("waits");
+  s.Passes(Seconds(4));
+  EXPECT_FALSE(s.core().state().turns.begin()->second.overdue) << s.Story();
+  s.Passes(Seconds(2));
+  EXPECT_TRUE(s.core().state().turns.begin()->second.overdue) << s.Story();
 }
 
 }  // namespace
