@@ -68,7 +68,8 @@ absl::Duration Fair::Keep(const JobView& holder, absl::Duration held, const GpuV
 
 absl::Duration Fair::KeepFree(const JobView& absent, const JobView& next) const {
   if (!absent.gap.known() || !Before(absent, next)) return absl::ZeroDuration();
-  const bool short_gap = absent.gap.mean() <= absent.step.mean() && absent.gap.Upper() <= next.step.mean();
+  const bool short_gap =
+      absent.gap.mean() <= absent.step.mean() && absent.gap.Upper() <= next.step.mean() / 2;
   return short_gap ? absent.gap.Upper() + absent.gap.mean() / 16 : absl::ZeroDuration();
 }
 

@@ -23,8 +23,8 @@ class Fair final : public Policy {
   // Until the first of those that wait would be before it: a job of twice the weight keeps the turn twice as
   // long.
   absl::Duration Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const override;
-  // For one that is owed time and between two steps, where waiting for it costs less than the step of
-  // another.
+  // For one that is owed time and between two steps, where it is back long before a step of another would be
+  // over: half of that, at most.
   absl::Duration KeepFree(const JobView& absent, const JobView& next) const override;
   void Asked(const JobView& job) override;
   void Granted(const JobView& job) override;
