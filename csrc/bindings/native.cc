@@ -21,6 +21,8 @@ Bytes KeepNativeAllocator() { return ValueOrRaise(Process::Get().KeepNative()); 
 void Join() { RaiseIfFailed(Process::Get().Join()); }
 void BeginStep() { RaiseIfFailed(Process::Get().BeginStep()); }
 void EndStep(bool count) { Process::Get().EndStep(count); }
+void BeginAway() { Process::Get().BeginAway(); }
+void EndAway() { Process::Get().EndAway(); }
 void Leave() { Process::Get().Leave(); }
 void LeaveAtExit() { Process::Get().LeaveAtExit(); }
 std::string AllocatorInUse() { return Process::Get().AllocatorInUse(); }
@@ -76,6 +78,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("join", &Join, Waits());
   m.def("begin_step", &BeginStep, Waits());
   m.def("end_step", &EndStep, py::arg("count") = true, Waits());
+  m.def("begin_away", &BeginAway, Waits());
+  m.def("end_away", &EndAway, Waits());
   m.def("join_gang", &JoinGang, py::arg("gang"), py::arg("rank"), py::arg("size"), Waits());
   m.def("leave", &Leave, Waits());
   m.def("info", &Info);

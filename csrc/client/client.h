@@ -4,7 +4,7 @@
 //   PyTorch         --Malloc-------------> allocator --Gate--> (this)
 //
 // While nobody waits, a step costs one atomic operation at each end and nothing is sent, drained or
-// copied. A thread waits for the turn only at Hocket's doors: BeginStep() and a blocked allocation.
+// copied. A thread waits for the turn only at Hocket's doors: BeginStep(), a blocked allocation, EndAway().
 //
 // One Client per process and device. Thread-safe. If the coordinator dies, the holder runs on; the first
 // client to notice starts another, and all join again. Where none can be had any more, a job runs as soon as
@@ -55,6 +55,15 @@ class Client : public Gate {
   // Ends the step; passes the turn on if somebody waits for it and no other thread is in a step.
   // `count`: whether this was a step (false: a scope such as an evaluation that is not counted).
   virtual void EndStep(bool count = true) = 0;
+
+  // From here to EndAway() the calling thread does not use the device: it waits for data, say. If all threads
+  // are away or at doors the job can be moved, though the turn is over and no step has begun. Does nothing in
+  // a step, inside another one, and on a thread that has neither made a step nor allocated. A step or an
+  // allocation in it ends it.
+  virtual void BeginAway() = 0;
+  // Waits for a turn, like an allocation, where bytes have been moved to the host meanwhile. The step that
+  // comes next is made in that turn.
+  virtual void EndAway() = 0;
 
   // This process is one rank of a gang: see csrc/wire/messages.h, Gang.
   virtual void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) = 0;

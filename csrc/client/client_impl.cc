@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<ClientImpl>> ClientImpl::Join(wire::Join facts, C
 ClientImpl::ClientImpl(wire::Join facts, ClientTuning tuning, wire::SharedPage page)
     : tuning_(std::move(tuning)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      threads_([this] { EndStepOfDeadThread(); }),
+      threads_([this](const ThreadRecord& gone) { EndStepOfDeadThread(gone); }),
       progress_(std::move(page)),
       facts_(std::move(facts)),
       reconnect_pause_(tuning_.retry_pause) {
@@ -72,7 +72,12 @@ ClientImpl::ClientImpl(wire::Join facts, ClientTuning tuning, wire::SharedPage p
 }
 
 // As EndStep(), on the thread that ends, but it cannot wait for the device: the agent gives the turn.
-void ClientImpl::EndStepOfDeadThread() {
+void ClientImpl::EndStepOfDeadThread(const ThreadRecord& gone) {
+  if (gone.away) {
+    MutexLock lock(&mutex_);
+    --at_doors_.threads;
+    return;
+  }
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->EndStep();
   progress_.StepEnded(/*begun=*/0, /*count=*/false);
   (void)word_.End();
@@ -199,6 +204,8 @@ void ClientImpl::AfterForkInChild() {
   allocator_.store(nullptr);
   waiters_.clear();
   threads_.Forget();
+  threads_.Mine().away = false;
+  at_doors_ = AtDoors();
   word_.BecomeOutside(threads_.Mine().depth > 0 ? 1 : 0);
   for (int fd : {lane_.fd(), wake_.get()}) PointAtNothing(fd);
   for (int fd : connection_.Descriptors()) PointAtNothing(fd);

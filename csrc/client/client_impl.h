@@ -75,6 +75,8 @@ class ClientImpl final : public Client {
   void SetAllocator(CachingAllocator* allocator) override;
   absl::Status BeginStep() override;
   void EndStep(bool count) override;
+  void BeginAway() override;
+  void EndAway() override;
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) override;
   void Leave() override;
   JobInfo Info() const override;
@@ -100,7 +102,8 @@ class ClientImpl final : public Client {
   // A thread at a door.
   struct Waiter {
     Door& door;
-    bool step = false;  // in BeginStep(); otherwise in an allocation
+    bool step = false;     // in BeginStep(); otherwise in an allocation, or
+    bool returns = false;  // in EndAway()
     bool admitted = false;
   };
   struct Turn {
@@ -133,8 +136,10 @@ class ClientImpl final : public Client {
   absl::Status BeginSlow();
   void EndSlow(Duty duty);
   absl::Status WaitForTurn(bool step);
+  absl::Status WaitAtDoor(bool step, bool returns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitAsWaiter(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Arrive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellIfMovable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Ask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EnterOrGive(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enter(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -152,6 +157,10 @@ class ClientImpl final : public Client {
   Word StandingInSteps() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WhyNotMovable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellWait(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- away.cc: threads that do not use the device for a while
+  void ComeBack(ThreadRecord& me) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AwaitResident() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- hand_over.cc: taking and giving the turn
   absl::Status FinishTaking(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -232,7 +241,7 @@ class ClientImpl final : public Client {
   void TakeTurnAlone();
 
   // --- client_impl.cc: threads that end; leaving
-  void EndStepOfDeadThread();
+  void EndStepOfDeadThread(const ThreadRecord& gone);
   void LeaveNow(bool keeps_running, Clock::time_point patience);
   bool GiveForGood() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GoOutside(bool keeps_running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -275,7 +284,10 @@ class ClientImpl final : public Client {
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
-  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;  // bytes move, or the job leaves
+  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;     // bytes move, or the job leaves
+  std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun
+  bool for_next_step_ ABSL_GUARDED_BY(mutex_) =
+      false;                                       // this turn, which has had none yet: do not give it before
   bool outside_ ABSL_GUARDED_BY(mutex_) = false;   // has left
   bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;

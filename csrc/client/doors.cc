@@ -15,7 +15,11 @@ absl::Status ClientImpl::BeginStep() {
     ++me.depth;
     return absl::OkStatus();
   }
-  if (!word_.Begin()) HOCKET_RETURN_IF_ERROR(BeginSlow());
+  if (me.away) {
+    HOCKET_RETURN_IF_ERROR(WaitForTurn(/*step=*/true));
+  } else if (!word_.Begin()) {
+    HOCKET_RETURN_IF_ERROR(BeginSlow());
+  }
   me.depth = 1;
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->BeginStep();
   me.begun = progress_.StepBegun();
@@ -60,20 +64,26 @@ void ClientImpl::EndSlow(Duty duty) {
 
 bool ClientImpl::HoldsTurn() const {
   if (!word_.HoldsTurn()) return false;
-  threads_.Mine();
+  if (threads_.Mine().away) return false;  // AwaitTurn() ends that
   if (!allocated_.load(std::memory_order_relaxed)) allocated_.store(true, std::memory_order_relaxed);
   return true;
 }
 
 absl::Status ClientImpl::AwaitTurn() { return WaitForTurn(/*step=*/false); }
 
-// (The doors' counts are handed on by reference.)
-absl::Status ClientImpl::WaitForTurn(bool step) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+absl::Status ClientImpl::WaitForTurn(bool step) {
   const Blocking blocking(threads_.Mine());
-  threads_.Mine().asked = Clock::now();
   MutexLock lock(&mutex_);
-  Door door(threads_.Mine(), at_doors_);
-  Waiter waiter{.door = door, .step = step};
+  return WaitAtDoor(step, /*returns=*/false);
+}
+
+// REQUIRES: inside a Blocking. (The doors' counts are handed on by reference.)
+absl::Status ClientImpl::WaitAtDoor(bool step, bool returns) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  ThreadRecord& me = threads_.Mine();
+  me.asked = Clock::now();
+  ComeBack(me);
+  Door door(me, at_doors_);
+  Waiter waiter{.door = door, .step = step, .returns = returns};
   waiters_.push_back(&waiter);
   const absl::Status status = WaitAsWaiter(waiter);
   if (!waiter.admitted) StepAside(waiter);
@@ -101,9 +111,16 @@ absl::Status ClientImpl::WaitAsWaiter(Waiter& waiter) {
 void ClientImpl::Arrive() {
   if (outside_ || spilling_ || phase_ > Phase::kAsked || !AllAtDoors()) return;
   if (tuning_.force_spill) SpillEverything();
-  if (told_movable_ || phase_ != Phase::kAsked) return;
+  if (phase_ == Phase::kAsked) TellIfMovable();
+}
+
+void ClientImpl::TellIfMovable() {
+  const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !told_movable_ && !outside_ && !spilling_ && phase_ <= Phase::kAsked && AllAtDoors();
+  };
+  if (!due()) return;
   const Holdings held = HeldUnlocked();
-  if (!told_movable_ && phase_ == Phase::kAsked && AllAtDoors()) TellMovable(held);
+  if (due()) TellMovable(held);
 }
 
 void ClientImpl::Ask() {
@@ -151,7 +168,9 @@ void ClientImpl::Enter(Waiter& waiter) {
   waiter.admitted = true;
   waiter.door.Leave();
   waiters_.remove(&waiter);
-  if (waiter.step) word_.Enter();
+  if (!waiter.step) return;
+  for_next_step_ = false;
+  word_.Enter();
 }
 
 bool ClientImpl::StopReached() const {
@@ -162,6 +181,7 @@ bool ClientImpl::StopReached() const {
 bool ClientImpl::MustGive(bool step) const {
   const Word word = word_.Load();
   if (!step) return !transition::HoldsTurn(word);
+  if (for_next_step_) return false;
   const bool boundary_of_implicit = (word & kImplicit) != 0 && (word & kAsks) != 0 && facts_.gang.empty();
   return StopReached() || boundary_of_implicit;
 }
@@ -175,6 +195,8 @@ absl::Status ClientImpl::TakeGrantedTurn(bool interruptible) {
 // Everybody who waits goes in: steps are counted in the same instant in which the turn becomes ours.
 void ClientImpl::Admit() {
   const auto steps = std::count_if(waiters_.begin(), waiters_.end(), [](Waiter* w) { return w->step; });
+  for_next_step_ =
+      steps == 0 && std::any_of(waiters_.begin(), waiters_.end(), [](Waiter* w) { return w->returns; });
   for (Waiter* waiter : waiters_) {
     waiter->admitted = true;
     waiter->door.Leave();

@@ -122,6 +122,7 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
                       .idle_ns = turn_.idle_ns});
   word_.Unask(kAsks);
   stop_step_ = 0;
+  for_next_step_ = false;
   turn_ = Turn();
   phase_ = Phase::kNone;
   progress_.Holds(held);

@@ -29,6 +29,7 @@ Holdings ClientImpl::HeldUnlocked() {
 absl::Status ClientImpl::AwaitRoom(Bytes bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const Blocking blocking(threads_.Mine());
   MutexLock lock(&mutex_);
+  ComeBack(threads_.Mine());
   const Door door(threads_.Mine(), at_doors_);
   return AskRoom(bytes, /*restoring=*/false, /*interruptible=*/false);
 }
@@ -132,6 +133,7 @@ bool ClientImpl::BeginSpill(std::string* why_not) {
     *why_not = phase_ > Phase::kAsked ? "it has the turn" : WhyNotMovable();
   }
   spilling_ = why_not->empty();
+  spills_ += spilling_ ? 1 : 0;
   return spilling_;
 }
 
@@ -139,6 +141,7 @@ void ClientImpl::SpillEverything() {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return;
   spilling_ = true;
+  ++spills_;
   {
     const MutexUnlock unlock(&mutex_);
     (void)allocator->Spill(kEverything);

@@ -11,7 +11,7 @@ namespace hocket {
 // Outlives the registry for as long as a thread that was seen lives.
 struct ThreadRegistry::Shared {
   Mutex mutex;
-  std::function<void()> gone_in_step ABSL_GUARDED_BY(mutex);  // empty: the registry is no more
+  std::function<void(const ThreadRecord&)> gone ABSL_GUARDED_BY(mutex);  // empty: the registry is no more
   std::atomic<int> known{0};
 };
 
@@ -55,15 +55,15 @@ thread_local Latest latest{0, nullptr};
 
 }  // namespace
 
-ThreadRegistry::ThreadRegistry(std::function<void()> gone_in_step)
+ThreadRegistry::ThreadRegistry(std::function<void(const ThreadRecord&)> gone)
     : shared_(std::make_shared<Shared>()), serial_(next_serial.fetch_add(1)) {
   MutexLock lock(&shared_->mutex);
-  shared_->gone_in_step = std::move(gone_in_step);
+  shared_->gone = std::move(gone);
 }
 
 ThreadRegistry::~ThreadRegistry() {
   MutexLock lock(&shared_->mutex);
-  shared_->gone_in_step = nullptr;
+  shared_->gone = nullptr;
 }
 
 ThreadRecord& ThreadRegistry::Mine() {
@@ -75,14 +75,20 @@ ThreadRecord& ThreadRegistry::Mine() {
     record->helper = IsAutogradThread();
     if (!record->helper) shared_->known.fetch_add(1);
     auto at_exit = [shared = shared_](const ThreadRecord& gone) {
+      {
+        MutexLock lock(&shared->mutex);
+        if ((gone.depth > 0 || gone.away) && shared->gone) shared->gone(gone);
+      }
       if (!gone.helper) shared->known.fetch_sub(1);
-      MutexLock lock(&shared->mutex);
-      if (gone.depth > 0 && shared->gone_in_step) shared->gone_in_step();
     };
     this_thread.entries.push_back({serial_, std::move(fresh), std::move(at_exit)});
   }
   latest = {serial_, record};
   return *record;
+}
+
+ThreadRecord* ThreadRegistry::Seen() const {
+  return latest.serial == serial_ ? latest.record : this_thread.Find(serial_);
 }
 
 int ThreadRegistry::known() const { return shared_->known.load(); }

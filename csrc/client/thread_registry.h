@@ -21,19 +21,23 @@ struct ThreadRecord {
   int depth = 0;            // steps begun and not ended, nested
   std::uint64_t begun = 0;  // when the outermost began, ns
   bool helper = false;      // one of autograd's
+  bool away = false;        // counts as standing at a door (Client::BeginAway)
   bool blocking = false;    // inside the blocking hooks already
   Clock::time_point asked;  // when it was asked last whether the user interrupts its wait
 };
 
 class ThreadRegistry {
  public:
-  // `gone_in_step` is called on a thread that ends inside a step.
-  explicit ThreadRegistry(std::function<void()> gone_in_step);
+  // `gone` is called on a thread that ends inside a step, or away, while it still counts.
+  explicit ThreadRegistry(std::function<void(const ThreadRecord&)> gone);
   ~ThreadRegistry();
   ThreadRegistry(const ThreadRegistry&) = delete;
 
   // The calling thread's record. The first call makes the thread known. Some nanoseconds after that.
   ThreadRecord& Mine();
+
+  // The same; nullptr when this would be the first.
+  ThreadRecord* Seen() const;
 
   // Threads that count.
   int known() const;

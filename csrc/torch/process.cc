@@ -170,6 +170,16 @@ void Process::EndStep(bool count) {
   EndAll(step.table->participants, count);
 }
 
+void Process::BeginAway() {
+  if (forked_) return;
+  for (Client* client : devices_.table().participants) client->BeginAway();
+}
+
+void Process::EndAway() {
+  if (forked_) return;
+  for (Client* client : devices_.table().participants) client->EndAway();
+}
+
 void Process::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {
   if (!forked_) devices_.JoinGang(gang, rank, size);
 }

@@ -70,6 +70,10 @@ class HOCKET_EXPORT Process {
   // Ends the step that this thread began last.
   void EndStep(bool count);
 
+  // See Client: on every device in use. Nothing where there is none.
+  void BeginAway();
+  void EndAway();
+
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size);
 
   // Gives turns back and leaves; the process goes on outside.

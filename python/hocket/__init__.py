@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hocket._cmake import cmake_prefix as cmake_prefix
     from hocket._job import join as join
     from hocket._job import leave as leave
+    from hocket._steps import away as away
     from hocket._steps import step as step
     from hocket._steps import steps as steps
     from hocket.errors import BrokenConfig as BrokenConfig
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "steps": "hocket._steps",
     "step": "hocket._steps",
+    "away": "hocket._steps",
     "join": "hocket._job",
     "leave": "hocket._job",
     "cmake_prefix": "hocket._cmake",

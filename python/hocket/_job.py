@@ -131,9 +131,10 @@ def activate() -> None:
         _native, _activated = native, True
         _configure(options_from_environment())
         _install_allocator(torch, native, chosen)
-    from hocket import gang
+    from hocket import gang, loading
 
     gang.install()
+    loading.watch(native)
 
 
 def allocator_from_environment() -> str:

@@ -1,4 +1,4 @@
-"""Steps said by the program: ``for batch in hocket.steps(loader)`` and ``with hocket.step()``."""
+"""What the program says of itself: ``for batch in hocket.steps(loader)``, ``with hocket.step()``, ``with hocket.away()``."""
 
 from __future__ import annotations
 
@@ -72,6 +72,29 @@ def steps(loader: Iterable[T], optimizer: Any = None) -> Steps[T]:
         if not callable(getattr(each, "zero_grad", None)):
             raise TypeError(f"optimizer={type(each).__name__} has no zero_grad(): pass an optimizer or a list of them")
     return Steps(loader, optimizers)
+
+
+class away:
+    """The calling thread does not use the GPU in here: it waits for data, a lock, an answer, or computes on the CPU.
+
+    Meanwhile its job's memory may be moved to the host for another job that has its turn. At the end the thread waits
+    until all of it is back, if it was moved. Waiting for a DataLoader with workers counts as away by itself. A step or
+    an allocation on the GPU in here ends it; in a step it does nothing. **Never read or compute on GPU tensors in
+    here:** they may be on the host.
+
+    >>> with hocket.away():
+    ...     batch = slow_queue.get()
+    """
+
+    def __enter__(self) -> away:
+        self._job = _job.require()
+        self._job.begin_away()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._job.end_away()
 
 
 class step:

@@ -77,6 +77,7 @@ class FakeAllocator : public CachingAllocator {
   void PassTurn() override { Record("pass turn"); }
 
   absl::StatusOr<Bytes> Spill(Bytes wanted) override {
+    Hear("spill");
     std::lock_guard<std::mutex> lock(mutex_);
     if (fail_spill) return absl::ResourceExhaustedError("the host budget of 0 B is used up");
     const Bytes moved = std::min(wanted, persistent_);
@@ -113,7 +114,7 @@ class FakeAllocator : public CachingAllocator {
   }
 
   // From now on called at the begin of some calls, on their thread: "drain", "drain locked", "take turn",
-  // "add", "drop all" and "held".
+  // "spill", "add", "drop all" and "held".
   using Hook = std::function<void(const std::string& call)>;
   void SetHook(Hook hook) {
     std::lock_guard<std::mutex> lock(log_mutex_);

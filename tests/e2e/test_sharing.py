@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import re
 import signal
 import sys
@@ -105,6 +107,26 @@ def test_a_job_starts_on_a_full_device(world: World, alone: Callable[..., list[s
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
     assert turns(first) > 1, first.story()
     assert counted(first, "spilled_total") + counted(second, "spilled_total") > 0
+
+
+def test_a_job_that_waits_for_its_loader_is_moved_out_of_the_way(
+    world: World, alone: Callable[..., list[str]], tmp_path: pathlib.Path
+) -> None:
+    world.memory = "180MiB"
+    fifo = tmp_path / "batch"
+    os.mkfifo(fifo)
+    loads = world.job(
+        *("train", "--name", "loads", "--workers", 1, "--data-from", fifo, "--losses", world.losses("loads"), *LARGE)
+    )
+    loads.expect("step 2")
+    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *LARGE)
+    other.finishes()  # all its steps, on a device that cannot hold both, while the first one's batch does not come
+    with open(fifo, "wb"):
+        pass
+    loads.finishes()
+    for name in ("loads", "other"):
+        assert world.losses(name).read_text().split() == alone("train", *LARGE)
+    assert counted(loads, "spilled_total") > 0
 
 
 def test_two_half_built_jobs_do_not_block_each_other(world: World, alone: Callable[..., list[str]]) -> None:

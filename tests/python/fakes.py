@@ -48,6 +48,12 @@ class FakeNative(types.ModuleType):
         self.steps += bool(count and self.depth == 0)
         self.story.append("end" if count else "end uncounted")
 
+    def begin_away(self) -> None:
+        self.story.append("away")
+
+    def end_away(self) -> None:
+        self.story.append("back")
+
     def join_gang(self, gang: str, rank: int, size: int) -> None:
         self.story.append(f"gang {rank}/{size}")
 

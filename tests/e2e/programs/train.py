@@ -27,6 +27,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--plain", action="store_true", help="without a line of Hocket")
     parser.add_argument("--late", action="store_true", help="CUDA starts before hocket is imported")
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--data-from", help="a FIFO: batch 3 is loaded, by a worker, when somebody has written to it")
     parser.add_argument("--hold", default="")
     parser.add_argument("--end", default="", choices=["", "raise", "exit", "sys.exit", "kill"])
     parser.add_argument("--at", type=int, default=-1)
@@ -71,10 +72,18 @@ def build() -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, optimizer
 
 
+class Rows(TensorDataset):
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, ...]:
+        if options.data_from and i == 3 * options.batch:
+            with open(options.data_from, "rb") as file:
+                file.read()
+        return super().__getitem__(i)
+
+
 def data() -> DataLoader:
     generator = torch.Generator().manual_seed(options.seed)
     rows = torch.randn(options.steps * options.batch, options.width, generator=generator)
-    return DataLoader(TensorDataset(rows), batch_size=options.batch, num_workers=options.workers)
+    return DataLoader(Rows(rows), batch_size=options.batch, num_workers=options.workers)
 
 
 def main() -> None:

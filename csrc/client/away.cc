@@ -1,0 +1,56 @@
+// Threads that say that they do not use the device for a while: they stand at a door all that time.
+#include <optional>
+
+#include "csrc/client/blocking.h"
+#include "csrc/client/client_impl.h"
+
+namespace hocket {
+
+// While the turn is held nobody needs to know.
+void ClientImpl::BeginAway() {
+  ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
+  if (me == nullptr || me->helper || me->away || me->depth > 0) return;
+  std::optional<Blocking> blocking;
+  if (!word_.HoldsTurn()) blocking.emplace(*me);
+  MutexLock lock(&mutex_);
+  if (outside_) return;
+  me->away = true;
+  ++at_doors_.threads;
+  if (!blocking) return;
+  Arrive();
+  TellIfMovable();
+}
+
+void ClientImpl::EndAway() {
+  ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
+  if (me == nullptr || !me->away) return;
+  {
+    MutexLock lock(&mutex_);
+    if (phase_ == Phase::kHeld && !outside_) return ComeBack(*me);
+  }
+  const Blocking blocking(*me);
+  MutexLock lock(&mutex_);
+  if (AwaitResident()) return ComeBack(*me);
+  (void)WaitAtDoor(/*step=*/false, /*returns=*/true);  // as an allocation: it does not fail
+}
+
+// In the same instant in which it may use the device, or comes to another door: nobody is counted twice.
+void ClientImpl::ComeBack(ThreadRecord& me) {
+  if (!std::exchange(me.away, false)) return;
+  --at_doors_.threads;
+}
+
+// True: all bytes are on the device, and stay there when the calling thread comes back now. False: for that a
+// turn is needed.
+bool ClientImpl::AwaitResident() {
+  for (;;) {
+    while (spilling_ || phase_ == Phase::kGiving) changed_.Wait(&mutex_);
+    if (outside_ || phase_ >= Phase::kGranted) return phase_ == Phase::kHeld && !outside_;
+    const std::uint64_t spills = spills_;
+    const Holdings held = HeldUnlocked();
+    const bool undisturbed = !outside_ && !spilling_ && spills_ == spills && phase_ <= Phase::kAsked;
+    if (undisturbed) return held.spilled == 0;
+  }
+}
+
+}  // namespace hocket
