@@ -1,4 +1,4 @@
-"""What the program says of itself: ``for batch in hocket.steps(loader)``, ``with hocket.step()``, ``with hocket.away()``."""
+"""What a program says of itself: ``hocket.steps(loader)``, ``hocket.step()`` and ``hocket.away()``."""
 
 from __future__ import annotations
 

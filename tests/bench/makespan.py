@@ -19,11 +19,11 @@ MIB = 1 << 20
 Found = tuple[dict[str, list[float]], dict[str, int]]
 
 
-def _together(workers: list[harness.Worker], linger: bool = False, **block: float) -> float:
+def _together(workers: list[harness.Worker], **block: float) -> float:
     """Seconds until all have done their steps, all at once. (A worker's own clock starts when it reads the request.)"""
     begin = time.perf_counter()
     for worker in workers:
-        worker.begin(**block, linger=linger)
+        worker.begin(**block)
     for worker in workers:
         worker.end()
     return time.perf_counter() - begin
@@ -55,17 +55,17 @@ def _ratios(device_ms: float, steps: int, repeats: int, memory_mib: int, held_mi
         # One alone stands for "one after the other" twice, so plain jobs need not fit beside each other.
         plain = [worker("plain", number) for number in ((1, 2) if fits else (1,))]
         block = {"steps": steps, "gap_ms": device_ms}
-        _together(jobs, linger=not fits, steps=2)
+        _together(jobs, steps=2)
         for each in plain:
             each.ask(steps=2)
         found: dict[str, list[float]] = {"hocket": [], "sliced": []}
         for _ in range(repeats):
             alone = 2 * _together(plain[:1], **block)
-            found["hocket"].append(_together(jobs, linger=not fits, **block) / alone)
+            found["hocket"].append(_together(jobs, **block) / alone)
             if fits:
                 found["sliced"].append(_together(plain, **block) / alone)
         with harness.reasons({"HOCKET_RUNTIME_DIR": folder}) as said:  # once more, not counted
-            _together(jobs, linger=not fits, **block)
+            _together(jobs, **block)
         return found, dict(said.most_common(6))
 
 

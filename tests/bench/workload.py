@@ -4,23 +4,24 @@
 
 ``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
 the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
-with ``gap_ms`` of loading before each, outside the step. The answer has the steps, the wall and CPU seconds they took
-and, where the kernel counts them, the instructions retired by this process. With ``linger`` it then goes on with empty
-steps until the next request: in its own code it could not be moved out of another's way.
+with ``gap_ms`` of loading before each: a wait outside the step, as for a loader's workers. The answer has the steps,
+the wall and CPU seconds they took and, where the kernel counts them, the instructions retired by this process. While it
+waits for a request its memory can be moved out of another's way, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import itertools
 import json
 import os
-import select
 import struct
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 KHZ = 1_980_000  # an H200's, where torch does not say
@@ -52,12 +53,13 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def numbers(request: dict[str, Any]) -> Iterator[int]:
-    """The steps of a block; what passes between two of them is the loading pause."""
+def numbers(request: dict[str, Any], away: Callable[[], AbstractContextManager[Any]]) -> Iterator[int]:
+    """The steps of a block; what passes between two of them is the loading pause, spent as in wait for a worker."""
     begin, gap = time.perf_counter(), request.get("gap_ms", 0) / 1e3
     for i in range(request["steps"]) if "steps" in request else itertools.count():
         if gap:
-            time.sleep(gap)
+            with away():
+                time.sleep(gap)
         if "seconds" in request and time.perf_counter() - begin >= request["seconds"]:
             return
         yield i
@@ -81,13 +83,19 @@ def main() -> None:
     job.batch = lambda i: batches[i % 4]  # loading is what gap_ms says
     cycles = int(options.device_ms * 1e-3 * getattr(torch.cuda.get_device_properties(0), "clock_rate", KHZ) * 1e3)
 
+    away = hocket.away if options.mode == "hocket" else contextlib.nullcontext
+
     def steps(request: dict[str, Any]) -> Iterable[int]:
-        return hocket.steps(numbers(request)) if options.mode == "hocket" else numbers(request)
+        return hocket.steps(numbers(request, away)) if options.mode == "hocket" else numbers(request, away)
+
+    def next_line() -> str:
+        with away():
+            return sys.stdin.readline()
 
     job.step(0)
     torch.cuda.synchronize()
     harness.in_real_time()
-    for line in sys.stdin:
+    while line := next_line():
         request = json.loads(line)
         before, wall, cpu = counter.read(), time.perf_counter(), time.process_time()
         count = 0
@@ -103,9 +111,6 @@ def main() -> None:
         if before is not None and after is not None:
             answer["instructions"] = after - before
         print(json.dumps(answer), flush=True)
-        while request.get("linger") and not select.select([sys.stdin], [], [], 0.05)[0]:
-            with hocket.step():
-                pass
     del held
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 from fakes import FakeNative
-from torch.utils.data import DataLoader, dataloader
-
 from hocket import loading
+from torch.utils.data import DataLoader, dataloader
 
 
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> FakeNative:
     waits = dataloader._MultiProcessingDataLoaderIter._get_data
     monkeypatch.setattr(dataloader._MultiProcessingDataLoaderIter, "_get_data", waits)
-    job = FakeNative()
+    job = FakeNative(torch.__version__)
     loading.watch(job)
     return job
 
