@@ -64,32 +64,41 @@ TEST(AwayTest, ItsJobIsMovedAndIsWholeWhenItComesBack) {
   EXPECT_EQ(scene.job().Info().turns, 2u) << "the step is made in the turn that brought the bytes back";
 }
 
+// Else the bytes would have moved for nothing, and again and again.
 TEST(AwayTest, TheTurnThatBringsItBackIsNotGivenBeforeTheStep) {
   Scene scene(Scene::NeverIdle());
-  Happening told, step;
-  AwayThread thread(scene, [&] {
-    step.Await();
+  Happening in_step, ends, returns, back, steps;
+  std::thread thread([&] {
+    EXPECT_TRUE(scene.job().BeginStep().ok());
+    in_step.Happens();
+    ends.Await();
+    scene.job().EndStep(true);  // gives the turn
+    scene.job().BeginAway();
+    returns.Await();
+    scene.job().EndAway();
+    back.Happens();
+    steps.Await();
     scene.Step();
   });
   scene.Expects<wire::Wait>();
   scene.Grants(1);
-  thread.Awaits();
+  in_step.Await();
   scene.Says(wire::Yield{.turn = 1, .now = true});
-  std::thread other([&] { scene.Step(); });  // gives the turn, and waits
-  EXPECT_TRUE(scene.Expects<wire::TurnOver>().movable);
-  scene.Expects<wire::Wait>();
+  scene.AgentHasObeyed();
+  ends.Happens();
+  EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
+  EXPECT_TRUE(scene.Expects<wire::Spilled>().movable);  // it is away
   EXPECT_EQ(Spills(scene, 60).freed, 60u);
-  thread.Returns();
+  returns.Happens();
+  EXPECT_EQ(scene.Expects<wire::Wait>().need, 60u);
   scene.Grants(2);
-  thread.AwaitsBack();
-  other.join();
+  back.Await();
   scene.Says(wire::Yield{.turn = 2, .now = true});
   scene.AgentHasObeyed();
-  step.Happens();
-  EXPECT_GE(scene.Expects<wire::TurnOver>().turn_steps, 1u);
-  scene.Expects<wire::Wait>();
-  scene.Grants(3);
-  thread.Ends();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  steps.Happens();
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 1u);
+  thread.join();
 }
 
 TEST(AwayTest, WhereNothingWasMovedItComesBackWithoutATurn) {
@@ -127,6 +136,7 @@ TEST(AwayTest, AnotherThreadInUserCodeKeepsTheJob) {
   scene.AgentHasObeyed();
   std::thread gives([&] { scene.Step(); });
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
+  scene.Expects<wire::Wait>();
   EXPECT_THAT(Spills(scene, 60).why_not, HasSubstr("of 3 threads"));
   scene.Grants(2);
   gives.join();
