@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import pytest
-from world import Program, World
+from world import LARGE, LARGE_BYTES, SMALL, World
 
 NATIVE = {"HOCKET_ALLOCATOR": "native"}
-SMALL = ("--steps", 12, "--layers", 2, "--width", 256)
-# 18 layers of 744 x 744 + 744 floats, of which AdamW keeps two more copies: 114 MiB that have to stay.
-LARGE = ("--steps", 6, "--layers", 18, "--width", 744)
-LARGE_BYTES = 18 * (744 * 744 + 744) * 4 * 3
-
-
-def counted(program: Program, what: str) -> int:
-    """What a program says of itself in its last line."""
-    found = re.search(rf"{what}=(\d+)", program.lines[-1])
-    assert found, program.story()
-    return int(found[1])
 
 
 @pytest.mark.parametrize(
@@ -37,9 +25,9 @@ def test_the_losses_are_the_same_alone_and_spilled_at_every_step(
     job.finishes()
     assert world.losses("job").read_text().split() == alone("train", *LARGE)
     if forced:  # at every step that has the optimizer's state before it
-        assert counted(job, "restored_total") >= 5 * LARGE_BYTES, job.story()
+        assert job.counted("restored_total") >= 5 * LARGE_BYTES, job.story()
     else:
-        assert counted(job, "spilled_total") == 0, job.story()
+        assert job.counted("spilled_total") == 0, job.story()
 
 
 @pytest.mark.parametrize("second", ["native", "hocket"])
@@ -56,8 +44,8 @@ def test_two_jobs_that_do_not_fit_together_take_turns_and_lose_nothing(
     for name, job in (("a", first), ("b", other)):
         job.finishes()
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
-    assert counted(first, "turns") > 1, first.story()
-    assert counted(first, "spilled_total") + counted(other, "spilled_total") > 0, first.story()
+    assert first.counted("turns") > 1, first.story()
+    assert first.counted("spilled_total") + other.counted("spilled_total") > 0, first.story()
 
 
 def test_a_notebook_like_program_and_another_job_share_a_full_device(
@@ -72,8 +60,8 @@ def test_a_notebook_like_program_and_another_job_share_a_full_device(
     for name, job in (("late", late), ("other", other)):
         job.finishes()
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
-    assert counted(late, "turns") > 1, late.story()
-    assert counted(late, "spilled_total") + counted(other, "spilled_total") > 0
+    assert late.counted("turns") > 1, late.story()
+    assert late.counted("spilled_total") + other.counted("spilled_total") > 0
     said = [line for line in late.errors if "before hocket was imported" in line]
     assert len(said) == 1, late.story()
     assert "the 2.0 MiB that PyTorch held" in said[0]
@@ -89,7 +77,7 @@ def test_a_program_without_a_line_of_hocket_keeps_its_allocator(world: World, al
     other.finishes()
     assert world.losses("plain").read_text().split() == alone("train", *SMALL)
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
-    assert counted(plain, "turns") > 1, plain.story()
+    assert plain.counted("turns") > 1, plain.story()
 
 
 def test_an_allocation_that_the_cache_could_serve_waits_for_the_turn_too(

@@ -10,23 +10,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from world import PROGRAMS, Program, World, hocket_command
-
-SMALL = ("--steps", 12, "--layers", 2, "--width", 256)
-# 18 layers of 744 x 744 + 744 floats, of which AdamW keeps two more copies: 114 MiB that have to stay.
-LARGE = ("--steps", 6, "--layers", 18, "--width", 744)
-LARGE_BYTES = 18 * (744 * 744 + 744) * 4 * 3
-
-
-def counted(program: Program, what: str) -> int:
-    """What a program says of itself in its last line."""
-    found = re.search(rf"{what}=(\d+)", program.lines[-1])
-    assert found, program.story()
-    return int(found[1])
-
-
-def turns(program: Program) -> int:
-    return counted(program, "turns")
+from world import LARGE, LARGE_BYTES, PROGRAMS, SMALL, Program, World, hocket_command
 
 
 def test_two_jobs_take_turns_and_lose_nothing(world: World, alone: Callable[..., list[str]]) -> None:
@@ -39,7 +23,7 @@ def test_two_jobs_take_turns_and_lose_nothing(world: World, alone: Callable[...,
         job.finishes()
     for name in ("first", "second"):
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
-    assert turns(first) > 1, first.story()
+    assert first.counted("turns") > 1, first.story()
     assert all("steps=12" in job.lines[-1] for job in (first, second))
 
 
@@ -53,7 +37,7 @@ def test_a_program_without_a_line_of_hocket_takes_turns(world: World, alone: Cal
     other.finishes()
     assert world.losses("plain").read_text().split() == alone("train", *SMALL)
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
-    assert turns(plain) > 1, plain.story()
+    assert plain.counted("turns") > 1, plain.story()
     said = [line for line in plain.errors if line.startswith("hocket: job ")]
     assert len(said) == 1, plain.story()
     assert "optimizer hooks and DataLoader fetches" in said[0]
@@ -87,11 +71,11 @@ def test_three_jobs_of_twice_the_device_train_bit_identically(
     jobs["a"].go_on()
     for name, job in jobs.items():
         job.finishes()
-        assert turns(job) > 1, job.story()
+        assert job.counted("turns") > 1, job.story()
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
         if forced:  # at every step that has the optimizer's state before it
-            assert counted(job, "restored_total") >= 5 * LARGE_BYTES, job.story()
-    assert sum(counted(job, "spilled_total") for job in jobs.values()) > LARGE_BYTES
+            assert job.counted("restored_total") >= 5 * LARGE_BYTES, job.story()
+    assert sum(job.counted("spilled_total") for job in jobs.values()) > LARGE_BYTES
 
 
 def test_a_job_starts_on_a_full_device(world: World, alone: Callable[..., list[str]]) -> None:
@@ -105,8 +89,8 @@ def test_a_job_starts_on_a_full_device(world: World, alone: Callable[..., list[s
     second.finishes()
     for name in ("first", "second"):
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
-    assert turns(first) > 1, first.story()
-    assert counted(first, "spilled_total") + counted(second, "spilled_total") > 0
+    assert first.counted("turns") > 1, first.story()
+    assert first.counted("spilled_total") + second.counted("spilled_total") > 0
 
 
 def test_a_job_that_waits_for_its_loader_is_moved_out_of_the_way(
@@ -126,7 +110,7 @@ def test_a_job_that_waits_for_its_loader_is_moved_out_of_the_way(
     loads.finishes()
     for name in ("loads", "other"):
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
-    assert counted(loads, "spilled_total") > 0
+    assert loads.counted("spilled_total") > 0
 
 
 def test_two_half_built_jobs_do_not_block_each_other(world: World, alone: Callable[..., list[str]]) -> None:
@@ -139,7 +123,7 @@ def test_two_half_built_jobs_do_not_block_each_other(world: World, alone: Callab
     for name, job in zip(("a", "b"), jobs, strict=True):
         job.finishes()
         assert world.losses(name).read_text().split() == alone("half_built")
-    assert sum(counted(job, "spilled_total") for job in jobs) > 0
+    assert sum(job.counted("spilled_total") for job in jobs) > 0
 
 
 def test_two_threads_that_train_share_the_turn_of_their_process(world: World, alone: Callable[..., list[str]]) -> None:
@@ -150,7 +134,7 @@ def test_two_threads_that_train_share_the_turn_of_their_process(world: World, al
     other.go_on()
     threads.finishes()
     other.finishes()
-    assert turns(other) > 1, other.story()
+    assert other.counted("turns") > 1, other.story()
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
     assert world.losses("threads").read_text().split() == alone("two_threads")
 
@@ -191,7 +175,7 @@ def test_a_job_that_cannot_be_moved_before_it_has_a_turn_has_one(world: World, a
     saving.finishes()
     other.finishes()
     assert saving.lines[-1] == "the checkpoint is whole"
-    assert turns(other) > 1, other.story()
+    assert other.counted("turns") > 1, other.story()
     assert world.losses("other").read_text().split() == alone("train", *LARGE)
 
 
@@ -206,7 +190,7 @@ def test_ranks_of_one_program_have_their_turns_together(world: World, alone: Cal
     ranks.finishes()
     other.finishes()
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
-    assert turns(other) > 1, other.story()
+    assert other.counted("turns") > 1, other.story()
     had: dict[str, set[int]] = {}
     for turn in world.turns():
         had.setdefault(turn["name"], set()).add(turn["turn"])

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,12 @@ from collections.abc import Callable, Sequence
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 PATIENCE = 120  # seconds until a test that hangs is given up
+
+# Of programs/train.py. The large one is 18 layers of 744 x 744 + 744 floats, of which AdamW keeps two more copies: 114
+# MiB that have to stay.
+SMALL = ("--steps", 12, "--layers", 2, "--width", 256)
+LARGE = ("--steps", 6, "--layers", 18, "--width", 744)
+LARGE_BYTES = 18 * (744 * 744 + 744) * 4 * 3
 
 
 def hocket_command() -> list[str]:
@@ -115,6 +122,12 @@ class Program:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def counted(self, what: str) -> int:
+        """What it says of itself in its last line (``train.py``: turns, steps, spilled_total, restored_total)."""
+        found = re.search(rf"{what}=(\d+)", self.lines[-1])
+        assert found, self.story()
+        return int(found[1])
 
     @property
     def stderr(self) -> str:
