@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -56,12 +57,16 @@ def test_a_capped_job_rests_though_it_is_alone_and_computes_the_same(
     capped.expect("step 4")
     said = world.hocket("quota", "capped", "--time-cap", "20%")
     assert said.returncode == 0 and said.stdout.startswith("capped: time cap 20%; has had "), said
+    since = time.monotonic()
     assert "its cap is 20 %" in world.hocket("explain", "capped").stdout
+    held = time.monotonic() - since
     capped.go_on()
     capped.finishes()
     world.hocket("trace", "-o", str(world.losses("trace")))
     turns = [turn for turn in json.loads(world.losses("trace").read_text())["turns"] if turn["name"] == "capped"]
-    assert sum(turn["steps"] > 0 for turn in turns) > 1, turns  # with nobody else it would have kept the first
+    assert len(turns) > 1, turns  # with nobody else it would have kept the first
+    rest = (turns[1]["start_ns"] - turns[0]["end_ns"]) / 1e9
+    assert rest >= 4 * held, turns  # of 20 % it had all for so long
     assert world.losses("capped").read_text().split() == alone("train", *SMALL)
 
 
