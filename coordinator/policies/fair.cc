@@ -70,6 +70,7 @@ absl::Duration Fair::KeepFree(const JobView& absent, const JobView& next) const 
   if (!absent.gap.known() || !Before(absent, next)) return absl::ZeroDuration();
   const bool short_gap =
       absent.gap.mean() <= absent.step.mean() && absent.gap.Upper() <= next.step.mean() / 2;
+  // A little longer: of a gap that never varies the upper bound is the gap, and the Wait comes after it.
   return short_gap ? absent.gap.Upper() + absent.gap.mean() / 16 : absl::ZeroDuration();
 }
 

@@ -6,7 +6,7 @@
 // entry is found by the function's name and written; the library's code, every other library's calls, and
 // the function itself stay as they are.
 //
-// What the entry held before is of no use to the caller: with lazy binding it is the linker's own stub,
+// What the entry held before is of no use to the caller: with lazy binding it is the linker's own code,
 // which would write the entry back. Call the function by its name instead.
 //
 // Thread-safe for those who call meanwhile: an entry is written at once, as one pointer.

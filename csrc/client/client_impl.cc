@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<ClientImpl>> ClientImpl::Join(wire::Join facts, C
 ClientImpl::ClientImpl(wire::Join facts, ClientTuning tuning, wire::SharedPage page)
     : tuning_(std::move(tuning)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      threads_([this](const ThreadRecord& gone) { EndStepOfDeadThread(gone); }),
+      threads_([this](const ThreadRecord& gone) { ThreadHasEnded(gone); }),
       progress_(std::move(page)),
       facts_(std::move(facts)),
       reconnect_pause_(tuning_.retry_pause) {
@@ -71,8 +71,9 @@ ClientImpl::ClientImpl(wire::Join facts, ClientTuning tuning, wire::SharedPage p
   if (tuning_.force_spill) word_.Ask(kSlow);
 }
 
-// As EndStep(), on the thread that ends, but it cannot wait for the device: the agent gives the turn.
-void ClientImpl::EndStepOfDeadThread(const ThreadRecord& gone) {
+// On the thread that ends, away or in a step. As EndAway() and EndStep(), but it cannot wait: the agent gives
+// the turn.
+void ClientImpl::ThreadHasEnded(const ThreadRecord& gone) {
   if (gone.away) {
     MutexLock lock(&mutex_);
     --at_doors_.threads;

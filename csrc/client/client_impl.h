@@ -102,8 +102,8 @@ class ClientImpl final : public Client {
   // A thread at a door.
   struct Waiter {
     Door& door;
-    bool step = false;     // in BeginStep(); otherwise in an allocation, or
-    bool returns = false;  // in EndAway()
+    bool step = false;     // in BeginStep()
+    bool returns = false;  // in EndAway(); neither: in an allocation
     bool admitted = false;
   };
   struct Turn {
@@ -241,7 +241,7 @@ class ClientImpl final : public Client {
   void TakeTurnAlone();
 
   // --- client_impl.cc: threads that end; leaving
-  void EndStepOfDeadThread(const ThreadRecord& gone);
+  void ThreadHasEnded(const ThreadRecord& gone);
   void LeaveNow(bool keeps_running, Clock::time_point patience);
   bool GiveForGood() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GoOutside(bool keeps_running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -286,8 +286,8 @@ class ClientImpl final : public Client {
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
   bool spilling_ ABSL_GUARDED_BY(mutex_) = false;     // bytes move, or the job leaves
   std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun
-  bool for_next_step_ ABSL_GUARDED_BY(mutex_) =
-      false;                                       // this turn, which has had none yet: do not give it before
+  // This turn has brought back the bytes of a thread that was away: it is not given before that one's step.
+  bool for_next_step_ ABSL_GUARDED_BY(mutex_) = false;
   bool outside_ ABSL_GUARDED_BY(mutex_) = false;   // has left
   bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
