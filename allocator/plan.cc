@@ -139,13 +139,14 @@ void Plan::PassEnds(std::uint32_t now) {
   }
 }
 
-// What was placed by mistake has come before its time, and ends that were passed are to come again.
+// What was placed by mistake has come before its time, and ends that were passed for it are to come again. A
+// mistake without a place has passed none.
 void Plan::GoBack(Index to, Index mistake) {
   AddStray(mistake);
   const auto ahead =
       std::upper_bound(ends_.begin(), ends_.end(), step_[to].born,
                        [this](std::uint32_t now, Index end) { return now < step_[end].freed; });
-  next_end_ = static_cast<std::size_t>(ahead - ends_.begin());
+  next_end_ = std::min(next_end_, static_cast<std::size_t>(ahead - ends_.begin()));
 }
 
 void Plan::AddStray(Index index) {

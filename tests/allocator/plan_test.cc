@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <iterator>
+#include <random>
+#include <utility>
+#include <vector>
 
 #include "allocator/plans.h"
 #include "tests/allocator/job.h"
@@ -85,6 +89,14 @@ TEST_F(PlanTest, AfterAMistakeBlocksThatLiveTooLongAreStillNoticed) {
   EXPECT_EQ(Next(3_MiB), nullptr) << "b is still in the way";
 }
 
+// The mistake has no place, so no end was passed for it; b's was to come.
+TEST_F(PlanTest, AMistakeThatHasNoPlaceHidesNoBlockThatLivesTooLong) {
+  Next(4_MiB);
+  ASSERT_NE(Next(2_MiB), nullptr) << "b";
+  EXPECT_TRUE(plan.Next(1_MiB, nullptr).survives) << "d, before its time";
+  EXPECT_EQ(Next(3_MiB), nullptr) << "back to c, in whose place b still lies";
+}
+
 TEST_F(PlanTest, ABlockIsFoundByItsAddress) {
   Block* a = Next(4_MiB);
   EXPECT_EQ(plan.Find(a->address), a);
@@ -116,6 +128,81 @@ TEST_F(PlanTest, PlacesThatAreTakenAreNotGivenOut) {
   plan.BeginLease(kBase);
   EXPECT_GE(Next(4_MiB)->address, kBase + 5_MiB) << "moved out of the way";
 }
+
+// A step of few sizes, written down, and then again with allocations left out, put in and exchanged, and with
+// frees that come early, late, or in a later step: no two blocks overlap (CheckInvariants()).
+class PlanFuzz : public ::testing::TestWithParam<unsigned> {
+ protected:
+  int Below(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); }
+
+  std::vector<StepEntry> RandomStep() {
+    std::vector<StepEntry> step;
+    std::vector<std::size_t> live;
+    std::uint32_t now = 0;
+    const int length = 5 + Below(60);
+    while (std::ssize(step) < length) {
+      if (!live.empty() && Below(5) < 2) {
+        const auto which = live.begin() + Below(static_cast<int>(live.size()));
+        if (Below(8) > 0) step[*which].freed = now++;  // else: a survivor
+        live.erase(which);
+      } else {
+        live.push_back(step.size());
+        step.push_back({.size = 512u << Below(4), .stream = Below(4) == 0 ? other_stream : nullptr, .born = now++});
+      }
+    }
+    for (const std::size_t which : live) step[which].freed = now++;
+    return step;
+  }
+
+  void Replay(Plan& plan, int disorder) {
+    const std::vector<StepEntry>& step = plan.step();
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      if (Below(100) < disorder) continue;
+      order.push_back(i);
+      if (Below(100) < disorder) order.push_back(static_cast<std::size_t>(Below(static_cast<int>(step.size()))));
+      if (Below(100) < disorder && order.size() > 1) std::swap(order.back(), order[order.size() - 2]);
+    }
+    for (const std::size_t i : order) {
+      FreeSome(plan, step[i].born, disorder);
+      const Plan::Answer answer = plan.Next(step[i].size, step[i].stream);
+      plan.CheckInvariants();
+      if (answer.block != nullptr) live.emplace_back(step[i].freed, answer.block);
+    }
+    FreeSome(plan, StepEntry::kAlive, disorder);
+  }
+
+  // Those whose time has come, but for some; and some others.
+  void FreeSome(Plan& plan, std::uint32_t now, int disorder) {
+    std::erase_if(live, [&](const auto& block) {
+      const bool due = block.first < now;
+      const bool frees = Below(100) < disorder ? !due : due;
+      if (frees) plan.Free(block.second);
+      return frees;
+    });
+    plan.CheckInvariants();
+  }
+
+  std::mt19937 random{GetParam()};
+  const Stream other_stream = reinterpret_cast<Stream>(8);
+  std::vector<std::pair<std::uint32_t, Block*>> live;
+};
+
+TEST_P(PlanFuzz, NoTwoBlocksOverlap) {
+  for (int plans = 0; plans < 100; ++plans) {
+    Plan plan(RandomStep());
+    plan.PlaceAround({});
+    plan.BeginLease(kBase);
+    for (int steps = 0; steps < 6; ++steps) {
+      Replay(plan, steps % 3 * 10);
+      plan.BeginStep();
+    }
+    live.clear();
+    (void)plan.EndLease();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PlanFuzz, ::testing::Range(0u, 8u));
 
 TEST(PlansTest, AStepSeenTwiceBecomesAPlan) {
   Plans plans;
