@@ -125,6 +125,10 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
     if (gate_ == nullptr || request.over_limit || request.last_resort) {
       return OutOfMemory(request, block.status(), absl::OkStatus());
     }
+    if (shed_cache_ && !std::exchange(request.has_shed, true)) {
+      shed_cache_();  // no other job is moved for what nothing here uses
+      continue;
+    }
     const absl::Status room = gate_->AwaitRoom(request.missing);
     if (room.ok()) continue;
     if (room.code() != absl::StatusCode::kResourceExhausted) return room;  // interrupted

@@ -92,6 +92,7 @@ class AllocatorImpl final : public CachingAllocator {
     Birth birth;
     Bytes missing = 0;         // device bytes that the last attempt could not get
     bool over_limit = false;   // it failed at the job's own limit: nobody else can help
+    bool has_shed = false;     // the allocator above has given back what it can
     bool last_resort = false;  // nobody gives room: take whatever the arena can spare
   };
 

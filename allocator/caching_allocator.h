@@ -41,7 +41,8 @@ struct AllocatorOptions {
   // The blocks are segments of an allocator that caches them: PyTorch's own, over cudaMalloc and cudaFree.
   // Then every block is persistent and may be used on any stream, and Free() does what cudaFree does.
   bool serves_segments = false;
-  // Asks that allocator to give back the segments that nothing uses; see ShedCache(). May call Free().
+  // Asks that allocator to give back the segments that nothing uses: before another job is asked for room, on
+  // the thread in Malloc(), and in ShedCache(). May call Free().
   std::function<void()> shed_cache = nullptr;
 };
 

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/allocator/job.h"
 
 namespace hocket {
@@ -104,6 +108,32 @@ TEST_F(SegmentsTest, WhatTheCacheGivesBackBeforeTheTurnPassesIsNotSpilled) {
   EXPECT_EQ(*job.Spill(kEverything), kChunk);
   job.TakeTurn();
   job.Free(live);
+}
+
+// Otherwise another job would be moved for what nothing here uses.
+TEST_F(SegmentsTest, TheCacheIsGivenBackBeforeAnotherJobIsAskedForRoom) {
+  std::vector<std::string> told;
+  DevicePtr cached = 0;
+  Job* owner = nullptr;
+  Job other;
+  Job job(Segments([&] {
+    told.push_back("shed");
+    if (cached != 0) owner->Free(std::exchange(cached, DevicePtr{0}));
+  }));
+  owner = &job;
+  job.gate.await_room = [&](Bytes) {
+    told.push_back("asked");
+    return absl::ResourceExhaustedError("nobody makes room");
+  };
+  const Bytes quarter = (gpu.capacity() - gpu.used()) / 4 / kChunk * kChunk;
+  const DevicePtr elsewhere = other.Malloc(quarter);
+  cached = job.Malloc(2 * quarter);
+  const DevicePtr block = job.Malloc(2 * quarter);
+  EXPECT_EQ(told, std::vector<std::string>{"shed"});
+  EXPECT_FALSE(job.TryMalloc(2 * quarter).ok());
+  EXPECT_EQ(told, (std::vector<std::string>{"shed", "shed", "asked"}));
+  job.Free(block);
+  other.Free(elsewhere);
 }
 
 }  // namespace
