@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -84,8 +85,11 @@ int LookAt(dl_phdr_info* info, std::size_t, void* data) {
     if (header.p_type == PT_DYNAMIC) {
       ReadDynamic(reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + header.p_vaddr), search->imports);
     } else if (header.p_type == PT_GNU_RELRO) {
+      // Whole pages only: the last one's rest stays writable.
+      const auto page = static_cast<ElfW(Addr)>(sysconf(_SC_PAGESIZE));
+      const ElfW(Addr) end = (info->dlpi_addr + header.p_vaddr + header.p_memsz) / page * page;
       search->imports.read_only = info->dlpi_addr + header.p_vaddr;
-      search->imports.read_only_size = header.p_memsz;
+      search->imports.read_only_size = end - std::min(end, search->imports.read_only);
     }
   }
   return 1;
