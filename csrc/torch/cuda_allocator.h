@@ -6,10 +6,10 @@
 //
 // Derives from PyTorch's concrete pluggable allocator and overrides everything which that class refuses.
 // What Hocket cannot do either is refused with the alternative named: sharing memory with another process by
-// CUDA IPC, checkpoints of graph pools, direct access between devices.
+// CUDA IPC, checkpoints of graph pools, direct access between devices (see also peers.h).
 //
-// Thread-safe. Lives until the process ends. In a forked child (whose parent's memory is not its own) frees
-// do nothing.
+// Thread-safe. Lives until the process ends. In a child forked off a process that used a device (whose memory
+// is not the child's) frees do nothing.
 #ifndef HOCKET_CSRC_TORCH_CUDA_ALLOCATOR_H_
 #define HOCKET_CSRC_TORCH_CUDA_ALLOCATOR_H_
 

@@ -84,6 +84,11 @@ class Devices {
   // Every job of this process leaves; devices put to use later are not coordinated.
   void Leave();
 
+  // To be called in a child just forked, where no other thread exists. True: the parent used no device, and
+  // the child is a process that has not joined yet, in no gang. False: it has no part in its parent's devices
+  // and cannot use any.
+  bool StartAnewInChild();
+
  private:
   struct GangPlace {
     std::string gang;

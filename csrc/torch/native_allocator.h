@@ -40,8 +40,11 @@ class NativeAllocator final : public pytorch::BaseAllocator {
   // All are borrowed and live until the process ends.
   NativeAllocator(pytorch::caching::CUDAAllocator& native, Devices& devices, const std::atomic<bool>& forked);
 
-  // Lets the native allocator give the device's unused segments back. Does nothing while a pool is open.
+  // Lets the native allocator give the device's unused segments back. Does nothing while a pool is open or is
+  // brought back, nor where that could make this thread wait for another one.
   void ShedCache(int ordinal);
+  // From now on ShedCache() does nothing: the process ends, and PyTorch's allocator with it.
+  void StopShedding();
 
   std::string name() override { return native_.name(); }
 
@@ -134,9 +137,7 @@ class NativeAllocator final : public pytorch::BaseAllocator {
     return native_.getCheckpointState(device, pool);
   }
   pytorch::caching::CheckpointDelta setCheckpointPoolState(
-      c10::DeviceIndex device, std::shared_ptr<pytorch::caching::AllocatorState> state) override {
-    return native_.setCheckpointPoolState(device, std::move(state));
-  }
+      c10::DeviceIndex device, std::shared_ptr<pytorch::caching::AllocatorState> state) override;
 
   // --- other processes, other devices ---
   // Memory that was there before Hocket does not move, and may be shared.
@@ -160,6 +161,9 @@ class NativeAllocator final : public pytorch::BaseAllocator {
   virtual bool supportsUserMetadata() { return SupportsUserMetadata(native_); }
   virtual void annotateMemory(const void* block, const std::string& text) { Annotate(native_, block, text); }
   virtual c10::DataPtr allocateWithAddress(size_t size, void* address);
+  virtual void attachOomRejectionObserver(pytorch::OomRejectionObserver observer) {
+    AttachRejection(native_, std::move(observer));
+  }
   virtual Context getContextForPointer(const void* block) { return ContextFor(native_, block); }
 #if defined(__clang__)
 #pragma clang diagnostic pop
@@ -184,6 +188,11 @@ class NativeAllocator final : public pytorch::BaseAllocator {
     if constexpr (requires { native.annotateMemory(block, text); }) native.annotateMemory(block, text);
   }
   template <typename Native>
+  static void AttachRejection(Native& native, pytorch::OomRejectionObserver observer) {
+    if constexpr (requires { native.attachOomRejectionObserver(std::move(observer)); })
+      native.attachOomRejectionObserver(std::move(observer));
+  }
+  template <typename Native>
   static c10::DataPtr AllocateAt(Native& native, size_t size, void* address) {
     if constexpr (requires { native.allocateWithAddress(size, address); })
       return native.allocateWithAddress(size, address);
@@ -206,6 +215,8 @@ class NativeAllocator final : public pytorch::BaseAllocator {
   const std::atomic<bool>& forked_;
   Mutex pools_mutex_;  // held before the native allocator's lock
   std::multiset<std::pair<c10::DeviceIndex, pytorch::MempoolId_t>> open_pools_ ABSL_GUARDED_BY(pools_mutex_);
+  bool sheds_ ABSL_GUARDED_BY(pools_mutex_) = true;
+  std::atomic<int> checkpoints_being_set_{0};
 };
 
 }  // namespace hocket

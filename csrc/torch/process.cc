@@ -15,6 +15,7 @@
 #include "csrc/torch/alloc_conf.h"
 #include "csrc/torch/cuda_allocator.h"
 #include "csrc/torch/native_allocator.h"
+#include "csrc/torch/peers.h"
 #include "csrc/torch/segments.h"
 #include "csrc/torch/torch_version.h"
 
@@ -40,7 +41,7 @@ bool CudaHasStarted() {
 void SetAllocatorOptions() {
   std::string options = c10::CachingAllocator::getAllocatorSettings();
   if (options.empty()) options = FindAllocConf().value;
-  if (!options.empty()) options += ",";
+  if (!options.empty() && options.back() != ',') options += ",";
   c10::CachingAllocator::setAllocatorSettings(options +
                                               "release_lock_on_cudamalloc:True,expandable_segments:False");
 }
@@ -68,6 +69,12 @@ absl::Status CheckNative(pytorch::caching::CUDAAllocator& allocator) {
         "PYTORCH_NO_CUDA_MEMORY_CACHING is set: PyTorch's native allocator passes each tensor on to CUDA, "
         "and Hocket would wait for the device at each free.\n  Unset it.");
   }
+  if (allocator.initialized() && MayHaveAccess()) {
+    return absl::FailedPreconditionError(
+        "this process sees devices that are peers: kernels of one may reach the other's memory, which Hocket "
+        "could move meanwhile.\n  Import hocket before the first use of the GPU, or show the process one device "
+        "(CUDA_VISIBLE_DEVICES).");
+  }
   return absl::OkStatus();
 }
 
@@ -84,7 +91,16 @@ Process& Process::Get() {
 
 Process::Process() {
   devices_.OnJoin(&BeginLate);
-  pthread_atfork(nullptr, nullptr, [] { Get().forked_ = true; });
+  pthread_atfork(nullptr, nullptr, [] { Get().AfterForkInChild(); });
+}
+
+void Process::AfterForkInChild() {
+  open_steps.clear();
+  if (devices_.StartAnewInChild()) {
+    stepped_ = false;
+  } else {
+    forked_ = true;
+  }
 }
 
 std::string Process::BuiltFor() { return HOCKET_TORCH_VERSION; }
@@ -96,6 +112,7 @@ absl::Status Process::Install() {
         "Hocket's allocator cannot become PyTorch's: CUDA has started in this process.\n"
         "  Import hocket (in C++: make the hocket::Job) before the first use of the GPU.");
   }
+  (void)DenyPeerAccess();  // where PyTorch cannot be told, the allocator refuses
   devices_.ManageMemory();
   allocator_ = std::make_shared<CudaAllocator>(devices_, forked_);
   pytorch::changeCurrentAllocator(allocator_);
@@ -110,6 +127,7 @@ absl::StatusOr<Bytes> Process::KeepNative() {
   pytorch::caching::CUDAAllocator& native = *pytorch::caching::get();
   HOCKET_RETURN_IF_ERROR(CheckNative(native));
   HOCKET_RETURN_IF_ERROR(RedirectSegments());
+  (void)DenyPeerAccess();
   if (native.initialized()) native.emptyCache();  // what nothing uses need not stay
   auto* const gated = new NativeAllocator(native, devices_, forked_);
   const std::vector<Bytes> held = Reserved(native);
@@ -189,7 +207,9 @@ void Process::Leave() {
 }
 
 void Process::LeaveAtExit() {
-  if (!forked_) hocket::LeaveAtExit();
+  if (forked_) return;
+  if (NativeAllocator* const native = native_) native->StopShedding();
+  hocket::LeaveAtExit();
 }
 
 JobInfo Process::Info() const {

@@ -6,8 +6,9 @@
 //   Configure()  what the job says of itself; any time before it joins
 //   Join()       at the first need: the first allocation on a device, or the first step
 //
-// Thread-safe. Never destroyed: tensors may be freed while the process ends. In a forked child every call
-// does nothing.
+// Thread-safe. Never destroyed: tensors may be freed while the process ends. A child that was forked while
+// no device was in use is a process like any other: what it uses, it joins for. In any other forked child
+// every call does nothing.
 #ifndef HOCKET_CSRC_TORCH_PROCESS_H_
 #define HOCKET_CSRC_TORCH_PROCESS_H_
 
@@ -46,8 +47,8 @@ class HOCKET_EXPORT Process {
 
   // PyTorch's native allocator stays; from now on its memory is Hocket's to spill and restore. Gives the
   // bytes that it holds already, on all devices: they stay where they are. Again: does nothing.
-  // kFailedPrecondition: PyTorch uses another allocator, or none. kNotFound: its calls of cudaMalloc cannot
-  // be redirected. The text says what stood in the way; the process may still join, and then only takes
+  // kFailedPrecondition: PyTorch uses another allocator, or none, or devices may have access to each other's
+  // memory already. kNotFound: its calls of cudaMalloc cannot be redirected. The text says what stood in the way; the process may still join, and then only takes
   // turns.
   absl::StatusOr<Bytes> KeepNative();
 
@@ -90,6 +91,7 @@ class HOCKET_EXPORT Process {
  private:
   Process();
 
+  void AfterForkInChild();
   // Nothing says yet whether this is a job of a device or of the CPU: there is a device, not used so far.
   bool Undecided();
   // Begins the step that this thread is in, if it is in one, on `client` too.
@@ -99,7 +101,7 @@ class HOCKET_EXPORT Process {
   std::shared_ptr<CudaAllocator> allocator_;
   std::atomic<NativeAllocator*> native_{nullptr};  // constant after KeepNative()
   std::atomic<bool> installed_{false};
-  std::atomic<bool> forked_{false};
+  std::atomic<bool> forked_{false};   // off a process that used a device
   std::atomic<bool> stepped_{false};  // a step has begun
   Devices devices_;
 };

@@ -12,6 +12,9 @@
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 #include <torch/headeronly/version.h>
 
+#include <functional>
+#include <type_traits>
+
 static_assert(TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11),
               "Hocket needs PyTorch 2.11 or newer: install it into the environment of HOCKET_PYTHON");
 
@@ -21,6 +24,19 @@ namespace caching = c10::cuda::CUDACachingAllocator;
 
 using BaseAllocator = torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator;
 using torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator;
+
+// What BaseAllocator::attachOomRejectionObserver() takes; a stand-in where there is no such method.
+template <typename Allocator, typename = void>
+struct RejectionObserverOf {
+  using Type = std::function<void()>;
+};
+template <typename Allocator>
+struct RejectionObserverOf<Allocator, std::void_t<decltype(&Allocator::attachOomRejectionObserver)>> {
+  template <typename Argument>
+  static Argument ArgumentOf(void (Allocator::*)(Argument));
+  using Type = decltype(ArgumentOf(&Allocator::attachOomRejectionObserver));
+};
+using OomRejectionObserver = RejectionObserverOf<BaseAllocator>::Type;
 
 using c10::MempoolId_t;
 using c10::CachingDeviceAllocator::BlockInfo;

@@ -46,6 +46,9 @@ class _Steps:
         self.end_step = native.end_step
         self._native = native
 
+    def inherited(self) -> bool:
+        return bool(self._native.info()["joined"])
+
     def begin_step(self) -> None:
         self._native.begin_step()
         self.begun()

@@ -220,8 +220,13 @@ def when_joined(callback: Callable[[dict[str, Any]], None]) -> Callable[[], None
     def start() -> None:
         threading.Thread(target=look, name="hocket-joining", daemon=True).start()
 
+    def forked() -> None:  # a child that may use the GPU joins for itself
+        if told.locked() and not require().info()["joined"]:
+            told.release()
+
     torch.cuda._lazy_call(start)
     atexit.register(tell)
+    os.register_at_fork(after_in_child=forked)
     return tell
 
 

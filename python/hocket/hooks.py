@@ -19,7 +19,8 @@ A ``Tracker`` makes steps of them, by these rules:
     workers, pinning and prefetching threads, and autograd's own are ignored.
 8.  **Events before CUDA starts and before any optimizer steps** are ignored: looking at a first batch says
     nothing yet about the device.
-9.  A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on the hooks stand down.
+9.  A forked child of a job (a loader's worker) has no steps. A child forked before a device was used has its own.
+10. A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on the hooks stand down.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Steps(Protocol):
 
     def begin_step(self) -> None: ...
     def end_step(self, count: bool) -> None: ...
+    def inherited(self) -> bool: ...  # asked in a child just forked: it has no part in its parent's job
 
 
 @dataclasses.dataclass
@@ -79,7 +81,6 @@ class Tracker:
         self._last_training: _Thread | None = None
         self._waiting_for_forward = 0
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._standing_down = False
 
     # Events. `in_backward` is True where autograd is running on the calling thread.
@@ -149,6 +150,17 @@ class Tracker:
             self._standing_down = True
             self._end_if_open(self._thread())
 
+    def forked(self) -> None:
+        """Rule 9, in the child."""
+        self._standing_down |= self._steps.inherited()
+        self._seen_optimizer = False
+        self._threads.clear()
+        self._last_training = None
+        self._lock = threading.Lock()  # the one there was may be held by a thread that is not here
+        if self._waiting_for_forward > 0:
+            self._waiting_for_forward = 0
+            self._watch_forward(False)
+
     def finish(self) -> None:
         """The process ends: its last round is counted and its step ends."""
         thread = self._thread()
@@ -170,7 +182,7 @@ class Tracker:
         return thread
 
     def _applies(self, thread: _Thread) -> bool:
-        if self._standing_down or not thread.trains or os.getpid() != self._pid:
+        if self._standing_down or not thread.trains:
             return False
         if not self._seen_optimizer and not self._started():
             return False
@@ -247,7 +259,7 @@ _tracker: Tracker | None = None
 
 
 def stand_down() -> None:
-    """Rule 9. Does nothing where no hooks are installed."""
+    """Rule 10. Does nothing where no hooks are installed."""
     if _tracker is not None:
         _tracker.stand_down()
 
@@ -263,6 +275,7 @@ def install(steps: Steps) -> Tracker:
     _see_optimizers(tracker)
     _see_scalers(tracker)
     _see_loaders(tracker)
+    os.register_at_fork(after_in_child=tracker.forked)
     atexit.register(tracker.finish)
     _tracker = tracker
     return tracker

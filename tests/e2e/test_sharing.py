@@ -222,3 +222,17 @@ def test_a_forked_child_carries_no_socket_lock_spilled_bytes_or_device_memory(
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
     forking.go_on()
     forking.expect("the child ends")
+
+
+@pytest.mark.parametrize("allocator", ["hocket", "native"])
+def test_children_forked_before_the_gpu_was_used_are_jobs_like_any_other(world: World, allocator: str) -> None:
+    script = str(PROGRAMS / "forks_first.py")
+    world.start(sys.executable, script, "--losses", str(world.losses("plain"))).finishes()
+    shared = world.run("forks_first", "--losses", world.losses("shared"), HOCKET_ALLOCATOR=allocator).finishes()
+    for number in "01":
+        plain, losses = (world.folder / f"{name}.losses.{number}" for name in ("plain", "shared"))
+        assert losses.read_text() == plain.read_text()
+        said = next(line for line in shared.lines if line.startswith(f"child {number}"))
+        found = re.fullmatch(r"child . held (\d+) after 3 steps, (\d+) at the end, steps=(\d+)", said)
+        assert found and found[1] == found[2], said  # what is freed there is free
+        assert int(found[3]) >= 11, said

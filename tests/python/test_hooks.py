@@ -19,6 +19,16 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 class Job(FakeNative):
     """Counts boundaries too: the ends of steps."""
 
+    is_inherited = False
+
+    def inherited(self) -> bool:
+        return self.is_inherited
+
+    def fork(self) -> None:
+        """What a forked child's copy sees."""
+        self.story, self.steps, self.depth = [], 0, 0
+        self.tracker.forked()
+
     @property
     def boundaries(self) -> int:
         return sum(event.startswith("end") for event in self.story)
@@ -38,6 +48,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     monkeypatch.setattr(dataloader._BaseDataLoaderIter, "__next__", dataloader._BaseDataLoaderIter.__next__)
     monkeypatch.setattr(hooks, "_tracker", None)
     monkeypatch.setattr(hooks.atexit, "register", lambda _: None)
+    monkeypatch.setattr(hooks.os, "register_at_fork", lambda **_: None)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     fake = Job(torch.__version__)
     fake.joined = True
@@ -336,6 +347,25 @@ def test_events_before_cuda_has_started_are_ignored(job: Job, monkeypatch: pytes
     monkeypatch.setattr(job.tracker, "_started", lambda: False)
     next(iter(loader(2)))
     assert job.story == []
+
+
+@pytest.mark.parametrize("is_inherited", [True, False])
+def test_only_a_child_that_may_use_the_device_has_steps_of_its_own(job: Job, is_inherited: bool) -> None:
+    model = Net(job)
+    optimizer = sgd(model)
+
+    def train(steps: int) -> None:
+        for _ in range(steps):
+            model(torch.ones(4)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    train(3)
+    job.is_inherited = is_inherited
+    job.fork()
+    train(4)
+    assert finished(job) == (0 if is_inherited else 4)
+    assert ("begin" in job.story) == (not is_inherited)
 
 
 def test_a_program_that_says_its_steps_itself_is_believed(job: Job) -> None:

@@ -65,6 +65,27 @@ def test_the_current_device_stays_when_another_is_put_to_use(world: World) -> No
     assert "held [0, 512] 4.0" in program.lines
 
 
+@pytest.mark.parametrize("allocator", ["hocket", "native"])
+def test_devices_that_are_peers_do_not_reach_each_others_memory(world: World, allocator: str) -> None:
+    world.devices = 2
+    code = """
+        {imports}
+        import torch
+        rows = torch.arange(6.0, device="cuda:0").reshape(2, 3)
+        for i in range(2):  # PyTorch remembers after the first
+            there = rows.t().to("cuda:1")
+            back = (there + 1).to("cuda:0")
+            print("copied", there.device, back.tolist() == (rows.t() + 1).tolist())
+        print("peers", torch.cuda.can_device_access_peer(0, 1))
+        """
+    plain = start(world, code.format(imports=""), HOCKET_EMULATOR_PEERS="1").finishes()
+    assert "peers True" in plain.lines
+    program = start(
+        world, code.format(imports="import hocket"), HOCKET_EMULATOR_PEERS="1", HOCKET_ALLOCATOR=allocator
+    ).finishes()
+    assert program.lines == ["copied cuda:1 True", "copied cuda:1 True", "peers False"]
+
+
 def test_a_program_without_a_device_takes_turns_on_the_cpu(world: World) -> None:
     program = world.start(
         sys.executable,

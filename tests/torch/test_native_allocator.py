@@ -202,3 +202,22 @@ def test_expandable_segments_are_switched_off_and_other_options_stay(world: Worl
     assert program.lines == ["held 30 0.5"]
     assert program.stderr.count("expandable_segments is switched off") == 1
     assert "no effect" not in program.stderr
+
+
+def test_peers_that_pytorch_may_know_already_keep_their_memory(world: World) -> None:
+    world.devices = 2
+    program = start(
+        world,
+        """
+        import torch
+        before = torch.ones(4, device="cuda:0").to("cuda:1")
+        import hocket
+        from hocket import _native
+        with hocket.step():
+            after = torch.ones(4, device="cuda:1") + before
+        print("kept", _native.allocator_in_use(), after.sum().item())
+        """,
+        HOCKET_EMULATOR_PEERS="1",
+    ).finishes()
+    assert "kept off 8.0" in program.lines
+    assert "show the process one device" in program.stderr

@@ -170,7 +170,7 @@ HOCKET_DRIVER_API Result cuDeviceGetByPCIBusId(Device* device, const char* text)
 
 HOCKET_DRIVER_API Result cuDeviceCanAccessPeer(int* can, Device device, Device peer) {
   HOCKET_CHECK_DEVICE(device);
-  *can = 0;
+  *can = Settings::Get().peers && device != peer ? 1 : 0;
   return CheckDevice(peer);
 }
 

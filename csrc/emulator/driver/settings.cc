@@ -74,6 +74,7 @@ Settings FromEnvironment() {
   ReadBytes("HOCKET_EMULATOR_CONTEXT_MEMORY", settings.context_memory);
   ReadGranularity(settings.granularity);
   settings.devices = ReadInt("HOCKET_EMULATOR_DEVICES", 1, 1, kMaxDevices);
+  settings.peers = ReadInt("HOCKET_EMULATOR_PEERS", 0, 0, 1) == 1;
   settings.timing = ReadTiming();
   settings.check = ReadInt("HOCKET_EMULATOR_CHECK", 0, 0, 1) == 1;
   settings.teardown = std::chrono::milliseconds(ReadInt("HOCKET_EMULATOR_TEARDOWN_MS", 0, 0, kDayInMs));

@@ -15,6 +15,7 @@ struct Settings {
   std::string name = "default";             // HOCKET_EMULATOR_NAME
   Bytes memory = Bytes{8} << 30;            // HOCKET_EMULATOR_MEMORY, of each device
   int devices = 1;                          // HOCKET_EMULATOR_DEVICES, 1 to kMaxDevices
+  bool peers = false;                       // HOCKET_EMULATOR_PEERS=1: devices say that they are peers
   bool timing = false;                      // HOCKET_EMULATOR_MODE=timing
   bool check = false;                       // HOCKET_EMULATOR_CHECK=1
   std::chrono::milliseconds teardown{0};    // HOCKET_EMULATOR_TEARDOWN_MS

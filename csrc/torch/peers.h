@@ -1,0 +1,27 @@
+// Access between devices, which memory that moves does not give: a kernel of one device that reads another
+// one's spilled memory would end the process.
+//
+//   DenyPeerAccess(): from now on PyTorch is told that no device reaches another one's memory, and copies
+//   between devices by way of the driver, as on a machine whose devices are no peers. NCCL, which may read
+//   the buffers of another device of its process directly, is asked not to (NCCL_P2P_DIRECT_DISABLE=1,
+//   unless the variable is set).
+//
+// What PyTorch has been told before, it remembers: see MayHaveAccess().
+#ifndef HOCKET_CSRC_TORCH_PEERS_H_
+#define HOCKET_CSRC_TORCH_PEERS_H_
+
+#include "absl/status/status.h"
+
+namespace hocket {
+
+// For good. Not thread-safe against readers of the environment. kNotFound: PyTorch's question cannot be
+// redirected; then enabling access is refused (refusals.h), once a pair of devices.
+absl::Status DenyPeerAccess();
+
+// Whether two of the devices that this process sees are peers, so that PyTorch may have let their kernels
+// reach each other's memory. Starts CUDA.
+bool MayHaveAccess();
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_TORCH_PEERS_H_
