@@ -208,12 +208,14 @@ class World {
     job.allocator->CheckInvariants();
   }
 
-  // Some 40 allocations, most of which die in the loop's body; what is left in a slot at its end survives.
+  // Some 40 allocations, most of which die in the loop's body; what is left in a slot at its end survives. Half
+  // of them are of a few sizes, as in a program: one may be taken for another.
   std::vector<Instruction> DrawLoop() {
     std::vector<Instruction> loop;
     for (unsigned i = 0; i < 40; ++i) {
       const unsigned slot = Draw(24);
-      const Bytes size = Draw(8) == 0 ? 1 + Draw(512 << 10) : 1 + Draw(25'000);
+      const Bytes odd = Draw(8) == 0 ? 1 + Draw(512 << 10) : 1 + Draw(25'000);
+      const Bytes size = Draw(2) == 0 ? Bytes{512} << Draw(5) : odd;
       loop.push_back({.slot = slot, .size = size, .stream = Draw(12) == 0 ? 1u : 0u});
       if (Draw(2) == 0) loop.push_back({.slot = Draw(24)});
     }
@@ -221,15 +223,16 @@ class World {
     return loop;
   }
 
-  // A few passes of a loop; one line in 300 is left out, or something else happens before it.
+  // A few passes of a loop; one line in 300, at times in 25, is left out, or something else happens before it.
   void RunLoop() {
     Job& job = *holder_;
     if (job.in_step) ToggleStep();
     const auto& loop = job.loops[Draw(4) == 0];
+    const unsigned order = Draw(4) == 0 ? 25 : 300;
     for (unsigned passes = 1 + Draw(4); passes > 0; --passes) {
       ToggleStep();
       for (const Instruction& line : loop) {
-        const unsigned draw = Draw(300);
+        const unsigned draw = Draw(order);
         if (draw == 0) continue;
         if (draw == 1) Allocate();
         if (draw == 2) FreeSomething(job);
