@@ -222,7 +222,8 @@ bool Devices::StartAnewInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (!mutex_.TryLock()) return false;  // a thread that does not exist here was putting a device to use
   const bool unused = devices_.empty();
   if (unused) {
-    (void)cpu_.release();  // the parent's, cut off in the child; a thread may be in a step that it began there
+    (void)
+        cpu_.release();  // the parent's, cut off in the child; a thread may be in a step that it began there
     gang_ = {};
     table_.store(new Table, std::memory_order_release);
     joined_.store(false, std::memory_order_release);

@@ -35,7 +35,8 @@ bool MayHaveAccess() {
   for (int device = 0; device < count; ++device) {
     for (int peer = 0; peer < count; ++peer) {
       int can = 0;
-      if (device != peer && cudaDeviceCanAccessPeer(&can, device, peer) == cudaSuccess && can != 0) return true;
+      if (device != peer && cudaDeviceCanAccessPeer(&can, device, peer) == cudaSuccess && can != 0)
+        return true;
     }
   }
   return false;

@@ -72,7 +72,8 @@ absl::Status CheckNative(pytorch::caching::CUDAAllocator& allocator) {
   if (allocator.initialized() && MayHaveAccess()) {
     return absl::FailedPreconditionError(
         "this process sees devices that are peers: kernels of one may reach the other's memory, which Hocket "
-        "could move meanwhile.\n  Import hocket before the first use of the GPU, or show the process one device "
+        "could move meanwhile.\n  Import hocket before the first use of the GPU, or show the process one "
+        "device "
         "(CUDA_VISIBLE_DEVICES).");
   }
   return absl::OkStatus();

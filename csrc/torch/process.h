@@ -48,8 +48,8 @@ class HOCKET_EXPORT Process {
   // PyTorch's native allocator stays; from now on its memory is Hocket's to spill and restore. Gives the
   // bytes that it holds already, on all devices: they stay where they are. Again: does nothing.
   // kFailedPrecondition: PyTorch uses another allocator, or none, or devices may have access to each other's
-  // memory already. kNotFound: its calls of cudaMalloc cannot be redirected. The text says what stood in the way; the process may still join, and then only takes
-  // turns.
+  // memory already. kNotFound: its calls of cudaMalloc cannot be redirected. The text says what stood in the
+  // way; the process may still join, and then only takes turns.
   absl::StatusOr<Bytes> KeepNative();
 
   // Whose allocator manages this process's device memory: "hocket", "native", or "off": PyTorch's alone.

@@ -208,8 +208,8 @@ class World {
     job.allocator->CheckInvariants();
   }
 
-  // Some 40 allocations, most of which die in the loop's body; what is left in a slot at its end survives. Half
-  // of them are of a few sizes, as in a program: one may be taken for another.
+  // Some 40 allocations, most of which die in the loop's body; what is left in a slot at its end survives.
+  // Half of them are of a few sizes, as in a program: one may be taken for another.
   std::vector<Instruction> DrawLoop() {
     std::vector<Instruction> loop;
     for (unsigned i = 0; i < 40; ++i) {
@@ -223,7 +223,8 @@ class World {
     return loop;
   }
 
-  // A few passes of a loop; one line in 300, at times in 25, is left out, or something else happens before it.
+  // A few passes of a loop; one line in 300, at times in 25, is left out, or something else happens before
+  // it.
   void RunLoop() {
     Job& job = *holder_;
     if (job.in_step) ToggleStep();

@@ -147,7 +147,8 @@ class PlanFuzz : public ::testing::TestWithParam<unsigned> {
         live.erase(which);
       } else {
         live.push_back(step.size());
-        step.push_back({.size = 512u << Below(4), .stream = Below(4) == 0 ? other_stream : nullptr, .born = now++});
+        step.push_back(
+            {.size = 512u << Below(4), .stream = Below(4) == 0 ? other_stream : nullptr, .born = now++});
       }
     }
     for (const std::size_t which : live) step[which].freed = now++;
@@ -160,7 +161,8 @@ class PlanFuzz : public ::testing::TestWithParam<unsigned> {
     for (std::size_t i = 0; i < step.size(); ++i) {
       if (Below(100) < disorder) continue;
       order.push_back(i);
-      if (Below(100) < disorder) order.push_back(static_cast<std::size_t>(Below(static_cast<int>(step.size()))));
+      if (Below(100) < disorder)
+        order.push_back(static_cast<std::size_t>(Below(static_cast<int>(step.size()))));
       if (Below(100) < disorder && order.size() > 1) std::swap(order.back(), order[order.size() - 2]);
     }
     for (const std::size_t i : order) {

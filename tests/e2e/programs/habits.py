@@ -12,6 +12,7 @@ import argparse
 import collections
 import copy
 import io
+import itertools
 import multiprocessing
 import pathlib
 import queue
@@ -39,7 +40,7 @@ def habit(function: Habit) -> Habit:
 
 def mlp(*widths: int) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in itertools.pairwise(widths):
         layers += [nn.Linear(before, after), nn.Tanh()]
     return nn.Sequential(*layers).cuda()
 
@@ -166,9 +167,7 @@ def evaluates_now_and_then(losses: list[float]) -> None:
 @habit
 def keeps_an_average_of_its_weights(losses: list[float]) -> None:
     model = mlp(WIDTH, WIDTH, WIDTH)
-    average = torch.optim.swa_utils.AveragedModel(
-        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
-    )
+    average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
     optimizer = adam(model)
     for batch in rows():
         x = batch.cuda()
@@ -305,7 +304,9 @@ def looks_few_rows_up_in_a_table(losses: list[float]) -> None:
 @habit
 def clips_and_schedules(losses: list[float]) -> None:
     model = mlp(WIDTH, WIDTH, WIDTH)
-    groups = [{"params": [p for p in model.parameters() if p.dim() == d], "weight_decay": 0.1 * (d - 1)} for d in (1, 2)]
+    groups = [
+        {"params": [p for p in model.parameters() if p.dim() == d], "weight_decay": 0.1 * (d - 1)} for d in (1, 2)
+    ]
     optimizer = torch.optim.AdamW(groups, lr=1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=STEPS)
     for batch in rows():
