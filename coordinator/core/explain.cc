@@ -117,7 +117,7 @@ std::string Core::ExplainWaiting(const Job& job) const {
                     Seconds(std::max(absl::ZeroDuration(), StopTime(turn) - now_)), " more");
   if (place != order.end())
     absl::StrAppend(&text, "; number ", place - order.begin() + 1, " of ", order.size(), " that wait (",
-                    state_.policy, ")");
+                    PolicyTitle(state_.policy), ")");
   if (turn.overdue)
     absl::StrAppend(&text, "; ", NameOf(turn.entity), " was asked ", Seconds(now_ - turn.stop_asked),
                     " ago to give it up and has not: does it hang?");

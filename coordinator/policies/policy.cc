@@ -6,12 +6,15 @@
 
 namespace hocket::coordinator {
 
-std::vector<JobView> InOrder(const Policy& policy, const GpuView& gpu) {
-  std::vector<JobView> order = gpu.waiting;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const JobView& a, const JobView& b) { return policy.Before(a, b); });
-  return order;
+std::vector<JobView> Policy::Order(std::vector<JobView> waiting) const {
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [this](const JobView& a, const JobView& b) { return Before(a, b); });
+  return waiting;
 }
+
+std::string PolicyTitle(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+
+std::vector<JobView> InOrder(const Policy& policy, const GpuView& gpu) { return policy.Order(gpu.waiting); }
 
 Choice Pick(const Policy& policy, const GpuView& gpu) {
   HOCKET_CHECK(!gpu.waiting.empty()) << "a policy was asked to choose among nobody";

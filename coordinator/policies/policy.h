@@ -71,7 +71,10 @@ class Policy {
   // earlier asker first.
   virtual bool Before(const JobView& a, const JobView& b) const = 0;
 
-  // Why `next` is the first of those that wait, in a few words.
+  // `waiting` in the order of their turns. By Before(), unless a policy knows the whole order better.
+  virtual std::vector<JobView> Order(std::vector<JobView> waiting) const;
+
+  // Why `next` is the first of those that wait, in a few words. Asked after Order().
   virtual std::string Reason(const JobView& next) const = 0;
 
   // Where `job` stands in this policy's account, in words and numbers; empty where there is nothing to say.
@@ -109,7 +112,13 @@ class Policy {
 
   // `job` has left; its id is never used again.
   virtual void Forget(EntityId job) {}
+
+  // Why it does not decide as it should, in words; empty: it does.
+  virtual std::string Trouble() const { return ""; }
 };
+
+// For people: of a policy named by a path, the file's name.
+std::string PolicyTitle(const std::string& name);
 
 // `gpu.waiting` in the order of their turns.
 std::vector<JobView> InOrder(const Policy& policy, const GpuView& gpu);

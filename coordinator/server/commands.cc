@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/own/own_policy.h"
 #include "coordinator/policies/registry.h"
 #include "coordinator/server/admission.h"
 #include "coordinator/server/server.h"
@@ -59,11 +60,20 @@ Result Version(Server& server, const Json&) {
   return Json{{"version", server.options().version}, {"pid", getpid()}, {"epoch", server.epoch()}};
 }
 
-Result Policy(Server& server, const Json& arguments) {
-  const std::string wanted = Text(arguments, "name");
-  if (!wanted.empty()) {
-    HOCKET_RETURN_IF_ERROR(MakePolicy(wanted).status());
+// "name": one that there is; "program": the command of one of the user's own (own/own_policy.h).
+absl::StatusOr<std::string> PolicyWanted(const Json& arguments) {
+  const std::string program = Text(arguments, "program");
+  if (!program.empty()) {
+    HOCKET_RETURN_IF_ERROR(CheckOwnPolicy(program));
+    return program;
   }
+  const std::string name = Text(arguments, "name");
+  if (!name.empty()) HOCKET_RETURN_IF_ERROR(MakePolicy(name).status());
+  return name;
+}
+
+Result Policy(Server& server, const Json& arguments) {
+  HOCKET_ASSIGN_OR_RETURN(const std::string wanted, PolicyWanted(arguments));
   if (arguments.contains("bound")) {
     HOCKET_ASSIGN_OR_RETURN(const double bound, Number(arguments, "bound"));
     HOCKET_RETURN_IF_ERROR(CheckProductionBound(bound));
@@ -74,7 +84,8 @@ Result Policy(Server& server, const Json& arguments) {
   for (const PolicyEntry& entry : AllPolicies())
     policies.push_back({{"name", entry.name}, {"summary", entry.summary}});
   const State& state = server.core().state();
-  return Json{{"policy", state.policy},
+  return Json{{"policy", PolicyTitle(state.policy)},
+              {"trouble", PolicyTrouble(state)},
               {"bound", state.policy_settings.production_bound},
               {"policies", std::move(policies)}};
 }

@@ -19,6 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/own/own_policy.h"
+#include "coordinator/policies/registry.h"
 #include "coordinator/server/admission.h"
 #include "coordinator/server/commands.h"
 #include "coordinator/server/silence.h"
@@ -87,13 +89,19 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
              .switch_share = Chosen(options.switch_share, settings_.switch_share, options.first_switch_share),
              .policy_settings = {.production_bound = Chosen(0.0, settings_.production_bound,
                                                             PolicySettings().production_bound)},
-             .runtime_dir = options.runtime_dir}),
+             .runtime_dir = options.runtime_dir,
+             .make_policy = [this](const std::string& name) { return MakePolicyNamed(name); }}),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       idle_since_(started_) {}
 
 Server::~Server() = default;
+
+std::unique_ptr<Policy> Server::MakePolicyNamed(const std::string& name) {
+  if (!IsOwnPolicy(name)) return *MakePolicy(name);
+  return std::make_unique<OwnPolicy>(name, [this](const std::string& sentence) { log_.Warning(sentence); });
+}
 
 void Server::ExpectFormerJobs() {
   const LeftBehind former = files_.FindLeftBehind();

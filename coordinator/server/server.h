@@ -85,6 +85,7 @@ class Server {
 
   Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std::uint64_t epoch);
 
+  std::unique_ptr<Policy> MakePolicyNamed(const std::string& name);
   absl::Status Watch(int fd, uint32_t events);
   void Dispatch(int fd, uint32_t events);
   void Accept();

@@ -8,16 +8,23 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/own/own_policy.h"
 #include "coordinator/policies/registry.h"
 #include "coordinator/server/admission.h"
 #include "csrc/base/process.h"
 
 namespace hocket::coordinator {
 namespace {
+
+bool IsKnownPolicy(const std::string& name) {
+  return (IsOwnPolicy(name) ? CheckOwnPolicy(name) : MakePolicy(name).status()).ok();
+}
 
 // Why not; empty: written.
 std::string Replace(const std::string& path, const std::string& text) {
@@ -123,9 +130,11 @@ std::string StateFiles::Write(const Settings& settings) {
 Settings StateFiles::ReadSettings() const {
   Settings settings;
   std::ifstream in(settings_);
-  for (std::string key, value; in >> key >> value;) {
+  for (std::string line; std::getline(in, line);) {
+    const std::pair<std::string, std::string> setting = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    const auto& [key, value] = setting;
     double share = 0, bound = 0;
-    if (key == "policy" && MakePolicy(value).ok()) settings.policy = value;
+    if (key == "policy" && IsKnownPolicy(value)) settings.policy = value;
     if (key == "switch_share" && absl::SimpleAtod(value, &share) && CheckSwitchShare(share).ok())
       settings.switch_share = share;
     if (key == "production_bound" && absl::SimpleAtod(value, &bound) && CheckProductionBound(bound).ok())

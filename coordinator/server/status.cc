@@ -18,7 +18,8 @@ Json DaemonJson(const Server& server, const State& state) {
           {"version", server.options().version},
           {"epoch", server.epoch()},
           {"uptime_s", absl::ToDoubleSeconds(server.uptime())},
-          {"policy", state.policy},
+          {"policy", PolicyTitle(state.policy)},
+          {"policy_trouble", PolicyTrouble(state)},
           {"switch_share", state.switch_share},
           {"production_bound", state.policy_settings.production_bound},
           {"runtime_dir", server.options().runtime_dir}};
@@ -91,6 +92,13 @@ Json MeasuredJson(const Job& job) {
 }
 
 }  // namespace
+
+std::string PolicyTrouble(const State& state) {
+  for (const auto& [key, device] : state.devices) {
+    if (std::string trouble = device.policy->Trouble(); !trouble.empty()) return trouble;
+  }
+  return "";
+}
 
 Json QuotaJson(const Core& core, JobId id) {
   const Job& job = core.state().jobs.at(id);

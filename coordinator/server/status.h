@@ -2,6 +2,8 @@
 #ifndef HOCKET_COORDINATOR_SERVER_STATUS_H_
 #define HOCKET_COORDINATOR_SERVER_STATUS_H_
 
+#include <string>
+
 #include "coordinator/core/events.h"
 #include "coordinator/core/state.h"
 #include "nlohmann/json.hpp"
@@ -13,6 +15,9 @@ class Server;
 
 // {"daemon": {...}, "devices": [...], "jobs": [...]}; PROTOCOL.md lists the keys.
 nlohmann::json StatusJson(Server& server);
+
+// Why the policy does not decide as it should (Policy::Trouble()); empty: it does.
+std::string PolicyTrouble(const State& state);
 
 // One entry of "jobs". REQUIRES: the job is known.
 nlohmann::json JobJson(Server& server, JobId id);

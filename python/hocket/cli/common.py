@@ -65,3 +65,9 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.2f} s"
     return f"{seconds / 60:.0f} min"
+
+
+def policy(daemon: dict[str, Any]) -> str:
+    """Who decides, as ``status`` says it: "fair", or "mine.py (has failed, fair decides: ...)"."""
+    trouble = daemon.get("policy_trouble")  # an older coordinator says nothing
+    return daemon["policy"] + (f" (has failed, fair decides: {trouble})" if trouble else "")

@@ -1,8 +1,11 @@
-"""``hocket policy [NAME]``."""
+"""``hocket policy [NAME or FILE]``."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import click
 
@@ -19,16 +22,43 @@ from hocket.cli.options import Percent
 )
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(name: str | None, switch_share: float | None, bound: float | None, as_json: bool) -> None:
-    """Show who decides whose turn is next and what else there is; with NAME, change it, from the next turn on."""
-    given = {"name": name or None, "bound": bound}
+    """Show who decides whose turn is next and what else there is; with NAME, change it, from the next turn on.
+
+    NAME may be a policy of your own: a Python file (./mine.py, see `python -m pydoc hocket_policy`), or a program that
+    speaks as one.
+    """
+    own = _program(name) if name and ("/" in name or name.endswith(".py")) else None
+    given = {"name": None if own else name or None, "program": own, "bound": bound}
     answer = ask("policy", **{key: value for key, value in given.items() if value is not None})
     share = ask("switch-share", **({} if switch_share is None else {"share": switch_share}))["share"]
     if as_json:
         click.echo(json.dumps({**answer, "switch_share": share}, indent=1))
         return
+    if answer.get("trouble"):
+        click.echo(f"{answer['policy']} has failed, so fair decides: {answer['trouble']}")
     click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share:.1%} of the time")
     if answer["policy"] == "priority":
         click.echo(f"jobs of high priority are slowed down by the others by at most {answer['bound']:.1%}")
     if not name and switch_share is None and bound is None:
         for policy in answer["policies"]:
             click.echo(f"  {policy['name']:<14} {policy['summary']}")
+
+
+def _program(file: str) -> str:
+    """The command that serves the policy in ``file``, as the coordinator takes it; it is tried first."""
+    path = os.path.abspath(file)
+    if not os.path.isfile(path):
+        raise click.UsageError(
+            f"there is no file {path}. Give the path of a policy of yours, or a name that `hocket policy` lists."
+        )
+    if any(character in path for character in "\t\n"):
+        raise click.UsageError(f"the path {path!r} has a tab or the end of a line in it: rename it.")
+    if not path.endswith(".py"):
+        if not os.access(path, os.X_OK):
+            raise click.UsageError(f"{path} is neither a Python file (.py) nor executable.")
+        return path
+    serve = [sys.executable, "-P", "-m", "hocket_policy"]
+    tried = subprocess.run([*serve, "--check", path], capture_output=True, text=True)
+    if tried.returncode != 0:
+        raise click.ClickException(f"{file} does not work: {tried.stdout.strip() or tried.stderr.strip()}")
+    return "\t".join([*serve, path])

@@ -58,7 +58,7 @@ def _shown(status: dict[str, Any] | None):
         return Text(f"No coordinator runs at {common.socket_path()}: no job shares a GPU. The first one starts it.")
     daemon = status["daemon"]
     head = Text(
-        f"policy {daemon['policy']}; coordinator {daemon['version']}, pid {daemon['pid']}, "
+        f"policy {common.policy(daemon)}; coordinator {daemon['version']}, pid {daemon['pid']}, "
         f"up {common.duration(daemon['uptime_s'])}"
     )
     return Group(head, *(_device(status, device) for device in status["devices"]))

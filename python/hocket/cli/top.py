@@ -53,7 +53,7 @@ def shown(status: dict[str, Any]):
     from rich.text import Text
 
     daemon = status["daemon"]
-    head = Text(f"policy {daemon['policy']}, {len(status['jobs'])} jobs, coordinator pid {daemon['pid']}")
+    head = Text(f"policy {common.policy(daemon)}, {len(status['jobs'])} jobs, coordinator pid {daemon['pid']}")
     parts: list[Any] = [head]
     for device in status["devices"]:
         jobs = [job for job in status["jobs"] if job["id"] in device["jobs"]]

@@ -1,0 +1,127 @@
+#include "coordinator/own/line_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// The daemon blocks or ignores some signals; the child gets a fresh set.
+class FreshAttributes {
+ public:
+  FreshAttributes() {
+    posix_spawnattr_init(&attributes_);
+    posix_spawn_file_actions_init(&actions_);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigdefault(&attributes_, &all);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~FreshAttributes() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+  FreshAttributes(const FreshAttributes&) = delete;
+
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+  posix_spawn_file_actions_t* actions() { return &actions_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+  posix_spawn_file_actions_t actions_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LineProcess>> LineProcess::Start(const std::vector<std::string>& command) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return absl::UnavailableError(absl::StrCat("cannot make a socket: ", std::strerror(errno)));
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  FreshAttributes fresh;
+  posix_spawn_file_actions_adddup2(fresh.actions(), theirs.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(fresh.actions(), theirs.get(), STDOUT_FILENO);
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  pid_t pid = 0;
+  const int error =
+      posix_spawn(&pid, arguments[0], fresh.actions(), fresh.attributes(), arguments.data(), environ);
+  if (error != 0)
+    return absl::UnavailableError(absl::StrCat("cannot start ", command[0], ": ", std::strerror(error)));
+  return std::unique_ptr<LineProcess>(new LineProcess(std::move(ours), pid));
+}
+
+LineProcess::~LineProcess() {
+  kill(pid_, SIGKILL);
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+bool LineProcess::Await(short events, absl::Time deadline) const {
+  for (;;) {
+    const absl::Duration left = std::max(absl::ZeroDuration(), deadline - absl::Now());
+    const absl::Duration whole = absl::Ceil(left, absl::Milliseconds(1));
+    pollfd poller{socket_.get(), events, 0};
+    const int ready = poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(whole)));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+absl::Status LineProcess::Send(const std::string& line, absl::Duration patience) {
+  const absl::Time deadline = absl::Now() + patience;
+  const std::string text = line + "\n";
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t now =
+        send(socket_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (now >= 0) {
+      sent += static_cast<std::size_t>(now);
+    } else if (errno == EAGAIN) {
+      if (!Await(POLLOUT, deadline)) return absl::UnavailableError("it does not read what it is told");
+    } else if (errno != EINTR) {
+      return absl::UnavailableError("it has ended");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> LineProcess::Receive(absl::Duration patience) {
+  const absl::Time deadline = absl::Now() + patience;
+  std::size_t looked_at = 0;
+  for (;;) {
+    const std::size_t end = received_.find('\n', looked_at);
+    if (end != std::string::npos) {
+      std::string line = received_.substr(0, end);
+      received_.erase(0, end + 1);
+      return line;
+    }
+    looked_at = received_.size();
+    if (looked_at > kLongestLine)
+      return absl::ResourceExhaustedError(absl::StrCat("it says more than ", kLongestLine, " bytes at once"));
+    if (!Await(POLLIN, deadline))
+      return absl::DeadlineExceededError(
+          absl::StrCat("it has not answered within ", absl::FormatDuration(patience)));
+    char piece[4096];
+    const ssize_t got = recv(socket_.get(), piece, sizeof(piece), MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got <= 0) return absl::UnavailableError("it has ended");
+    received_.append(piece, static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace hocket::coordinator

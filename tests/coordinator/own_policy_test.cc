@@ -1,0 +1,182 @@
+// A policy of the user's own, played by shell scripts that do what programs do: answer, end, hang, babble.
+#include "coordinator/own/own_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+namespace hocket::coordinator {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kHello = R"(echo '{"hocket_policy": 1}'; )";
+
+JobView Job(EntityId id) {
+  JobView job;
+  job.id = id;
+  job.now = absl::UnixEpoch();
+  job.asked = job.now - absl::Seconds(10 - static_cast<double>(id));
+  job.left = absl::InfinitePast();
+  return job;
+}
+
+class OwnPolicyTest : public testing::Test {
+ protected:
+  void Start(const std::string& script) {
+    policy.emplace(absl::StrCat("/bin/sh\t-c\t", script),
+                   [this](const std::string& sentence) { said.push_back(sentence); });
+  }
+  std::vector<EntityId> Order(const std::vector<EntityId>& waiting) {
+    std::vector<JobView> jobs;
+    for (EntityId id : waiting) jobs.push_back(Job(id));
+    std::vector<EntityId> order;
+    for (const JobView& job : policy->Order(std::move(jobs))) order.push_back(job.id);
+    return order;
+  }
+  // Asks again and again until the program has said that it is ready, or has failed.
+  void OrderUntilItSpeaks(const std::vector<EntityId>& waiting) {
+    while (said.empty()) Order(waiting);
+  }
+  void ExpectFailed(const std::string& why) {
+    EXPECT_THAT(policy->Trouble(), HasSubstr(why));
+    ASSERT_FALSE(said.empty());
+    EXPECT_THAT(said.back(), HasSubstr("fair decides"));
+    EXPECT_THAT(Order({1, 2, 3}), ElementsAre(1, 2, 3)) << "the earliest asker first: all have had nothing";
+    EXPECT_THAT(policy->Standing(Job(1)), HasSubstr("has failed"));
+    EXPECT_NO_THROW((void)nlohmann::json(policy->Trouble()).dump()) << "it is shown as JSON";
+  }
+
+  std::vector<std::string> said;
+  std::optional<OwnPolicy> policy;
+};
+
+TEST_F(OwnPolicyTest, ItsOrderIsTheOrderAndItsReasonTheReason) {
+  Start(kHello + R"(while read line; do case "$line" in *'"ask":"order"'*)
+                      echo '{"order": [3, 1, 2], "reason": "three comes first"}';; esac; done)");
+  OrderUntilItSpeaks({1, 2, 3});
+  EXPECT_THAT(said.back(), HasSubstr("decides (pid"));
+  policy->Asked(Job(1));
+  policy->Granted(Job(1));
+  policy->Charge(Job(1), absl::Seconds(1), true);
+  EXPECT_THAT(Order({1, 2, 3}), ElementsAre(3, 1, 2));
+  EXPECT_EQ(policy->Reason(Job(3)), "three comes first");
+  EXPECT_EQ(policy->Trouble(), "");
+  EXPECT_EQ(policy->Keep(Job(3), absl::Seconds(1), {.waiting = {Job(1)}}), absl::ZeroDuration())
+      << "not asked";
+}
+
+TEST_F(OwnPolicyTest, ItIsAskedHowLongAHolderGoesOnWhereItWantsToBe) {
+  Start(R"(echo '{"hocket_policy": 1, "keeps": true}';
+           while read line; do case "$line" in *'"ask":"keep"'*) echo '{"seconds": 1.5}';;
+                                               *'"ask":"order"'*) echo '{"order": [1]}';; esac; done)");
+  OrderUntilItSpeaks({1});
+  EXPECT_EQ(policy->Keep(Job(1), absl::Seconds(1), {.waiting = {Job(2)}}), absl::Seconds(1.5));
+}
+
+TEST_F(OwnPolicyTest, UntilItIsReadyFairDecides) {
+  Start("read never");
+  EXPECT_THAT(Order({2, 1}), ElementsAre(2, 1));
+  EXPECT_THAT(policy->Reason(Job(2)), HasSubstr("least device time"));
+  EXPECT_TRUE(said.empty());
+}
+
+TEST_F(OwnPolicyTest, FairKnowsWhatEverybodyHasHad) {
+  Start(kHello + "cat > /dev/null");
+  for (EntityId id : {1, 2}) policy->Granted(Job(id));
+  policy->Charge(Job(1), absl::Seconds(5), true);
+  while (said.size() < 2) Order({1, 2});  // "decides", "has not answered"
+  EXPECT_THAT(said.back(), HasSubstr("it has not answered within 100ms"));
+  EXPECT_THAT(Order({1, 2}), ElementsAre(2, 1));
+}
+
+TEST_F(OwnPolicyTest, AProgramThatEndsHasFailed) {
+  Start(kHello + "exit 3");
+  while (policy->Trouble().empty()) Order({1, 2, 3});
+  ExpectFailed("it has ended");
+}
+
+TEST_F(OwnPolicyTest, AProgramThatNeverAnswersIsAskedOnce) {
+  Start(kHello + "cat > /dev/null");
+  while (policy->Trouble().empty()) Order({1, 2, 3});
+  for (int i = 0; i < 10'000; ++i) Order({1, 2, 3});  // a quarter of an hour, if it were asked again
+  EXPECT_EQ(said.size(), 2u);
+  ExpectFailed("it has not answered");
+}
+
+TEST_F(OwnPolicyTest, AProgramThatReadsNothingHasFailedWhenThereIsNoMoreRoomForIt) {
+  Start(kHello + "exec tail -f /dev/null");
+  while (policy->Trouble().empty()) policy->Asked(Job(1));
+  ExpectFailed("it does not read");
+}
+
+TEST_F(OwnPolicyTest, AFloodIsCutOff) {
+  Start(kHello + "exec tr '\\0' x < /dev/zero");
+  while (policy->Trouble().empty()) Order({1, 2, 3});
+  ExpectFailed("it says more than");
+}
+
+TEST_F(OwnPolicyTest, ItsOwnErrorIsSaid) {
+  Start(kHello +
+        R"sh(read line; echo '{"error": "ZeroDivisionError: division by zero (mine.py, line 7)"}')sh");
+  while (policy->Trouble().empty()) Order({1, 2, 3});
+  ExpectFailed("ZeroDivisionError: division by zero (mine.py, line 7)");
+}
+
+TEST_F(OwnPolicyTest, AProgramThatIsNoPolicyIsToldByItsFirstLine) {
+  Start("echo Usage: mine FILE");
+  while (policy->Trouble().empty()) Order({1, 2, 3});
+  ExpectFailed("its first line is \"Usage: mine FILE\"");
+}
+
+TEST_F(OwnPolicyTest, AProgramThatCannotBeStartedHasFailed) {
+  policy.emplace("/nowhere/mine", [this](const std::string& sentence) { said.push_back(sentence); });
+  ExpectFailed("cannot start /nowhere/mine");
+}
+
+TEST_F(OwnPolicyTest, ItIsGoneWithItsPolicy) {
+  Start(kHello + "cat > /dev/null");
+  OrderUntilItSpeaks({1});
+  const std::size_t at = said.front().find("(pid ") + 5;
+  const pid_t pid = std::stoi(said.front().substr(at));
+  policy.reset();
+  EXPECT_NE(kill(pid, 0), 0);
+}
+
+class NonsenseTest : public OwnPolicyTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(NonsenseTest, IsNoOrder) {
+  Start(absl::StrCat(kHello, "while read line; do printf '%b\\n' '", GetParam(), "'; done"));
+  while (policy->Trouble().empty()) Order({1, 2, 3});
+  ExpectFailed("not with the order of the jobs");
+}
+
+INSTANTIATE_TEST_SUITE_P(Answers, NonsenseTest,
+                         testing::Values("", "nonsense", "[]", "{}", R"({"order": 7})",
+                                         R"({"order": [1, 2]})", R"({"order": [1, 2, 2]})",
+                                         R"({"order": [1, 2, 4]})", R"({"order": [1, 2, -3]})",
+                                         R"({"order": [1, 2, "3"]})", R"({"order": [1, 2, 3.5]})",
+                                         R"({"order": [1, 2, 3, 3]})",
+                                         R"({"order": [1, 2, 3], "reason": "\0377"})", "\\0377\\0376\\0001"));
+
+TEST(OwnPolicyNameTest, APathIsAnOwnPolicyAndMustBeThere) {
+  EXPECT_TRUE(IsOwnPolicy("/home/me/mine"));
+  EXPECT_FALSE(IsOwnPolicy("fair"));
+  EXPECT_TRUE(CheckOwnPolicy("/bin/sh\t-c\t/bin/sh").ok());
+  EXPECT_FALSE(CheckOwnPolicy("/nowhere/mine").ok());
+  EXPECT_FALSE(CheckOwnPolicy("/bin/sh\t/nowhere/mine.py").ok());
+  EXPECT_EQ(PolicyTitle("/usr/bin/python3\t-m\thocket_policy\t/home/me/mine.py"), "mine.py");
+  EXPECT_EQ(PolicyTitle("fair"), "fair");
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
