@@ -82,6 +82,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("end_away", &EndAway, Waits());
   m.def("join_gang", &JoinGang, py::arg("gang"), py::arg("rank"), py::arg("size"), Waits());
   m.def("leave", &Leave, Waits());
+  m.def("forked", [] { return Process::Get().forked(); });
   m.def("info", &Info);
   m.def("holdings", &HoldingsOfDevices);
 

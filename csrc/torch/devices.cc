@@ -188,7 +188,7 @@ Devices::Device* Devices::OwnerOf(DevicePtr address) const {
 absl::Status Devices::UseCpu() {
   if (joined()) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
-  if (joined()) return absl::OkStatus();
+  if (joined() || !joins_cpu_) return absl::OkStatus();
   HOCKET_ASSIGN_OR_RETURN(cpu_, Join("cpu", "CPU", 0));
   Publish();
   return absl::OkStatus();
@@ -220,11 +220,12 @@ void Devices::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_
 
 bool Devices::StartAnewInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (!mutex_.TryLock()) return false;  // a thread that does not exist here was putting a device to use
-  const bool unused = devices_.empty();
+  const bool unused = driver_ == nullptr;
   if (unused) {
-    (void)
-        cpu_.release();  // the parent's, cut off in the child; a thread may be in a step that it began there
+    [[maybe_unused]] const Client* const parents = cpu_.release();  // cut off; a step may have begun on it
     gang_ = {};
+    left_ = false;
+    joins_cpu_ = false;
     table_.store(new Table, std::memory_order_release);
     joined_.store(false, std::memory_order_release);
   }

@@ -75,7 +75,7 @@ class Devices {
   bool joined() const { return joined_.load(std::memory_order_acquire); }
   const Table& table() const { return *table_.load(std::memory_order_acquire); }
 
-  // Joins the lane "cpu", unless this process has joined already.
+  // Joins the lane "cpu", unless this process has joined already or is a forked child.
   absl::Status UseCpu();
 
   // This process's place in a gang, for the jobs that it is and will be.
@@ -84,9 +84,9 @@ class Devices {
   // Every job of this process leaves; devices put to use later are not coordinated.
   void Leave();
 
-  // To be called in a child just forked, where no other thread exists. True: the parent used no device, and
-  // the child is a process that has not joined yet, in no gang. False: it has no part in its parent's devices
-  // and cannot use any.
+  // To be called in a child just forked, where no other thread exists. True: the parent had opened no driver,
+  // and the child is a process that has not joined yet, in no gang. It will not join the lane "cpu": its
+  // parent may wait for it in a step there. False: it has no part in its parent's devices and cannot use any.
   bool StartAnewInChild();
 
  private:
@@ -122,6 +122,7 @@ class Devices {
   JobOptions options_ ABSL_GUARDED_BY(mutex_);
   GangPlace gang_ ABSL_GUARDED_BY(mutex_);
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  bool joins_cpu_ ABSL_GUARDED_BY(mutex_) = true;
   bool said_uncoordinated_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<Driver> driver_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Client> cpu_ ABSL_GUARDED_BY(mutex_);

@@ -26,11 +26,11 @@ NativeAllocator::NativeAllocator(pytorch::caching::CUDAAllocator& native, Device
 
 // What fails here costs no more than memory: the segments are spilled instead. A recorded history looks at
 // the Python stack, for which this thread could have to wait for one that waits for it.
-// Called inside the native allocator's malloc too, which has then let its lock go; but not where it sets a
-// checkpoint, so that two such threads could wait for each other's device.
-void NativeAllocator::ShedCache(int ordinal) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  if (checkpoints_being_set_ > 0 || !pools_mutex_.TryLock()) return;
-  if (sheds_ && open_pools_.empty() && native_.initialized() && !native_.isHistoryEnabled()) {
+// Called inside the native allocator's malloc too, which has let its lock go. Who holds `pools_mutex_` may
+// wait for that lock or for the device: nobody waits for it here.
+void NativeAllocator::ShedCache(int ordinal) {
+  if (!sheds_ || !pools_mutex_.TryLock()) return;
+  if (open_pools_.empty() && native_.initialized() && !native_.isHistoryEnabled()) {
     try {
       const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal));
       native_.emptyCache();
@@ -38,11 +38,6 @@ void NativeAllocator::ShedCache(int ordinal) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     }
   }
   pools_mutex_.Unlock();
-}
-
-void NativeAllocator::StopShedding() {
-  MutexLock lock(&pools_mutex_);
-  sheds_ = false;
 }
 
 Devices::Device& NativeAllocator::UseDevice(c10::DeviceIndex device) {
@@ -126,16 +121,6 @@ void NativeAllocator::endAllocateToPool(c10::DeviceIndex device, pytorch::Mempoo
   if (open == open_pools_.end()) return;  // begun before Hocket was imported
   open_pools_.erase(open);
   devices_.Find(device)->allocator->EndAllocateToPool(pool);
-}
-
-pytorch::caching::CheckpointDelta NativeAllocator::setCheckpointPoolState(
-    c10::DeviceIndex device, std::shared_ptr<pytorch::caching::AllocatorState> state) {
-  struct Counted {
-    explicit Counted(std::atomic<int>& count) : count(count) { ++count; }
-    ~Counted() { --count; }
-    std::atomic<int>& count;
-  } const counted(checkpoints_being_set_);
-  return native_.setCheckpointPoolState(device, std::move(state));
 }
 
 pytorch::caching::ShareableHandle NativeAllocator::shareIpcHandle(void* block) {

@@ -4,7 +4,9 @@
 //                          thread which waits for the turn keeps nobody from freeing
 //   out of memory          says who holds what, too
 //   begin, end of a pool   nothing moves in between: a graph may be captured
-//   ShedCache()            the native cache is emptied when the turn passes, unless a graph is being captured
+//   ShedCache()            the native cache is emptied when the turn passes, and before another job is asked
+//   for
+//                          room, unless a graph is being captured
 //
 // Its segments come from segments.h, and so from a CachingAllocator, which spills and restores them whole.
 // The native allocator does not notice: addresses stay. Tensors that exist already stay with it, too: their
@@ -40,11 +42,11 @@ class NativeAllocator final : public pytorch::BaseAllocator {
   // All are borrowed and live until the process ends.
   NativeAllocator(pytorch::caching::CUDAAllocator& native, Devices& devices, const std::atomic<bool>& forked);
 
-  // Lets the native allocator give the device's unused segments back. Does nothing while a pool is open or is
-  // brought back, nor where that could make this thread wait for another one.
+  // Lets the native allocator give the device's unused segments back. Does nothing while a pool is open, nor
+  // where another thread is at that.
   void ShedCache(int ordinal);
   // From now on ShedCache() does nothing: the process ends, and PyTorch's allocator with it.
-  void StopShedding();
+  void StopShedding() { sheds_ = false; }
 
   std::string name() override { return native_.name(); }
 
@@ -137,7 +139,9 @@ class NativeAllocator final : public pytorch::BaseAllocator {
     return native_.getCheckpointState(device, pool);
   }
   pytorch::caching::CheckpointDelta setCheckpointPoolState(
-      c10::DeviceIndex device, std::shared_ptr<pytorch::caching::AllocatorState> state) override;
+      c10::DeviceIndex device, std::shared_ptr<pytorch::caching::AllocatorState> state) override {
+    return native_.setCheckpointPoolState(device, std::move(state));
+  }
 
   // --- other processes, other devices ---
   // Memory that was there before Hocket does not move, and may be shared.
@@ -215,8 +219,7 @@ class NativeAllocator final : public pytorch::BaseAllocator {
   const std::atomic<bool>& forked_;
   Mutex pools_mutex_;  // held before the native allocator's lock
   std::multiset<std::pair<c10::DeviceIndex, pytorch::MempoolId_t>> open_pools_ ABSL_GUARDED_BY(pools_mutex_);
-  bool sheds_ ABSL_GUARDED_BY(pools_mutex_) = true;
-  std::atomic<int> checkpoints_being_set_{0};
+  std::atomic<bool> sheds_{true};
 };
 
 }  // namespace hocket

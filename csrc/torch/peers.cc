@@ -15,21 +15,20 @@ cudaError_t CannotAccessPeer(int* can, int device, int peer) {
   return error;
 }
 
-absl::Status Redirect(const char* library) {
-  return RedirectCalls(library, {{"cudaDeviceCanAccessPeer", reinterpret_cast<void*>(&CannotAccessPeer)}});
+void Redirect(const char* library) {
+  (void)RedirectCalls(library, {{"cudaDeviceCanAccessPeer", reinterpret_cast<void*>(&CannotAccessPeer)}});
 }
 
 }  // namespace
 
-absl::Status DenyPeerAccess() {
+void DenyPeerAccess() {
   setenv("NCCL_P2P_DIRECT_DISABLE", "1", /*overwrite=*/0);
   // Which of the two asks depends on the version; the other one answers torch.cuda.can_device_access_peer().
-  const absl::Status asks = Redirect("libc10_cuda.so");
-  const absl::Status answers = Redirect("libtorch_cuda.so");
-  return asks.ok() ? asks : answers;
+  Redirect("libc10_cuda.so");
+  Redirect("libtorch_cuda.so");
 }
 
-bool MayHaveAccess() {
+bool ArePeers() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return false;
   for (int device = 0; device < count; ++device) {

@@ -6,21 +6,18 @@
 //   the buffers of another device of its process directly, is asked not to (NCCL_P2P_DIRECT_DISABLE=1,
 //   unless the variable is set).
 //
-// What PyTorch has been told before, it remembers: see MayHaveAccess().
+// What PyTorch has been told before, it remembers. Where its question cannot be redirected (it was linked
+// with the CUDA runtime statically), enabling access is refused (refusals.h).
 #ifndef HOCKET_CSRC_TORCH_PEERS_H_
 #define HOCKET_CSRC_TORCH_PEERS_H_
 
-#include "absl/status/status.h"
-
 namespace hocket {
 
-// For good. Not thread-safe against readers of the environment. kNotFound: PyTorch's question cannot be
-// redirected; then enabling access is refused (refusals.h), once a pair of devices.
-absl::Status DenyPeerAccess();
+// For good. Not thread-safe against readers of the environment.
+void DenyPeerAccess();
 
-// Whether two of the devices that this process sees are peers, so that PyTorch may have let their kernels
-// reach each other's memory. Starts CUDA.
-bool MayHaveAccess();
+// Whether two of the devices that this process sees are peers. REQUIRES: CUDA has started.
+bool ArePeers();
 
 }  // namespace hocket
 

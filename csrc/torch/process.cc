@@ -57,6 +57,16 @@ std::vector<Bytes> Reserved(pytorch::caching::CUDAAllocator& allocator) {
   return reserved;
 }
 
+int DevicesUsed(pytorch::caching::CUDAAllocator& allocator) {
+  int used = 0;
+  if (!allocator.initialized()) return used;
+  for (c10::DeviceIndex device = 0; device < c10::cuda::device_count(); ++device) {
+    const auto reserved = allocator.getDeviceStats(device).reserved_bytes[0];
+    used += reserved.current > 0 || reserved.peak > 0 || reserved.allocated > 0 ? 1 : 0;
+  }
+  return used;
+}
+
 absl::Status CheckNative(pytorch::caching::CUDAAllocator& allocator) {
   if (allocator.name() != "native") {
     return absl::FailedPreconditionError(
@@ -69,12 +79,12 @@ absl::Status CheckNative(pytorch::caching::CUDAAllocator& allocator) {
         "PYTORCH_NO_CUDA_MEMORY_CACHING is set: PyTorch's native allocator passes each tensor on to CUDA, "
         "and Hocket would wait for the device at each free.\n  Unset it.");
   }
-  if (allocator.initialized() && MayHaveAccess()) {
+  if (DevicesUsed(allocator) > 1 && ArePeers()) {
     return absl::FailedPreconditionError(
-        "this process sees devices that are peers: kernels of one may reach the other's memory, which Hocket "
-        "could move meanwhile.\n  Import hocket before the first use of the GPU, or show the process one "
-        "device "
-        "(CUDA_VISIBLE_DEVICES).");
+        "this process has used several devices that are peers: PyTorch may have let kernels of one reach the "
+        "other's memory, which Hocket could move meanwhile.\n  Import hocket before the first use of the "
+        "GPU, "
+        "or use one device in the process.");
   }
   return absl::OkStatus();
 }
@@ -97,7 +107,7 @@ Process::Process() {
 
 void Process::AfterForkInChild() {
   open_steps.clear();
-  if (devices_.StartAnewInChild()) {
+  if (!CudaHasStarted() && devices_.StartAnewInChild()) {
     stepped_ = false;
   } else {
     forked_ = true;
@@ -113,7 +123,7 @@ absl::Status Process::Install() {
         "Hocket's allocator cannot become PyTorch's: CUDA has started in this process.\n"
         "  Import hocket (in C++: make the hocket::Job) before the first use of the GPU.");
   }
-  (void)DenyPeerAccess();  // where PyTorch cannot be told, the allocator refuses
+  DenyPeerAccess();
   devices_.ManageMemory();
   allocator_ = std::make_shared<CudaAllocator>(devices_, forked_);
   pytorch::changeCurrentAllocator(allocator_);
@@ -128,7 +138,7 @@ absl::StatusOr<Bytes> Process::KeepNative() {
   pytorch::caching::CUDAAllocator& native = *pytorch::caching::get();
   HOCKET_RETURN_IF_ERROR(CheckNative(native));
   HOCKET_RETURN_IF_ERROR(RedirectSegments());
-  (void)DenyPeerAccess();
+  DenyPeerAccess();
   if (native.initialized()) native.emptyCache();  // what nothing uses need not stay
   auto* const gated = new NativeAllocator(native, devices_, forked_);
   const std::vector<Bytes> held = Reserved(native);
@@ -218,6 +228,7 @@ JobInfo Process::Info() const {
   const Devices::Table& table = devices_.table();
   if (!table.participants.empty()) return table.participants.front()->Info();
   JobInfo info;
+  if (forked_) return info;  // a lock may be held by a thread that does not exist here
   info.name = devices_.options().name;
   info.device_name = table.devices.empty() ? "CPU" : table.devices.front()->name;
   info.joined = joined;

@@ -52,6 +52,9 @@ class HOCKET_EXPORT Process {
   // way; the process may still join, and then only takes turns.
   absl::StatusOr<Bytes> KeepNative();
 
+  // This is a child forked off a process that used a device: it has no part in that, and can use none.
+  bool forked() const { return forked_; }
+
   // Whose allocator manages this process's device memory: "hocket", "native", or "off": PyTorch's alone.
   std::string AllocatorInUse() const;
 

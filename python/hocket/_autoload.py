@@ -47,7 +47,7 @@ class _Steps:
         self._native = native
 
     def inherited(self) -> bool:
-        return bool(self._native.info()["joined"])
+        return bool(self._native.forked())
 
     def begin_step(self) -> None:
         self._native.begin_step()

@@ -221,7 +221,7 @@ def when_joined(callback: Callable[[dict[str, Any]], None]) -> Callable[[], None
         threading.Thread(target=look, name="hocket-joining", daemon=True).start()
 
     def forked() -> None:  # a child that may use the GPU joins for itself
-        if told.locked() and not require().info()["joined"]:
+        if told.locked() and not require().forked():
             told.release()
 
     torch.cuda._lazy_call(start)

@@ -153,6 +153,7 @@ class Tracker:
     def forked(self) -> None:
         """Rule 9, in the child."""
         self._standing_down |= self._steps.inherited()
+        self.boundaries = 0
         self._seen_optimizer = False
         self._threads.clear()
         self._last_training = None

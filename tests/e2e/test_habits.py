@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -19,11 +20,12 @@ def losses_in(folder: pathlib.Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """What each habit computes with PyTorch alone."""
+    folder = tmp_path_factory.mktemp("losses")
     world = World(tmp_path_factory.mktemp("plain"))
-    folder = world.folder / "losses"
-    folder.mkdir()
-    world.start("python", str(PROGRAMS / "habits.py"), "--losses", str(folder)).finishes()
-    world.close()
+    try:
+        world.start(sys.executable, str(PROGRAMS / "habits.py"), "--losses", str(folder)).finishes()
+    finally:
+        world.close()
     found = losses_in(folder)
     assert len(found) >= AT_LEAST
     yield found
@@ -61,3 +63,6 @@ def test_every_habit_computes_the_same_beside_another_one(world: World, plain: d
         for habit, losses in losses_in(world.folder / name).items():
             assert losses == plain[habit], habit
         assert counted(program, "steps").keys() == plain.keys()
+    names = [turn["name"] for turn in world.turns()]
+    between = [name for i, name in enumerate(names) if name in names[:i] and names[i - 1] != name]
+    assert len(set(between)) > 5, names  # that many had a turn of another job between two of their own

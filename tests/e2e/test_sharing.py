@@ -236,3 +236,8 @@ def test_children_forked_before_the_gpu_was_used_are_jobs_like_any_other(world: 
         found = re.fullmatch(r"child . held (\d+) after 3 steps, (\d+) at the end, steps=(\d+)", said)
         assert found and found[1] == found[2], said  # what is freed there is free
         assert int(found[3]) >= 11, said
+
+
+@pytest.mark.parametrize("when", ["started", "in-a-step"])
+def test_children_that_train_on_the_cpu_are_left_alone(world: World, when: str) -> None:
+    assert "done" in world.run("forks_for_the_cpu", when).finishes().lines

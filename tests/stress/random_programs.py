@@ -108,7 +108,13 @@ def program(seed: int) -> str:
 
 
 def _child(seed: int, folder: str) -> None:
-    pathlib.Path(folder, str(seed)).write_text(program(seed), encoding="ascii")
+    digest = program(seed)
+    if "hocket._native" in sys.modules:
+        from hocket import _native
+
+        if not any(device["restored_total"] for device in _native.holdings()):
+            sys.exit("nothing was moved")
+    pathlib.Path(folder, str(seed)).write_text(digest, encoding="ascii")
 
 
 def _run_all(seeds: range, folder: str) -> None:
@@ -128,7 +134,8 @@ def _run_all(seeds: range, folder: str) -> None:
 def _start(how: list[str], seeds: str, folder: str, **variables: str) -> dict[str, str]:
     pathlib.Path(folder).mkdir()
     command = [*how, sys.executable, "-m", "tests.stress.random_programs", "--seeds", seeds, "--into", folder]
-    subprocess.run(command, check=True, env={**os.environ, **variables})
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("HOCKET_")}
+    subprocess.run(command, check=True, env={**outside, **variables})
     return {file.name: file.read_text() for file in pathlib.Path(folder).iterdir()}
 
 
@@ -143,13 +150,15 @@ def main() -> None:
     if options.into:
         return _run_all(range(first, last), options.into)
     hocket = str(pathlib.Path(sys.executable).with_name("hocket"))
-    emulate = [hocket, "emulate", "--check", "--memory", options.memory, "--"]
+    emulate = [hocket, "emulate", "--name", f"programs-{os.getpid()}", "--check", "--memory", options.memory, "--"]
     with tempfile.TemporaryDirectory(prefix="hk-") as folder:
         alone = _start(emulate, options.seeds, f"{folder}/alone")
         moved = _start(
             [*emulate, hocket, "run", "--"], options.seeds, f"{folder}/moved",
             HOCKET_FORCE_SPILL="1", HOCKET_ALLOCATOR=options.allocator, HOCKET_RUNTIME_DIR=f"{folder}/run",
         )  # fmt: skip
+        stop = [hocket, "stop", "--force"]
+        subprocess.run(stop, env={**os.environ, "HOCKET_RUNTIME_DIR": f"{folder}/run"}, capture_output=True)
     wrong = [seed for seed in alone if alone[seed] != moved.get(seed) or alone[seed].startswith("ended")]
     for seed in wrong:
         print(f"seed {seed}: alone {alone[seed]}, moved {moved.get(seed)}")
