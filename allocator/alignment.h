@@ -18,6 +18,9 @@
 
 namespace hocket {
 
+// What is longer is not learned from: to pack it would take too long, and it may never end.
+inline constexpr std::size_t kLongestStep = 30'000;  // allocations
+
 // An allocation of a step. Times count the step's allocations and frees.
 struct StepEntry {
   static constexpr std::uint32_t kAlive = ~std::uint32_t{0};

@@ -29,6 +29,8 @@ absl::Status ForkedChild() {
       "instead.");
 }
 
+constexpr Bytes kMoreThanAnyDevice = Bytes{1} << 62;  // can be rounded up
+
 // docs/decisions/0001-chunk-size.md
 Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
   constexpr Bytes kChunksPerDevice = 1024;
@@ -114,7 +116,7 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
   if (in_forked_child) return ForkedChild();
   Request request;
   request.asked = size;
-  request.size = RoundUp(size, kBlockUnit);
+  request.size = RoundUp(std::min(size, kMoreThanAnyDevice), kBlockUnit);
   request.stream = serves_segments_ ? kAnyStream : stream;
   for (;;) {
     if (!HoldsTurn()) HOCKET_RETURN_IF_ERROR(gate_->AwaitTurn());

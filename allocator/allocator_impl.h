@@ -72,7 +72,8 @@ class AllocatorImpl final : public CachingAllocator {
   absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override;
   void DropArenaChunk(ArenaChunkId id) override;
   void DropWholeArena() override;
-  std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> ExportArena() override;
+  void LeaveArena() override;
+  void ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) override;
   Holdings Held() const override;
   void CheckInvariants() const override;
 
@@ -174,7 +175,9 @@ class AllocatorImpl final : public CachingAllocator {
   void AdoptSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives back the chunks that this job created and has not used for more than so many turns.
   void TrimArena(int idle_turns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Drop(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drop(const std::vector<ArenaChunkId>& ids) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drop(ArenaChunkId id, bool device_done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Adopt(Position position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes ArenaInUse() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -215,6 +218,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
   std::atomic<std::size_t> open_pool_count_{0};  // of open_pools_, for those who hold the lock or not
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
+  bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
   DeviceStats stats_ ABSL_GUARDED_BY(mutex_);
   Holdings totals_ ABSL_GUARDED_BY(mutex_);  // only the sums since the start

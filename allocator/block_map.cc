@@ -315,6 +315,7 @@ const Block* BlockMap::UsableAt(DevicePtr address, PoolIndex pool, Stream stream
 }
 
 std::optional<BlockMap::Growth> BlockMap::PlanGrowth(Bytes size, Stream stream, PoolIndex pool) const {
+  if (size > places_.size() * chunk_size_) return std::nullopt;
   std::optional<Growth> best;
   const Position all = static_cast<Position>(places_.size());
   const auto is_empty = [&](Position p) {

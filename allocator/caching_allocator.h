@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "allocator/driver.h"
@@ -159,15 +160,18 @@ class CachingAllocator {
   virtual absl::StatusOr<Bytes> Spill(Bytes wanted) = 0;
 
   // The lane's arena, as messages tell it. Safe at any time: a chunk added is used from the next Malloc
-  // on; a chunk dropped is unmapped at once (it is in use only by the job that has the turn, which is the
-  // one that drops it). The id of a chunk is known at most once.
+  // on; a chunk dropped is unmapped at once, by the job that has the turn when the device is done with it.
+  // The id of a chunk is known at most once. kFailedPrecondition: after LeaveArena().
   virtual absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) = 0;
   virtual void DropArenaChunk(ArenaChunkId id) = 0;
   // After a holder died in its turn: its kernels may still write into the arena, so none of its chunks
   // is used again by anybody.
   virtual void DropWholeArena() = 0;
-  // Descriptors of all arena chunks, for a job that joins the lane.
-  virtual std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> ExportArena() = 0;
+  // This job takes turns no more: all chunks are dropped, and none that others made is taken any more.
+  virtual void LeaveArena() = 0;
+  // Calls `announce` with each arena chunk and a descriptor of it, for a job that joins the lane. No chunk is
+  // lost (Gate::ArenaLost) in between: what was announced before is told to be lost after.
+  virtual void ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) = 0;
 
   virtual Holdings Held() const = 0;
 

@@ -40,6 +40,7 @@ void AllocatorImpl::EndStep() {
   MutexLock lock(&mutex_);
   if (!survivors_.EndStep()) return;
   look_alikes_.clear();
+  if (survivors_.step().empty()) return;
   const bool followed = plan_ != nullptr && plan_->Finished() && plan_->deviations() == 0;
   if (!followed) EndLease();
   plans_.Learn(survivors_.step(), plan_);

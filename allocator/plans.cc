@@ -25,7 +25,8 @@ Plan* Plans::BeginningLike(const std::vector<StepEntry>& begun, const Plan* but)
 }
 
 void Plans::Learn(const std::vector<StepEntry>& step, Plan* followed) {
-  if (followed == nullptr && !step.empty() && step.size() <= kLongest && Seen(step)) followed = Make(step);
+  if (step.empty()) return;
+  if (followed == nullptr && step.size() <= kLongestStep && Seen(step)) followed = Make(step);
   if (last_ != nullptr) last_->successor = followed;
   last_ = followed;
   if (followed == nullptr) return;

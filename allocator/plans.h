@@ -22,17 +22,15 @@ class Plans {
   Plan* Expected() const { return expected_; }
   // Another plan than `but` that begins like the step so far, the next allocation included; nullptr: none.
   Plan* BeginningLike(const std::vector<StepEntry>& begun, const Plan* but) const;
-  // A step has ended. `followed`: the plan that it was, to the end and in every place; nullptr: none. Then a
-  // plan may be made and others forgotten. REQUIRES: no other plan is leased.
+  // A step has ended (an empty one says nothing). `followed`: the plan that it was, to the end and in every
+  // place; nullptr: none. Then a plan may be made and others forgotten. REQUIRES: no other plan is leased.
   void Learn(const std::vector<StepEntry>& step, Plan* followed);
 
   std::size_t size() const { return plans_.size(); }
 
  private:
   static constexpr std::size_t kPlans = 8;
-  static constexpr std::size_t kSeen = 32;         // steps remembered by their hash
-  static constexpr std::size_t kLongest = 30'000;  // allocations; a longer step would take too long to pack
-
+  static constexpr std::size_t kSeen = 32;  // steps remembered by their hash
   static constexpr int kVersions = 4;
 
   // The plan for a step of these allocations, seen before: made now, or again if their lifetimes have

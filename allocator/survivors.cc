@@ -9,12 +9,14 @@ namespace hocket {
 
 bool Survivors::BeginStep() {
   if (depth_++ > 0) return false;
-  std::swap(now_, last_);
+  if (!now_.empty() || step_ == 0) {  // an empty step has taught nothing
+    std::swap(now_, last_);
+    ++step_;
+    gone_.resize(last_.size());
+  }
   now_.clear();
   alignment_.Restart();
   clock_ = 0;
-  ++step_;
-  gone_.resize(last_.size());
   return true;
 }
 
@@ -31,7 +33,7 @@ bool Survivors::Predict(Bytes size, Stream stream) {
 }
 
 Birth Survivors::Allocated(Bytes size, Stream stream) {
-  if (!InStep()) return {};
+  if (!InStep() || now_.size() > kLongestStep) return {};
   now_.push_back({.size = size, .stream = stream, .born = clock_++, .freed = StepEntry::kAlive});
   return {step_, static_cast<std::uint32_t>(now_.size() - 1)};
 }

@@ -34,7 +34,8 @@ class Survivors {
   bool EndStep();
   bool InStep() const { return depth_ > 0; }
 
-  // An allocation of `size` bytes, now, is written down.
+  // An allocation of `size` bytes, now, is written down. Beyond kLongestStep it is not: the step is too long
+  // then to be learned from.
   Birth Allocated(Bytes size, Stream stream);
   // To be asked once for each allocation, in their order, unless SkipPrediction() is called for it: is it
   // predicted to outlive the step? Outside a step that is assumed of all.
@@ -46,7 +47,7 @@ class Survivors {
 
   // The present step, or the last one.
   const std::vector<StepEntry>& step() const { return now_; }
-  // Of the step before the present one.
+  // Of the last step before the present one that allocated anything.
   std::size_t known_allocations() const { return last_.size(); }
 
  private:

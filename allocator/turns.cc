@@ -244,6 +244,7 @@ absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
 
 absl::Status AllocatorImpl::AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) {
   MutexLock lock(&mutex_);
+  if (left_arena_) return absl::FailedPreconditionError("this job has left the arena");
   if (size != chunk_size_) {
     return absl::InvalidArgumentError(
         absl::StrCat("an arena chunk of ", FormatBytes(size), " was offered; this job's are ",
@@ -260,45 +261,63 @@ absl::Status AllocatorImpl::AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd 
 
 void AllocatorImpl::DropArenaChunk(ArenaChunkId id) {
   MutexLock lock(&mutex_);
-  const InContext in_context(driver_, context_);
-  Drop(id);
-  CountReserved();
+  Drop({id});
 }
 
 void AllocatorImpl::DropWholeArena() {
   MutexLock lock(&mutex_);
-  const InContext in_context(driver_, context_);
+  DropAll();
+}
+
+void AllocatorImpl::LeaveArena() {
+  MutexLock lock(&mutex_);
+  left_arena_ = true;
+  DropAll();
+}
+
+void AllocatorImpl::DropAll() {
   std::vector<ArenaChunkId> ids;
   for (const Arena::Member& member : arena_.members()) ids.push_back(member.id);
-  for (const ArenaChunkId id : ids) Drop(id);
+  Drop(ids);
+}
+
+// Without the turn nothing of this job runs on the device.
+void AllocatorImpl::Drop(const std::vector<ArenaChunkId>& ids) {
+  const InContext in_context(driver_, context_);
+  const bool placed =
+      std::any_of(ids.begin(), ids.end(), [this](ArenaChunkId id) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        const Arena::Member* member = arena_.Find(id);
+        return member != nullptr && member->position;
+      });
+  const bool done = !placed || !HoldsTurn() || (open_pools_.empty() && WaitForDevice().ok());
+  for (const ArenaChunkId id : ids) Drop(id, done);
   CountReserved();
 }
 
-void AllocatorImpl::Drop(ArenaChunkId id) {
+void AllocatorImpl::Drop(ArenaChunkId id, bool device_done) {
   const Arena::Member* member = arena_.Find(id);
   if (member == nullptr) return;
   if (member->position) {
     EndLease();
     const Position position = *member->position;
     // With live blocks in it, or where it cannot be unmapped, it stays mapped as memory of this job.
-    if (transient_->blocks().live_blocks(position) > 0 || !transient_->Unback(position).ok()) {
+    const bool used = transient_->blocks().live_blocks(position) > 0 || !device_done;
+    if (used || !transient_->Unback(position).ok()) {
       transient_->region().Adopt(position);
     }
   }
   (void)arena_.Remove(id);
 }
 
-std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> AllocatorImpl::ExportArena() {
+void AllocatorImpl::ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
-  std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> exported;
   for (const Arena::Member& member : arena_.members()) {
     const Chunk& chunk = member.position ? transient_->region().chunk(*member.position) : member.chunk;
     absl::StatusOr<UniqueFd> descriptor = chunk.Export();
     // A job that does not get a chunk's descriptor does without that chunk.
-    if (descriptor.ok()) exported.emplace_back(member.id, chunk.size(), *std::move(descriptor));
+    if (descriptor.ok()) announce(member.id, chunk.size(), *std::move(descriptor));
   }
-  return exported;
 }
 
 }  // namespace hocket

@@ -185,7 +185,7 @@ void ClientImpl::GoOutside(bool keeps_running) {
   stranded_ = !keeps_running && HeldUnlocked().spilled > 0;
   if (CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire)) {
     const MutexUnlock unlock(&mutex_);
-    allocator->DropWholeArena();  // no block of this job lies there any more
+    allocator->LeaveArena();  // no block of this job lies there any more
   }
   outside_ = true;
   lane_.Release();  // it may have been taken without a coordinator

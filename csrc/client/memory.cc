@@ -215,11 +215,10 @@ void ClientImpl::MakeArenaChange(CachingAllocator& allocator, ArenaChange change
 void ClientImpl::On(const wire::ArenaExport& request, UniqueFd descriptor) {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return;
-  auto chunks = allocator->ExportArena();
-  MutexLock lock(&mutex_);
-  for (auto& [chunk, size, fd] : chunks) {
+  allocator->ExportArena([&](ArenaChunkId chunk, Bytes size, UniqueFd fd) {
+    MutexLock lock(&mutex_);
     Tell(wire::ArenaGrew{.chunk = chunk, .size = size, .to_job = request.to_job}, std::move(fd));
-  }
+  });
 }
 
 // --- reports --------------------------------------------------------------------------------------

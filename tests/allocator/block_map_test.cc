@@ -116,7 +116,10 @@ TEST_F(BlockMapTest, AnotherStreamsFreeTailIsNoHelpForGrowth) {
   EXPECT_EQ(growth->count, 2u);
 }
 
-TEST_F(BlockMapTest, SaysWhenAddressesRunOut) { EXPECT_FALSE(map.PlanGrowth(17 * kChunk, kOne, 0)); }
+TEST_F(BlockMapTest, SaysWhenAddressesRunOut) {
+  EXPECT_FALSE(map.PlanGrowth(17 * kChunk, kOne, 0));
+  for (int bits = 32; bits < 64; ++bits) EXPECT_FALSE(map.PlanGrowth(Bytes{1} << bits, kOne, 0)) << bits;
+}
 
 TEST_F(BlockMapTest, APositionThatIsNotBackedKeepsItsLiveBlocksAndNothingElse) {
   map.Back(0, 0, kAnyStream);

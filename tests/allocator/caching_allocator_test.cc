@@ -370,6 +370,17 @@ TEST_F(CachingAllocatorTest, WhatCanNeverFitIsRefusedWithoutAskingForRoom) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the whole device has 256.0 MiB"));
 }
 
+TEST_F(CachingAllocatorTest, NoSizeIsTooAbsurdToBeRefused) {
+  Job job;
+  for (int bits = 30; bits < 64; ++bits) {
+    for (const Bytes size : {(Bytes{1} << bits) - 1, Bytes{1} << bits, (Bytes{1} << bits) + kChunk}) {
+      EXPECT_TRUE(absl::IsResourceExhausted(job.TryMalloc(size).status())) << size;
+    }
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(job.TryMalloc(~Bytes{0}).status()));
+  job.Free(job.Malloc(kChunk));
+}
+
 TEST_F(CachingAllocatorTest, ItsOwnLimitHoldsAndNobodyIsAskedForRoom) {
   Job job(AllocatorOptions{.memory_limit = 20_MiB});
   job.gate.await_room = [](Bytes) {

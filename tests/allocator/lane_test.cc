@@ -72,9 +72,9 @@ TEST_F(LaneTest, AJobThatJoinsLateGetsTheWholeArena) {
   Job job, late;
   Step(job, 10_MiB);
   job.PassTurn();
-  for (auto& [id, size, fd] : job.allocator->ExportArena()) {
+  job.allocator->ExportArena([&](ArenaChunkId id, Bytes size, UniqueFd fd) {
     EXPECT_TRUE(late.allocator->AddArenaChunk(id, size, std::move(fd)).ok());
-  }
+  });
   const Bytes before = gpu.used();
   Step(late, 10_MiB);
   EXPECT_EQ(gpu.used(), before);
@@ -106,7 +106,8 @@ TEST_F(LaneTest, AChunkMappedHereIsUnmappedWhenItIsDropped) {
   from_job.DeliverTo(other);
   Step(other, 4_MiB);
   other.PassTurn();
-  const ArenaChunkId id = std::get<0>(job.allocator->ExportArena().front());
+  ArenaChunkId id = 0;
+  job.allocator->ExportArena([&](ArenaChunkId each, Bytes, UniqueFd) { id = each; });
   const Bytes before = gpu.used();
   other.allocator->DropArenaChunk(id);
   other.allocator->DropArenaChunk(id);
@@ -115,6 +116,39 @@ TEST_F(LaneTest, AChunkMappedHereIsUnmappedWhenItIsDropped) {
   EXPECT_EQ(gpu.used(), before) << "the first job still holds it";
   job.allocator->DropArenaChunk(id);
   EXPECT_EQ(gpu.used(), before - kChunk);
+}
+
+// A message on its way meets a job that has just left: it would use the chunk without turns.
+TEST_F(LaneTest, WhoHasLeftTheArenaTakesNoChunkAnyMore) {
+  Job job, leaves;
+  Announced from_job(job);
+  Step(job, 4_MiB);
+  job.PassTurn();
+  leaves.allocator->LeaveArena();
+  ASSERT_FALSE(from_job.grew.empty());
+  for (auto& [id, size, fd] : from_job.grew) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(leaves.allocator->AddArenaChunk(id, size, std::move(fd))));
+  }
+  EXPECT_EQ(leaves.Held().arena, 0u);
+}
+
+// Check mode would end the process if a chunk were unmapped under the kernel.
+TEST_F(LaneTest, InATurnAChunkIsDroppedWhenTheDeviceIsDone) {
+  Job job;
+  job.allocator->BeginStep();
+  const Stream stream = gpu.driver().CreateStream().value();
+  const DevicePtr block = job.Malloc(kChunk);
+  gpu.ReadInKernel("reader", stream, block, kChunk);
+  job.allocator->RecordStream(block, stream);
+  job.Free(block);
+  const DevicePtr other = job.Malloc(kChunk);
+  gpu.ReadInKernel("reader", nullptr, other, kChunk);
+  job.Free(other);
+  job.allocator->DropWholeArena();
+  job.allocator->CheckInvariants();
+  EXPECT_EQ(job.Held().arena, 0u);
+  job.allocator->EndStep();
+  ASSERT_TRUE(gpu.driver().DestroyStream(stream).ok());
 }
 
 TEST_F(LaneTest, AfterAHoldersDeathNoChunkOfTheArenaIsUsedAgain) {
@@ -246,7 +280,8 @@ TEST_F(LaneTest, TwoProcessesUseTheSameMemory) {
   ASSERT_EQ(posix_spawn(&child, "/proc/self/exe", &actions, nullptr, const_cast<char**>(argv), environ), 0);
   posix_spawn_file_actions_destroy(&actions);
   close(sockets[1]);
-  for (const auto& [id, size, fd] : job.allocator->ExportArena()) SendDescriptor(sockets[0], id, fd.get());
+  job.allocator->ExportArena(
+      [&](ArenaChunkId id, Bytes, UniqueFd fd) { SendDescriptor(sockets[0], id, fd.get()); });
   close(sockets[0]);
 
   int status = 0;

@@ -278,6 +278,15 @@ TEST_F(PlannedJobTest, FromTheThirdStepOnEveryAllocationIsPlanned) {
   EXPECT_EQ(Planned(), before + 7);
 }
 
+TEST_F(PlannedJobTest, APlanGoesOnAfterAnEmptyStep) {
+  for (int i = 0; i < 3; ++i) Step();
+  job.allocator->BeginStep();
+  job.allocator->EndStep();
+  const std::uint64_t before = Planned();
+  Step();
+  EXPECT_EQ(Planned(), before + 7);
+}
+
 TEST_F(PlannedJobTest, APlanGoesOnAfterAHandOver) {
   for (int i = 0; i < 3; ++i) Step();
   job.PassTurn();

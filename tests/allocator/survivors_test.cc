@@ -61,6 +61,30 @@ TEST(SurvivorsTest, OneStepNamesTheSurvivorsOfTheNext) {
   EXPECT_FALSE(Predicted(survivors, 3_KiB));
 }
 
+TEST(SurvivorsTest, AnEmptyStepTeachesNothing) {
+  Survivors survivors;
+  survivors.BeginStep();
+  survivors.EndStep();
+  RunSteps(survivors);
+  survivors.BeginStep();
+  survivors.EndStep();
+  survivors.BeginStep();
+  EXPECT_FALSE(Predicted(survivors, 1_KiB));
+  EXPECT_TRUE(Predicted(survivors, 2_KiB));
+}
+
+TEST(SurvivorsTest, AStepThatDoesNotEndIsWrittenDownUpToALimit) {
+  Survivors survivors;
+  survivors.BeginStep();
+  Birth last;
+  for (std::size_t i = 0; i < 3 * kLongestStep; ++i) {
+    Predicted(survivors, 1_KiB, &last);
+    survivors.Freed(last);
+  }
+  EXPECT_EQ(survivors.step().size(), kLongestStep + 1) << "one more than is learned from";
+  EXPECT_EQ(last.step, 0u);
+}
+
 TEST(SurvivorsTest, AnInsertedAllocationDoesNotShiftTheOthers) {
   Survivors survivors;
   RunSteps(survivors);

@@ -98,10 +98,9 @@ class FakeAllocator : public CachingAllocator {
     Hear("drop all");
     Record("drop all");
   }
-  std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> ExportArena() override {
-    std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> chunks;
-    for (ArenaChunkId id : {7, 8}) chunks.emplace_back(id, Bytes{64}, UniqueFd());
-    return chunks;
+  void LeaveArena() override { DropWholeArena(); }
+  void ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) override {
+    for (ArenaChunkId id : {7, 8}) announce(id, Bytes{64}, UniqueFd());
   }
 
   Holdings Held() const override {
