@@ -12,6 +12,7 @@ import datetime
 import functools
 import os
 import socket
+import sys
 from typing import Any
 
 from hocket import _job
@@ -39,8 +40,10 @@ def install() -> None:
         return result
 
     init_process_group._hocket_original = original  # type: ignore[attr-defined]
-    distributed_c10d.init_process_group = init_process_group
-    distributed.init_process_group = init_process_group
+    # Parts of torch.distributed (device_mesh) have a name of their own for it.
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.distributed") and getattr(module, "init_process_group", None) is original:
+            module.init_process_group = init_process_group  # type: ignore[attr-defined]
 
 
 def meet(distributed: Any) -> None:
@@ -50,6 +53,9 @@ def meet(distributed: Any) -> None:
     if size < 2:
         return
     store, key = distributed._get_default_store(), f"hocket/gang/{meeting}"
+    if store is None:  # MPI's ranks have none
+        _job.say("the ranks of this job do not take their turns together: under MPI they share no store to meet in.")
+        return
     if rank == 0:
         store.set(f"{key}/name", os.urandom(6).hex())
     store.set(f"{key}/{rank}", f"{_machine()} {_job.coordinator_path()}")

@@ -4,14 +4,16 @@ Two kinds of events are seen: PyTorch's global optimizer hooks, and fetches from
 A ``Tracker`` makes steps of them, by these rules:
 
 1.  **A fetch is a boundary.** The step ends before the batch is fetched and the next begins when it is there, so
-    another job may run while this one loads data. Activations are dead there, and mostly gradients too.
+    another job may run while this one loads data. Activations are dead there, and mostly gradients too. A loop that is
+    left (``break``) ends its step when its iterator is gone; a single ``next(iter(loader))`` is no loop.
 2.  **A step is counted when an optimizer steps**, not when a batch is fetched: micro-batches of gradient
     accumulation may hand the turn on, and so may evaluation loops, but neither counts.
 3.  **Several optimizers make one round** (GANs, one optimizer per parameter group). A round is over when an optimizer
     steps that has stepped in it already. Once one round is known, the next is counted as soon as the same optimizers
     have stepped. The first is therefore counted with the second, or when the process ends.
 4.  **Without a DataLoader in the round, the end of ``optimizer.step()`` is the boundary**; a step begins at the next
-    forward of a module. Where ``optimizer.zero_grad()`` was seen to follow the step, the boundary waits for it.
+    forward of a module with gradients. Where ``optimizer.zero_grad()`` was seen to follow the step, the boundary waits
+    for it.
 5.  **A step that GradScaler skips** (inf or nan in the gradients) counts like any other: the loop did its pass.
 6.  **Inside ``optimizer.step(closure)``** (LBFGS) and **inside backward** (an optimizer per parameter stepped by hooks,
     activation checkpointing) there is no boundary: steps are noted there, and the boundary comes with rule 1 or 4.
@@ -31,6 +33,7 @@ import functools
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -49,6 +52,7 @@ class Steps(Protocol):
 class _Thread:
     """What is known of one thread."""
 
+    owner: weakref.ref[threading.Thread]
     trains: bool  # rule 7
     in_step: bool = False
     fetching: int = 0  # depth: a data set may iterate over a DataLoader of its own
@@ -61,6 +65,8 @@ class _Thread:
     fetches_batches: bool = False  # the round before did
     zeroes_after_step: bool = False  # zero_grad() was seen between a step and the next forward
     after_step: bool = False  # the optimizer has stepped, no forward since
+    steps_seen: int = 0  # of optimizers
+    loop: object = None  # whose fetch began the step; None: none did
     pending: bool = False  # a boundary is due at the next forward or zero_grad
 
 
@@ -93,13 +99,20 @@ class Tracker:
             thread.stepping.clear()  # a step() that raised never reported its end
             self._end(thread)
 
-    def fetched(self, got_batch: bool) -> None:
-        """It answered, with a batch or with the end of the data or an error."""
+    def fetched(self, got_batch: bool, loop: object = None) -> None:
+        """It answered, with a batch or with the end of the data or an error. ``loop`` names who iterates."""
         thread = self._thread()
         thread.fetching -= 1
         if thread.fetching == 0 and self._applies(thread) and got_batch:
             thread.fetched = True
             self._begin(thread)
+            thread.loop = loop
+
+    def left(self, loop: object, batches: int) -> None:
+        """Nobody iterates over ``loop`` any more, which has given so many batches."""
+        thread = self._thread()
+        if thread.in_step and thread.loop is loop and (batches > 1 or thread.after_step) and self._applies(thread):
+            self._end(thread)
 
     def optimizer_began(self, optimizer: object, in_backward: bool) -> None:
         thread = self._thread()
@@ -111,6 +124,7 @@ class Tracker:
     def optimizer_ended(self, optimizer: object, in_backward: bool) -> None:
         """``optimizer`` has stepped, or GradScaler skipped it."""
         self._seen_optimizer = True
+        self._thread().steps_seen += 1
         if in_backward:
             thread = self._last_training or self._thread(threading.main_thread())
             self._note(thread, optimizer)
@@ -124,6 +138,10 @@ class Tracker:
         self._note(thread, optimizer)
         if not thread.stepping and self._applies(thread):
             self._after_step(thread)
+
+    def steps_seen(self) -> int:
+        """Steps of optimizers on the calling thread."""
+        return self._thread().steps_seen
 
     def zeroed(self, in_backward: bool) -> None:
         """An optimizer's gradients were zeroed."""
@@ -177,8 +195,10 @@ class Tracker:
         which = which or threading.current_thread()
         assert which.ident is not None
         thread = self._threads.get(which.ident)
-        if thread is None:
-            thread = _Thread(trains=which is threading.main_thread())
+        if thread is None or thread.owner() is not which:  # one that has ended had the same number
+            if thread is not None and thread.pending:
+                self._forward_came(thread)
+            thread = _Thread(weakref.ref(which), trains=which is threading.main_thread())
             self._threads[which.ident] = thread
         return thread
 
@@ -219,6 +239,7 @@ class Tracker:
 
     def _begin(self, thread: _Thread) -> None:
         thread.after_step = False
+        thread.loop = None
         if not thread.in_step:
             self._steps.begin_step()
             thread.in_step = True
@@ -228,12 +249,12 @@ class Tracker:
         self.boundaries += 1
         if not thread.in_step:
             self._steps.begin_step()
-        self._steps.end_step(thread.uncounted > 0)
-        for _ in range(thread.uncounted - 1):
+        thread.in_step = False  # first: an exception may come out of each of these
+        uncounted, thread.uncounted = thread.uncounted, 0
+        self._steps.end_step(uncounted > 0)
+        for _ in range(uncounted - 1):
             self._steps.begin_step()
             self._steps.end_step(True)
-        thread.in_step = False
-        thread.uncounted = 0
 
     def _end_if_open(self, thread: _Thread) -> None:
         if thread.in_step:
@@ -304,8 +325,11 @@ class _ForwardHook:
             self._handle.remove()
 
     def _forward(self, module: Any, arguments: Any) -> None:
+        import torch
+
         assert self.tracker is not None
-        self.tracker.forward_began(_in_backward())
+        if torch.is_grad_enabled():  # else it is no training: an evaluation, or acting in an environment
+            self.tracker.forward_began(_in_backward())
 
 
 def _see_optimizers(tracker: Tracker) -> None:
@@ -331,17 +355,28 @@ def _see_scalers(tracker: Tracker) -> None:
 
     @functools.wraps(step)
     def step_and_tell(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        stepped: list[object] = []
-        handle = optimizer.register_step_post_hook(lambda *_: stepped.append(optimizer))
-        try:
-            result = step(self, optimizer, *args, **kwargs)
-        finally:
-            handle.remove()
-        if not stepped:
+        before = tracker.steps_seen()
+        result = step(self, optimizer, *args, **kwargs)
+        if tracker.steps_seen() == before:
             tracker.optimizer_ended(optimizer, _in_backward())
         return result
 
     GradScaler.step = step_and_tell  # type: ignore[method-assign]
+
+
+class _Loop:
+    """One iteration over a loader. Does not keep the iterator alive."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+
+
+def _loop_of(iterator: Any, tracker: Tracker) -> _Loop:
+    loop = getattr(iterator, "_hocket_loop", None)
+    if loop is None:
+        loop = iterator._hocket_loop = _Loop()
+        weakref.finalize(iterator, lambda: tracker.left(loop, loop.batches)).atexit = False
+    return loop
 
 
 def _see_loaders(tracker: Tracker) -> None:
@@ -351,14 +386,16 @@ def _see_loaders(tracker: Tracker) -> None:
 
     @functools.wraps(following)
     def next_and_tell(self: Any) -> Any:
-        tracker.fetching()
+        loop = _loop_of(self, tracker)
         got = False
         try:
+            tracker.fetching()
             batch = following(self)
             got = True
             return batch
         finally:
-            tracker.fetched(got)
+            loop.batches += got
+            tracker.fetched(got, loop)
 
     dataloader._BaseDataLoaderIter.__next__ = next_and_tell  # type: ignore[method-assign]
 

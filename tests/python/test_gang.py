@@ -78,3 +78,15 @@ def test_ranks_do_not_wait_long_for_one_that_does_not_run_hocket(
     said = capfd.readouterr().err.splitlines()
     assert len(said) == 2, said
     assert "1 of 3 ranks (the first: 2) did not say" in said[0]
+
+
+def test_ranks_that_meet_in_a_device_mesh_are_a_gang_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch import distributed
+    from torch.distributed import device_mesh, distributed_c10d
+
+    places = (distributed, distributed_c10d, device_mesh)
+    original = getattr(distributed.init_process_group, "_hocket_original", distributed.init_process_group)
+    for place in places:
+        monkeypatch.setattr(place, "init_process_group", original)
+    gang.install()
+    assert {place.init_process_group._hocket_original for place in places} == {original}

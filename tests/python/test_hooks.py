@@ -265,6 +265,89 @@ def test_one_batch_used_for_many_steps_has_boundaries(job: Job) -> None:
     assert job.boundaries >= 4
 
 
+@pytest.mark.parametrize("at_the_top", [True, False])
+def test_a_loop_that_is_left_ends_its_step(job: Job, at_the_top: bool) -> None:
+    model = Net(job)
+    optimizer = sgd(model)
+    for i, (x,) in enumerate(loader(8)):
+        if at_the_top and i == 3:
+            break
+        model(x).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if not at_the_top and i == 2:
+            break
+    assert job.depth == 0
+    assert job.steps == 3
+
+
+def test_a_forward_without_gradients_begins_no_step(job: Job) -> None:
+    model = Net(job)
+    optimizer = sgd(model)
+    for _ in range(3):
+        job.story.clear()
+        with torch.no_grad():
+            model(torch.ones(4))
+        assert "begin" not in job.story
+        model(torch.ones(4)).backward()
+        optimizer.step()
+    assert finished(job) == 3
+    assert job.story[:2] == ["forward", "begin"], "acting, then training"
+
+
+def test_an_interrupted_begin_in_a_fetch_leaves_the_boundaries_on(job: Job) -> None:
+    model = Net(job)
+    optimizer = sgd(model)
+    begin = job.begin_step
+
+    def interrupted() -> None:
+        job.begin_step = begin
+        raise KeyboardInterrupt
+
+    job.begin_step = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader(3)))
+    for (x,) in loader(3):
+        model(x).backward()
+        optimizer.step()
+    assert job.steps == 3
+    assert job.boundaries >= 3
+
+
+def test_a_thread_inherits_nothing_of_one_that_had_its_number(job: Job) -> None:
+    class Thread:
+        ident = 7
+
+    first, second = Thread(), Thread()
+    of_first = job.tracker._thread(first)
+    of_first.in_step = of_first.trains = True
+    assert job.tracker._thread(first) is of_first
+    assert not job.tracker._thread(second).trains
+
+
+class Wrapped:
+    """An optimizer around another one, as gradient compression and the like have it: no hooks, no base class."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        self.inner = inner
+        self.param_groups = inner.param_groups
+
+    def step(self) -> None:
+        self.inner.step()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_grad_scaler_steps_what_has_no_hooks(job: Job, enabled: bool) -> None:
+    model = Net(job)
+    optimizer = Wrapped(sgd(model))
+    scaler = torch.amp.GradScaler("cpu", enabled=enabled)
+    for (x,) in loader(3):
+        scaler.scale(model(x)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert finished(job) == 3
+
+
 def test_loader_workers_and_pinning_threads_are_ignored(job: Job) -> None:
     model = Net(job)
     optimizer = sgd(model)
