@@ -72,7 +72,7 @@ absl::StatusOr<std::string> PolicyWanted(const Json& arguments) {
   return name;
 }
 
-Result Policy(Server& server, const Json& arguments) {
+Result ChoosePolicy(Server& server, const Json& arguments) {
   HOCKET_ASSIGN_OR_RETURN(const std::string wanted, PolicyWanted(arguments));
   if (arguments.contains("bound")) {
     HOCKET_ASSIGN_OR_RETURN(const double bound, Number(arguments, "bound"));
@@ -262,7 +262,7 @@ constexpr Row kCommands[] = {
     {"jobs", Jobs},
     {"logs", Logs},
     {"pause", Pause},
-    {"policy", Policy},
+    {"policy", ChoosePolicy},
     {"quota", Quota},
     {"resume", Resume},
     {"set", Set},

@@ -63,6 +63,6 @@ def test_every_habit_computes_the_same_beside_another_one(world: World, plain: d
         for habit, losses in losses_in(world.folder / name).items():
             assert losses == plain[habit], habit
         assert counted(program, "steps").keys() == plain.keys()
-    names = [turn["name"] for turn in world.turns()]
-    between = [name for i, name in enumerate(names) if name in names[:i] and names[i - 1] != name]
-    assert len(set(between)) > 5, names  # that many had a turn of another job between two of their own
+    jobs = [turn["job"] for turn in world.turns()]
+    between = {job for i, job in enumerate(jobs) if job in jobs[:i] and jobs[i - 1] != job}
+    assert len(between) > 5, jobs  # that many had a turn of another job between two of their own

@@ -23,7 +23,7 @@ FAILS_LATER = """
 from hocket_policy import Policy
 
 class FailsLater(Policy):
-    left = 8
+    left = 2
 
     def before(self, a, b):
         return False

@@ -220,4 +220,4 @@ def test_peers_that_pytorch_may_know_already_keep_their_memory(world: World) -> 
         HOCKET_EMULATOR_PEERS="1",
     ).finishes()
     assert "kept off 8.0" in program.lines
-    assert "show the process one device" in program.stderr
+    assert "use one device in the process" in program.stderr

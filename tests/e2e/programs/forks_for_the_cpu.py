@@ -17,8 +17,9 @@ from torch.utils.data import DataLoader
 def train(loader: DataLoader | None = None) -> None:
     model = nn.Linear(16, 16)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for i, rows in enumerate(loader or [torch.randn(4, 16) for _ in range(5)]):
-        model(rows).square().mean().backward()
+    for i, _rows in enumerate(loader or range(5)):
+        for parameter in model.parameters():  # no autograd: PyTorch refuses it in a child of one that has used it
+            parameter.grad = torch.ones_like(parameter)
         optimizer.step()
         optimizer.zero_grad()
         if loader is not None and i == 3:
