@@ -8,7 +8,7 @@
 
 ``before`` is all that is needed. The other methods say more, or keep an account; their defaults do nothing. The policy
 runs in a process of its own, which knows no torch; the coordinator asks it over its standard input and output, so what
-it prints goes to standard error. An exception, an answer that takes longer than 0.1 s or the end of the process hands
+it prints goes to standard error. An exception, an answer that takes longer than 1 s or the end of the process hands
 the decisions to ``fair``, which the coordinator's log says.
 
     python -m hocket_policy FILE           serves the policy in FILE

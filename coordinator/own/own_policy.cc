@@ -108,8 +108,9 @@ absl::Status CheckOwnPolicy(const std::string& name) {
   return absl::OkStatus();
 }
 
-OwnPolicy::OwnPolicy(const std::string& name, std::function<void(const std::string&)> say)
-    : title_(PolicyTitle(name)), say_(std::move(say)) {
+OwnPolicy::OwnPolicy(const std::string& name, std::function<void(const std::string&)> say,
+                     absl::Duration patience)
+    : title_(PolicyTitle(name)), say_(std::move(say)), patience_(patience) {
   auto program = LineProcess::Start(absl::StrSplit(name, '\t'));
   if (program.ok()) {
     program_ = *std::move(program);
@@ -159,9 +160,9 @@ void OwnPolicy::Tell(const std::string& line, absl::Duration patience) const {
 
 std::optional<std::string> OwnPolicy::Ask(const std::string& question) const {
   if (!Decides()) return std::nullopt;
-  Tell(question, kPatience);
+  Tell(question, patience_);
   if (program_ == nullptr) return std::nullopt;
-  const absl::StatusOr<std::string> answer = program_->Receive(kPatience);
+  const absl::StatusOr<std::string> answer = program_->Receive(patience_);
   if (answer.ok()) return *answer;
   Fail(std::string(answer.status().message()));
   return std::nullopt;

@@ -32,10 +32,11 @@ absl::Status CheckOwnPolicy(const std::string& name);
 
 class OwnPolicy final : public Policy {
  public:
-  static constexpr absl::Duration kPatience = absl::Milliseconds(100);
+  static constexpr absl::Duration kPatience = absl::Seconds(1);
 
   // Starts the program. `say` is told, in a sentence, when it takes over and when it has failed.
-  OwnPolicy(const std::string& name, std::function<void(const std::string&)> say);
+  OwnPolicy(const std::string& name, std::function<void(const std::string&)> say,
+            absl::Duration patience = kPatience);
 
   std::vector<JobView> Order(std::vector<JobView> waiting) const override;
   bool Before(const JobView& a, const JobView& b) const override;
@@ -58,6 +59,7 @@ class OwnPolicy final : public Policy {
 
   const std::string title_;
   const std::function<void(const std::string&)> say_;
+  const absl::Duration patience_;
   Fair fair_;
   mutable std::unique_ptr<LineProcess> program_;  // none: it has failed
   mutable bool ready_ = false;
