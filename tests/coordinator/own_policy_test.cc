@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 const std::string kHello = R"(echo '{"hocket_policy": 1}'; )";
 
-JobView Job(EntityId id) {
+JobView View(EntityId id) {
   JobView job;
   job.id = id;
   job.now = absl::UnixEpoch();
@@ -40,7 +40,7 @@ class OwnPolicyTest : public testing::Test {
   }
   std::vector<EntityId> Order(const std::vector<EntityId>& waiting) {
     std::vector<JobView> jobs;
-    for (EntityId id : waiting) jobs.push_back(Job(id));
+    for (EntityId id : waiting) jobs.push_back(View(id));
     std::vector<EntityId> order;
     for (const JobView& job : policy->Order(std::move(jobs))) order.push_back(job.id);
     return order;
@@ -54,7 +54,7 @@ class OwnPolicyTest : public testing::Test {
     ASSERT_FALSE(said.empty());
     EXPECT_THAT(said.back(), HasSubstr("fair decides"));
     EXPECT_THAT(Order({1, 2, 3}), ElementsAre(1, 2, 3)) << "the earliest asker first: all have had nothing";
-    EXPECT_THAT(policy->Standing(Job(1)), HasSubstr("has failed"));
+    EXPECT_THAT(policy->Standing(View(1)), HasSubstr("has failed"));
     EXPECT_NO_THROW((void)nlohmann::json(policy->Trouble()).dump()) << "it is shown as JSON";
   }
 
@@ -67,13 +67,13 @@ TEST_F(OwnPolicyTest, ItsOrderIsTheOrderAndItsReasonTheReason) {
                       echo '{"order": [3, 1, 2], "reason": "three comes first"}';; esac; done)");
   OrderUntilItSpeaks({1, 2, 3});
   EXPECT_THAT(said.back(), HasSubstr("decides (pid"));
-  policy->Asked(Job(1));
-  policy->Granted(Job(1));
-  policy->Charge(Job(1), absl::Seconds(1), true);
+  policy->Asked(View(1));
+  policy->Granted(View(1));
+  policy->Charge(View(1), absl::Seconds(1), true);
   EXPECT_THAT(Order({1, 2, 3}), ElementsAre(3, 1, 2));
-  EXPECT_EQ(policy->Reason(Job(3)), "three comes first");
+  EXPECT_EQ(policy->Reason(View(3)), "three comes first");
   EXPECT_EQ(policy->Trouble(), "");
-  EXPECT_EQ(policy->Keep(Job(3), absl::Seconds(1), {.waiting = {Job(1)}}), absl::ZeroDuration())
+  EXPECT_EQ(policy->Keep(View(3), absl::Seconds(1), {.waiting = {View(1)}}), absl::ZeroDuration())
       << "not asked";
 }
 
@@ -82,20 +82,20 @@ TEST_F(OwnPolicyTest, ItIsAskedHowLongAHolderGoesOnWhereItWantsToBe) {
            while read line; do case "$line" in *'"ask":"keep"'*) echo '{"seconds": 1.5}';;
                                                *'"ask":"order"'*) echo '{"order": [1]}';; esac; done)");
   OrderUntilItSpeaks({1});
-  EXPECT_EQ(policy->Keep(Job(1), absl::Seconds(1), {.waiting = {Job(2)}}), absl::Seconds(1.5));
+  EXPECT_EQ(policy->Keep(View(1), absl::Seconds(1), {.waiting = {View(2)}}), absl::Seconds(1.5));
 }
 
 TEST_F(OwnPolicyTest, UntilItIsReadyFairDecides) {
   Start("read never");
   EXPECT_THAT(Order({2, 1}), ElementsAre(2, 1));
-  EXPECT_THAT(policy->Reason(Job(2)), HasSubstr("least device time"));
+  EXPECT_THAT(policy->Reason(View(2)), HasSubstr("least device time"));
   EXPECT_TRUE(said.empty());
 }
 
 TEST_F(OwnPolicyTest, FairKnowsWhatEverybodyHasHad) {
   Start(kHello + "cat > /dev/null", absl::Milliseconds(10));
-  for (EntityId id : {1, 2}) policy->Granted(Job(id));
-  policy->Charge(Job(1), absl::Seconds(5), true);
+  for (EntityId id : {1, 2}) policy->Granted(View(id));
+  policy->Charge(View(1), absl::Seconds(5), true);
   while (said.size() < 2) Order({1, 2});  // "decides", "has not answered"
   EXPECT_THAT(said.back(), HasSubstr("it has not answered within 10ms"));
   EXPECT_THAT(Order({1, 2}), ElementsAre(2, 1));
@@ -117,7 +117,7 @@ TEST_F(OwnPolicyTest, AProgramThatNeverAnswersIsAskedOnce) {
 
 TEST_F(OwnPolicyTest, AProgramThatReadsNothingHasFailedWhenThereIsNoMoreRoomForIt) {
   Start(kHello + "exec tail -f /dev/null");
-  while (policy->Trouble().empty()) policy->Asked(Job(1));
+  while (policy->Trouble().empty()) policy->Asked(View(1));
   ExpectFailed("it does not read");
 }
 

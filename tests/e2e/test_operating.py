@@ -130,8 +130,14 @@ def test_status_shows_memory_turns_and_why(world: World) -> None:
     holding.expect("step 4")
     waiting = world.job("wait_for_turn")
     world.until("waiting", "waits")
-    status = world.status()
-    shown = world.hocket("status").stdout
+    kinds = ("persistent", "transient", "spilled")
+
+    def held(status: dict) -> list:
+        return [[job[which] for which in kinds] for job in status.get("jobs", [])]
+
+    status, later = world.status(), {}
+    while status["devices"] != later.get("devices") or held(status) != held(later):  # jobs report in their own time
+        status, shown, later = world.status(), world.hocket("status").stdout, world.status()
     device = status["devices"][0]
     assert f"{size(device['capacity'])}: {size(device['free'])} free, transient {size(device['arena'])}" in shown
     assert 0 < device["free"] < device["capacity"] == 512 << 20
@@ -143,7 +149,7 @@ def test_status_shows_memory_turns_and_why(world: World) -> None:
     ):
         job = jobs[name]
         row = next(" ".join(line.split()) for line in shown.splitlines() if line.split()[:1] == [name])
-        memory = " ".join(size(job[which]) for which in ("persistent", "transient", "spilled"))
+        memory = " ".join(size(job[which]) for which in kinds)
         assert row.startswith(f"{name} {state} {job['turns']} {job['steps']} "), shown
         assert f" {memory} " in row, shown
         assert why in row and why in job["why"], shown
