@@ -239,19 +239,32 @@ TEST(AwayTest, AThreadThatEndsWhileAwayIsForgotten) {
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
 }
 
+// Its turn is over before it is away: a job that has its turn still keeps its bytes.
 TEST(AwayTest, ForcedSpillsMoveEverythingWhileItIsAway) {
-  Scene::Options forced;
+  Scene::Options forced = Scene::NeverIdle();
   forced.force_spill = true;
-  forced.idle_limit = std::chrono::milliseconds(1);
   Scene scene(forced);
-  AwayThread thread(scene, [&] { EXPECT_EQ(scene.allocator().Held().spilled, 0u); });
+  Happening in_step, ends;
+  std::thread thread([&] {
+    EXPECT_TRUE(scene.job().BeginStep().ok());
+    in_step.Happens();
+    ends.Await();
+    scene.job().EndStep(true);  // gives the turn
+    scene.job().BeginAway();
+    EXPECT_GT(scene.allocator().Held().spilled, 0u);
+    scene.job().EndAway();
+    EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+  });
   scene.Expects<wire::Wait>();
-  scene.Grants(1, /*contended=*/true);
-  thread.Awaits();
+  scene.Grants(1);
+  in_step.Await();
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  ends.Happens();
   scene.Expects<wire::TurnOver>();
-  thread.Returns();
-  thread.AwaitsBack();
-  thread.Ends();
+  EXPECT_GT(scene.Expects<wire::Wait>().need, 0u);
+  scene.Grants(2);
+  thread.join();
 }
 
 TEST(AwayTest, TheCoordinatorDiesAndTheBytesComeBackAllTheSame) {

@@ -67,6 +67,10 @@ class OtherHolder {
     if (pipe(ready) != 0 || pipe(release) != 0) std::abort();
     process_ = fork();
     if (process_ == 0) {
+      // Not the scene's sockets: they would outlive the coordinator that dies in it.
+      for (int fd = 3; fd < 1024; ++fd) {
+        if (fd != ready[1] && fd != release[0]) close(fd);
+      }
       LaneLock lock;
       lock.SetPath(path);
       (void)lock.Acquire(nullptr);
