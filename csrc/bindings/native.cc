@@ -19,7 +19,7 @@ using Waits = py::call_guard<Unlocked>;
 void InstallAllocator() { RaiseIfFailed(Process::Get().Install()); }
 Bytes KeepNativeAllocator() { return ValueOrRaise(Process::Get().KeepNative()); }
 void Join() { RaiseIfFailed(Process::Get().Join()); }
-void BeginStep() { RaiseIfFailed(Process::Get().BeginStep()); }
+void BeginStep(bool guessed) { RaiseIfFailed(Process::Get().BeginStep(guessed)); }
 void EndStep(bool count) { Process::Get().EndStep(count); }
 void BeginAway() { Process::Get().BeginAway(); }
 void EndAway() { Process::Get().EndAway(); }
@@ -76,7 +76,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("configure", &Configure, py::arg("name"), py::arg("weight"), py::arg("priority"),
         py::arg("memory_limit"), py::arg("total_steps"));
   m.def("join", &Join, Waits());
-  m.def("begin_step", &BeginStep, Waits());
+  m.def("begin_step", &BeginStep, py::arg("guessed") = false, Waits());
   m.def("end_step", &EndStep, py::arg("count") = true, Waits());
   m.def("begin_away", &BeginAway, Waits());
   m.def("end_away", &EndAway, Waits());

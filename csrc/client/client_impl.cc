@@ -81,6 +81,7 @@ void ClientImpl::ThreadHasEnded(const ThreadRecord& gone) {
   }
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->EndStep();
   progress_.StepEnded(/*begun=*/0, /*count=*/false);
+  if (gone.guessed) guessed_.fetch_sub(1);
   (void)word_.End();
   MutexLock lock(&mutex_);
   ArmIdleCheck();

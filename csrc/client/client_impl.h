@@ -57,6 +57,8 @@ struct ClientTuning {
   // A job that somebody waits for and that has neither allocated nor had device work for so long outside
   // steps gives its turn up.
   Clock::duration idle_limit = std::chrono::milliseconds(5);
+  // The same in guessed steps; at least ten average steps.
+  Clock::duration guessed_idle_limit = std::chrono::seconds(1);
   // A turn in which no step was completed is not interrupted at an allocation before it is so old.
   Clock::duration implicit_quantum = std::chrono::milliseconds(50);
   Clock::duration join_limit = std::chrono::seconds(10);         // for the coordinator's answer
@@ -73,7 +75,7 @@ class ClientImpl final : public Client {
 
   // Client.
   void SetAllocator(CachingAllocator* allocator) override;
-  absl::Status BeginStep() override;
+  absl::Status BeginStep(bool guessed = false) override;
   void EndStep(bool count) override;
   void BeginAway() override;
   void EndAway() override;
@@ -200,9 +202,12 @@ class ClientImpl final : public Client {
   absl::StatusOr<std::optional<wire::Received>> NextReceived() ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
   Clock::time_point NextDeadline();
   void CheckIdle();
-  bool IdleLongEnough(bool quiet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayGiveInSteps() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Clock::duration IdleLimit(bool in_steps) const;
+  Clock::duration IdlePause(bool in_steps) const;
+  bool IdleLongEnough(bool quiet, bool in_steps) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskAtAllocations() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void GiveIdleTurn(std::uint32_t begins);
+  void GiveIdleTurn(std::uint32_t begins, Word in_steps);
   bool MayGiveIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ArmIdleCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetIdleCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -252,6 +257,7 @@ class ClientImpl final : public Client {
   UniqueFd wake_;  // eventfd: the agent looks at its work
 
   StateWord word_;
+  std::atomic<Word> guessed_{0};  // of the steps that the word counts, those that are guessed: never more
   mutable ThreadRegistry threads_;
   Progress progress_;
   std::atomic<CachingAllocator*> allocator_{nullptr};

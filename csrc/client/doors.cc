@@ -1,5 +1,6 @@
 // Steps, and the doors at which threads wait for the turn.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "csrc/base/status_macros.h"
@@ -9,7 +10,7 @@
 
 namespace hocket {
 
-absl::Status ClientImpl::BeginStep() {
+absl::Status ClientImpl::BeginStep(bool guessed) {
   ThreadRecord& me = threads_.Mine();
   if (me.depth > 0) {
     ++me.depth;
@@ -21,6 +22,8 @@ absl::Status ClientImpl::BeginStep() {
     HOCKET_RETURN_IF_ERROR(BeginSlow());
   }
   me.depth = 1;
+  me.guessed = guessed;
+  if (guessed) guessed_.fetch_add(1);
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->BeginStep();
   me.begun = progress_.StepBegun();
   return absl::OkStatus();
@@ -31,6 +34,7 @@ void ClientImpl::EndStep(bool count) {
   if (me.depth == 0 || --me.depth > 0) return;
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->EndStep();
   progress_.StepEnded(me.begun, count);
+  if (std::exchange(me.guessed, false)) guessed_.fetch_sub(1);
   const Duty duty = word_.End();
   if (duty != Duty::kNone) EndSlow(duty);
 }
@@ -209,7 +213,8 @@ void ClientImpl::Admit() {
   if (Count(word_.Load()) > 0) progress_.StepsGoOn();
   word_.Granted(static_cast<Word>(steps));
   NotifyAll();
-  if (steps == 0) ArmIdleCheck();
+  if (steps == 0) return ArmIdleCheck();
+  SetIdleCheck();  // of guessed steps: no need to wake the agent
 }
 
 void ClientImpl::StepAside(Waiter& waiter) {

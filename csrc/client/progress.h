@@ -6,6 +6,7 @@
 #define HOCKET_CSRC_CLIENT_PROGRESS_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -48,6 +49,8 @@ class Progress {
   bool AcceptGrant(std::uint64_t wait) { return page_.AcceptGrant(wait); }
 
   std::uint64_t steps() const { return Load(words().steps); }
+  // Of a step, on average, as far as it is known.
+  std::chrono::nanoseconds step_time() const { return std::chrono::nanoseconds(Load(words().step_time_ns)); }
   std::uint64_t turns() const { return Load(words().turns); }
   // Of the page, for the coordinator.
   UniqueFd Descriptor() const;

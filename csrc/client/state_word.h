@@ -110,8 +110,9 @@ class StateWord {
   bool TryGive(Word standing = 0) {
     return Try([standing](Word word) { return transition::TryGive(word, standing); });
   }
-  // As TryGive(), but only if no step was begun since the word had `begins`: the job of an idle thread.
-  bool TryTakeIdle(std::uint32_t begins);
+  // As TryGive(), but only if no step was begun since the word had `begins`: of a job that idles, outside
+  // steps or in the midst of `in_steps`.
+  bool TryTakeIdle(std::uint32_t begins, Word in_steps = 0);
   // Gives also while threads are in a step: the job leaves.
   void ForceGive() { word_.fetch_or(kGiving, std::memory_order_acq_rel); }
   void AbortGive() { Apply(transition::AbortGive); }

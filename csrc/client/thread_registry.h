@@ -20,6 +20,7 @@ namespace hocket {
 struct ThreadRecord {
   int depth = 0;            // steps begun and not ended, nested
   std::uint64_t begun = 0;  // when the outermost began, ns
+  bool guessed = false;     // the step under way
   bool helper = false;      // one of autograd's
   bool away = false;        // counts as standing at a door (Client::BeginAway)
   bool blocking = false;    // inside the blocking hooks already

@@ -5,6 +5,7 @@ Called by ``_hocket_start.autoload``, which turns any failure into one sentence:
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -50,9 +51,9 @@ class _Steps:
         return bool(self._native.forked())
 
     def begin_step(self) -> None:
-        self._native.begin_step()
+        self._native.begin_step(True)
         self.begun()
-        self.begin_step = self._native.begin_step  # type: ignore[method-assign]
+        self.begin_step = functools.partial(self._native.begin_step, True)  # type: ignore[method-assign]
 
 
 def _announce(info: dict[str, Any]) -> None:

@@ -22,7 +22,10 @@ A ``Tracker`` makes steps of them, by these rules:
 8.  **Events before CUDA starts and before any optimizer steps** are ignored: looking at a first batch says
     nothing yet about the device.
 9.  A forked child of a job (a loader's worker) has no steps. A child forked before a device was used has its own.
-10. A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on the hooks stand down.
+10. **The replay of a CUDA graph is a forward**, and a step of each optimizer that stepped while it was captured. The
+    capture itself is neither.
+11. **Where a step ends is a guess**: one whose turn is not used for long gives it in its midst (``begin_step(True)``).
+12. A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on the hooks stand down.
 """
 
 from __future__ import annotations
@@ -88,6 +91,7 @@ class Tracker:
         self._waiting_for_forward = 0
         self._lock = threading.Lock()
         self._standing_down = False
+        self._captured: list[object] | None = None  # optimizers that stepped in the graph being captured
 
     # Events. `in_backward` is True where autograd is running on the calling thread.
 
@@ -123,6 +127,11 @@ class Tracker:
 
     def optimizer_ended(self, optimizer: object, in_backward: bool) -> None:
         """``optimizer`` has stepped, or GradScaler skipped it."""
+        if self._captured is not None:
+            thread = self._thread()
+            if thread.stepping:
+                thread.stepping.pop()
+            return self._captured.append(optimizer)
         self._seen_optimizer = True
         self._thread().steps_seen += 1
         if in_backward:
@@ -161,6 +170,21 @@ class Tracker:
         if self._applies(thread):
             self._end_if_open(thread)
             self._begin(thread)
+
+    def capturing(self) -> None:
+        """The capture of a CUDA graph begins."""
+        self._captured = []
+
+    def captured(self) -> list[object]:
+        """It has ended. Returns the optimizers that stepped in it, for replayed()."""
+        captured, self._captured = self._captured or [], None
+        return captured
+
+    def replayed(self, captured: list[object], in_backward: bool) -> None:
+        """A graph has been replayed; before, forward_began()."""
+        for optimizer in captured:
+            self.optimizer_began(optimizer, in_backward)
+            self.optimizer_ended(optimizer, in_backward)
 
     def stand_down(self) -> None:
         """The program says its steps itself. The calling thread's step ends."""
@@ -281,7 +305,7 @@ _tracker: Tracker | None = None
 
 
 def stand_down() -> None:
-    """Rule 10. Does nothing where no hooks are installed."""
+    """Rule 12. Does nothing where no hooks are installed."""
     if _tracker is not None:
         _tracker.stand_down()
 
@@ -297,6 +321,7 @@ def install(steps: Steps) -> Tracker:
     _see_optimizers(tracker)
     _see_scalers(tracker)
     _see_loaders(tracker)
+    _see_graphs(tracker, torch.cuda.CUDAGraph)
     os.register_at_fork(after_in_child=tracker.forked)
     atexit.register(tracker.finish)
     _tracker = tracker
@@ -398,6 +423,32 @@ def _see_loaders(tracker: Tracker) -> None:
             tracker.fetched(got, loop)
 
     dataloader._BaseDataLoaderIter.__next__ = next_and_tell  # type: ignore[method-assign]
+
+
+def _see_graphs(tracker: Tracker, graph: Any) -> None:
+    """Rule 10. ``graph`` is torch.cuda.CUDAGraph."""
+    begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
+
+    @functools.wraps(begin)
+    def begin_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = begin(self, *args, **kwargs)
+        tracker.capturing()
+        return result
+
+    @functools.wraps(end)
+    def end_and_tell(self: Any) -> Any:
+        self._hocket_captured = tracker.captured()
+        return end(self)
+
+    @functools.wraps(replay)
+    def replay_and_tell(self: Any) -> Any:
+        in_backward = _in_backward()
+        tracker.forward_began(in_backward)
+        result = replay(self)
+        tracker.replayed(getattr(self, "_hocket_captured", []), in_backward)
+        return result
+
+    graph.capture_begin, graph.capture_end, graph.replay = begin_and_tell, end_and_tell, replay_and_tell
 
 
 def warn_without_boundaries(tracker: Tracker, job: str) -> None:

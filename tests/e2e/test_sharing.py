@@ -43,6 +43,17 @@ def test_a_program_without_a_line_of_hocket_takes_turns(world: World, alone: Cal
     assert "optimizer hooks and DataLoader fetches" in said[0]
 
 
+def test_a_child_that_uses_the_device_in_a_step_that_was_found_has_its_turns(
+    world: World, alone: Callable[..., list[str]]
+) -> None:
+    parent = world.run(
+        "train", "--plain", "--losses", world.losses("parent"), "--child-losses", world.losses("child"), *SMALL
+    )
+    parent.finishes()
+    for name in ("parent", "child"):
+        assert world.losses(name).read_text().split() == alone("train", *SMALL)
+
+
 def test_loader_workers_are_no_jobs_and_print_nothing(world: World, alone: Callable[..., list[str]]) -> None:
     plain = world.run("train", "--plain", "--workers", 2, "--losses", world.losses("plain"), *SMALL)
     other = world.job("train", "--workers", 2, "--losses", world.losses("other"), *SMALL)

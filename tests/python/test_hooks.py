@@ -46,6 +46,8 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     monkeypatch.setattr(optim.Optimizer, "zero_grad", optim.Optimizer.zero_grad)
     monkeypatch.setattr(GradScaler, "step", GradScaler.step)
     monkeypatch.setattr(dataloader._BaseDataLoaderIter, "__next__", dataloader._BaseDataLoaderIter.__next__)
+    for method in ("capture_begin", "capture_end", "replay"):
+        monkeypatch.setattr(torch.cuda.CUDAGraph, method, getattr(torch.cuda.CUDAGraph, method))
     monkeypatch.setattr(hooks, "_tracker", None)
     monkeypatch.setattr(hooks.atexit, "register", lambda _: None)
     monkeypatch.setattr(hooks.os, "register_at_fork", lambda **_: None)
@@ -263,6 +265,74 @@ def test_one_batch_used_for_many_steps_has_boundaries(job: Job) -> None:
         optimizer.step()
     assert finished(job) == 5
     assert job.boundaries >= 4
+
+
+class Graph:
+    """As torch.cuda.CUDAGraph is driven."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def capture_begin(self, pool: object = None) -> None: ...
+
+    def capture_end(self) -> None: ...
+
+    def replay(self) -> None:
+        self.job.story.append("replay")
+
+
+@pytest.fixture
+def graph(job: Job, monkeypatch: pytest.MonkeyPatch) -> Graph:
+    for method in ("capture_begin", "capture_end", "replay"):
+        monkeypatch.setattr(Graph, method, getattr(Graph, method))
+    hooks._see_graphs(job.tracker, Graph)
+    return Graph(job)
+
+
+def test_a_graph_of_a_whole_step_makes_a_step_of_each_replay_and_none_of_its_capture(job: Job, graph: Graph) -> None:
+    model = Net(job)
+    optimizer = sgd(model)
+    for _ in range(3):
+        model(torch.ones(1, 4)).backward()
+        optimizer.step()
+    graph.capture_begin()
+    model(torch.ones(1, 4)).backward()
+    optimizer.step()
+    graph.capture_end()
+    before = len(job.story)
+    for _ in range(5):
+        graph.replay()
+    assert finished(job) == 3 + 5
+    assert "".join(event[0] for event in job.story[before:]).count("bre") >= 4, job.story
+
+
+def test_a_graph_of_the_forward_begins_the_step(job: Job, graph: Graph) -> None:
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    graph.capture_begin()
+    graph.capture_end()
+    for _ in range(5):
+        graph.replay()
+        (weight**2).sum().backward()
+        optimizer.step()
+    assert finished(job) == 5
+    assert "".join(event[0] for event in job.story).count("bre") >= 3, job.story
+
+
+def test_a_capture_that_fails_is_forgotten(job: Job, graph: Graph) -> None:
+    model = Net(job)
+    optimizer = sgd(model)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        graph.capture_begin()
+        try:
+            optimizer.step()
+            raise RuntimeError("not permitted when stream is capturing")
+        finally:
+            graph.capture_end()
+    for _ in range(4):
+        model(torch.ones(1, 4)).backward()
+        optimizer.step()
+    assert finished(job) == 4
 
 
 @pytest.mark.parametrize("at_the_top", [True, False])

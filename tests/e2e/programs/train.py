@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
 
 
@@ -28,6 +29,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--late", action="store_true", help="CUDA starts before hocket is imported")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--data-from", help="a FIFO: batch 3 is loaded, by a worker, when somebody has written to it")
+    parser.add_argument("--child-losses", help="in step 3 it runs itself in a child, which writes them there")
     parser.add_argument("--hold", default="")
     parser.add_argument("--end", default="", choices=["", "raise", "exit", "sys.exit", "kill"])
     parser.add_argument("--at", type=int, default=-1)
@@ -65,6 +67,11 @@ def end_here() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def run_itself() -> None:
+    shape = [f"--{name}={getattr(options, name)}" for name in ("steps", "layers", "width", "batch", "seed")]
+    subprocess.run([sys.executable, __file__, "--plain", f"--losses={options.child_losses}", *shape], check=True)
+
+
 def build() -> tuple[nn.Module, torch.optim.Optimizer]:
     layers = [nn.Linear(options.width, options.width) for _ in range(options.layers)]
     model = nn.Sequential(*layers).to("cuda")
@@ -99,6 +106,8 @@ def main() -> None:
         reached(i)
         if i == options.at:
             end_here()
+        if options.child_losses and i == 3:
+            run_itself()
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())

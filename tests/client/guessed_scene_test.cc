@@ -1,0 +1,168 @@
+// Steps that nobody has said: they may last longer than the work in them.
+#include <functional>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "tests/client/scene.h"
+
+namespace hocket {
+namespace {
+
+Scene::Options Guessing() {
+  Scene::Options options = Scene::NeverIdle();
+  options.guessed_idle_limit = std::chrono::milliseconds(1);
+  return options;
+}
+
+// A thread in a step, which does nothing until it is told to go on: then it allocates, and ends the step.
+class StepThatPauses {
+ public:
+  StepThatPauses(Scene& scene, bool guessed)
+      : thread_([this, &scene, guessed] {
+          EXPECT_TRUE(scene.job().BeginStep(guessed).ok());
+          in_step_.Happens();
+          go_on_.Await();
+          EXPECT_TRUE(scene.allocator().Malloc(30, nullptr).ok());
+          scene.job().EndStep(true);
+        }) {}
+  void AwaitsBegin() { in_step_.Await(); }
+  void GoesOn() { go_on_.Happens(); }
+  void Ends() { thread_.join(); }
+
+ private:
+  Happening in_step_, go_on_;
+  std::thread thread_;
+};
+
+// Has turn 1, with somebody else waiting.
+void HasTurnThatIsWanted(Scene& scene, StepThatPauses& step) {
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  step.AwaitsBegin();
+  scene.Says(wire::Yield{.turn = 1});
+}
+
+// Long enough for the agent to look many times whether the turn is used.
+void AgentLooks(Scene& scene) {
+  const Clock::time_point end = Clock::now() + std::chrono::milliseconds(10);
+  do scene.AgentHasObeyed();
+  while (Clock::now() < end);
+}
+
+void KeepsItsTurnUntilTheStepEnds(Scene& scene, StepThatPauses& step) {
+  AgentLooks(scene);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  step.GoesOn();
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 1u);
+  step.Ends();
+}
+
+TEST(GuessedStepTest, ATurnThatIsNotUsedPassesInItsMidst) {
+  Scene scene(Guessing());
+  StepThatPauses step(scene, /*guessed=*/true);
+  HasTurnThatIsWanted(scene, step);
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_EQ(over.turn_steps, 0u);
+  EXPECT_GT(over.idle_ns, 0u);
+  EXPECT_FALSE(over.movable) << "its thread may use its memory at any time";
+  step.GoesOn();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  step.Ends();
+  EXPECT_EQ(scene.job().Info().steps, 1u) << "it is counted where it ends";
+  EXPECT_EQ(scene.allocator().touched_while_spilled(), 0);
+}
+
+TEST(GuessedStepTest, AStepThatEndsWithoutItsTurnIsCountedAndTheNextWaits) {
+  Scene scene(Guessing());
+  Happening ends;
+  std::thread thread([&] {
+    EXPECT_TRUE(scene.job().BeginStep(/*guessed=*/true).ok());
+    ends.Await();
+    scene.job().EndStep(true);
+    scene.Step();
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  scene.Expects<wire::TurnOver>();
+  ends.Happens();
+  scene.Expects<wire::Wait>();
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+  scene.Grants(2);
+  thread.join();
+  EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST(GuessedStepTest, AStepThatWasSaidKeepsItsTurn) {
+  Scene scene(Guessing());
+  StepThatPauses step(scene, /*guessed=*/false);
+  HasTurnThatIsWanted(scene, step);
+  KeepsItsTurnUntilTheStepEnds(scene, step);
+}
+
+TEST(GuessedStepTest, AStepWhoseKernelsRunKeepsItsTurn) {
+  Scene scene(Guessing());
+  scene.allocator().idle = false;
+  StepThatPauses step(scene, /*guessed=*/true);
+  HasTurnThatIsWanted(scene, step);
+  KeepsItsTurnUntilTheStepEnds(scene, step);
+}
+
+TEST(GuessedStepTest, AStepOnMemoryThatIsNotOursKeepsItsTurn) {
+  Scene::Options on_the_cpu = Guessing();
+  on_the_cpu.with_allocator = false;
+  Scene scene(on_the_cpu);
+  StepThatPauses step(scene, /*guessed=*/true);
+  HasTurnThatIsWanted(scene, step);
+  KeepsItsTurnUntilTheStepEnds(scene, step);
+}
+
+TEST(GuessedStepTest, ARankOfAGangKeepsItsTurn) {
+  Scene scene(Guessing());
+  scene.job().JoinGang("pair", 0, 2);
+  StepThatPauses step(scene, /*guessed=*/true);
+  HasTurnThatIsWanted(scene, step);
+  KeepsItsTurnUntilTheStepEnds(scene, step);
+}
+
+TEST(GuessedStepTest, ASaidStepOfAnotherThreadKeepsTheTurn) {
+  Scene scene(Guessing());
+  StepThatPauses guessed(scene, /*guessed=*/true);
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  guessed.AwaitsBegin();
+  Happening in_step, ends;
+  std::thread said([&] {
+    EXPECT_TRUE(scene.job().BeginStep().ok());
+    in_step.Happens();
+    ends.Await();
+    scene.job().EndStep(true);
+  });
+  in_step.Await();
+  scene.Says(wire::Yield{.turn = 1});
+  AgentLooks(scene);
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  ends.Happens();
+  said.join();
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 1u);
+  guessed.GoesOn();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  guessed.Ends();
+}
+
+TEST(GuessedStepTest, AThreadThatEndsInOneIsForgotten) {
+  Scene scene(Guessing());
+  std::thread leaves([&] { EXPECT_TRUE(scene.job().BeginStep(/*guessed=*/true).ok()); });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  leaves.join();
+  StepThatPauses step(scene, /*guessed=*/false);
+  step.AwaitsBegin();
+  scene.Says(wire::Yield{.turn = 1});
+  KeepsItsTurnUntilTheStepEnds(scene, step);
+}
+
+}  // namespace
+}  // namespace hocket
