@@ -36,6 +36,7 @@ import functools
 import os
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -322,6 +323,7 @@ def install(steps: Steps) -> Tracker:
     _see_scalers(tracker)
     _see_loaders(tracker)
     _see_graphs(tracker, torch.cuda.CUDAGraph)
+    _say_nothing_of_our_hook()
     os.register_at_fork(after_in_child=tracker.forked)
     atexit.register(tracker.finish)
     _tracker = tracker
@@ -355,6 +357,11 @@ class _ForwardHook:
         assert self.tracker is not None
         if torch.is_grad_enabled():  # else it is no training: an evaluation, or acting in an environment
             self.tracker.forward_began(_in_backward())
+
+
+def _say_nothing_of_our_hook() -> None:
+    """A compiled module warns that a global hook is called twice: no harm to ours, but the end under ``-W error``."""
+    warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are global hooks", UserWarning)
 
 
 def _see_optimizers(tracker: Tracker) -> None:
