@@ -16,8 +16,6 @@ namespace hocket {
 namespace {
 
 constexpr auto kReportPause = std::chrono::seconds(1);
-constexpr int kGuessedIdleSteps = 10;
-constexpr int kLooksInSteps = 10;
 
 // Signals are for the program's own threads.
 void BlockSignals() {
@@ -42,6 +40,7 @@ void ClientImpl::AgentMain() {
     Poll();
     ReceiveAll();
     CheckIdle();
+    CheckGuessed();
     if (ReconnectIsDue()) Reconnect();
     if (Clock::now() >= report_at_) {
       report_at_ = Clock::now() + kReportPause;
@@ -78,7 +77,7 @@ void ClientImpl::Poll() {
 
 Clock::time_point ClientImpl::NextDeadline() {
   MutexLock lock(&mutex_);
-  return std::min({report_at_, reconnect_at_, idle_check_at_});
+  return std::min({report_at_, reconnect_at_, idle_check_at_, guessed_check_at_});
 }
 
 void ClientImpl::Wake() {
@@ -184,7 +183,9 @@ void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
     stop_step_ = 0;
     word_.Ask(yield.now ? kAskIdle | kAskStop : kAskIdle);
   }
-  if (phase_ == Phase::kHeld) SetIdleCheck();
+  if (phase_ != Phase::kHeld) return;
+  SetGuessedCheck();
+  if (Count(word_.Load()) == 0) SetIdleCheck();  // else the end of the step does
 }
 
 // A step that began before the word had kAskStop is counted in it; one that begins after looks at stop_step_.
@@ -218,21 +219,9 @@ void ClientImpl::ArmIdleCheck() {
 
 // On the agent's own thread nobody has to be woken for it.
 void ClientImpl::SetIdleCheck() {
-  const Word word = word_.Load();
   idle_since_ = Clock::now();
-  idle_begins_ = Begins(word);
-  idle_check_at_ = idle_since_ + IdlePause(/*in_steps=*/Count(word) > 0);
-}
-
-Clock::duration ClientImpl::IdleLimit(bool in_steps) const {
-  if (!in_steps) return tuning_.idle_limit;
-  return std::max<Clock::duration>(tuning_.guessed_idle_limit, kGuessedIdleSteps * progress_.step_time());
-}
-
-// In steps the device is looked at more than once before it counts as idle: their work may have no
-// allocation.
-Clock::duration ClientImpl::IdlePause(bool in_steps) const {
-  return in_steps ? IdleLimit(in_steps) / kLooksInSteps : tuning_.idle_limit;
+  idle_begins_ = Begins(word_.Load());
+  idle_check_at_ = idle_since_ + tuning_.idle_limit;
 }
 
 // Also of a gang's rank: its gang keeps the turn until every rank has given its part, and a rank that comes
@@ -243,17 +232,12 @@ bool ClientImpl::MayGiveIdle() const {
 
 void ClientImpl::CheckIdle() {
   bool waits_for_room;
-  Word in_steps;
   {
     MutexLock lock(&mutex_);
     if (Clock::now() < idle_check_at_) return;
     idle_check_at_ = Clock::time_point::max();
-    if (!MayGiveIdle()) return;
-    in_steps = Count(word_.Load());
-    if (in_steps > 0 && !MayGiveInSteps()) {  // its end arms the check sooner
-      idle_check_at_ = Clock::now() + IdlePause(/*in_steps=*/true);
-      return;
-    }
+    // While a step lasts nothing is checked: its end arms the check again.
+    if (!MayGiveIdle() || Count(word_.Load()) > 0) return;
     waits_for_room = room_.has_value();  // in an allocation: its answer comes to the turn that asked
   }
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
@@ -263,32 +247,23 @@ void ClientImpl::CheckIdle() {
   std::uint32_t begins;
   {
     MutexLock lock(&mutex_);
-    if (!IdleLongEnough(quiet, in_steps > 0)) {
-      if (!quiet && !capturing && in_steps == 0) AskAtAllocations();
+    if (!IdleLongEnough(quiet)) {
+      if (!quiet && !capturing) AskAtAllocations();
       return;
     }
     begins = idle_begins_;
   }
-  if (!capturing) GiveIdleTurn(begins, in_steps);
+  if (!capturing) GiveIdleTurn(begins, /*in_steps=*/0);
 }
 
-// A gang's ranks stop after the same step, not within one; what does not allocate from us may be in use
-// unseen.
-bool ClientImpl::MayGiveInSteps() const {
-  if (!facts_.gang.empty() || allocator_.load(std::memory_order_acquire) == nullptr) return false;
-  const Word word = word_.Load();  // before `guessed_`, which is never more than it counts
-  return guessed_.load() == Count(word);
-}
-
-bool ClientImpl::IdleLongEnough(bool quiet, bool in_steps) {
+bool ClientImpl::IdleLongEnough(bool quiet) {
   const Clock::time_point now = Clock::now();
   const std::uint32_t begins = Begins(word_.Load());
   const bool still = quiet && begins == idle_begins_;
   if (!still) idle_since_ = now;
   idle_begins_ = begins;
-  const bool long_enough = still && now - idle_since_ >= IdleLimit(in_steps);
-  const Clock::time_point next_limit = (long_enough ? now : idle_since_) + IdleLimit(in_steps);
-  idle_check_at_ = std::min(next_limit, now + IdlePause(in_steps));
+  const bool long_enough = still && now - idle_since_ >= tuning_.idle_limit;
+  idle_check_at_ = (long_enough ? now : idle_since_) + tuning_.idle_limit;
   return long_enough;
 }
 
@@ -307,7 +282,7 @@ void ClientImpl::GiveIdleTurn(std::uint32_t begins, Word in_steps) {
     if (!word_.TryTakeIdle(begins, in_steps)) return;  // the end of a step arms the check
     phase_ = Phase::kGiving;
     if (in_steps > 0) progress_.StepsInterrupted();
-    const std::chrono::nanoseconds idle = Clock::now() - idle_since_;
+    const std::chrono::nanoseconds idle = Clock::now() - (in_steps > 0 ? guessed_since_ : idle_since_);
     turn_.idle_ns = static_cast<std::uint64_t>(idle.count());
   }
   if (FinishGiving(/*drain_ns=*/0)) return;

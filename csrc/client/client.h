@@ -53,8 +53,8 @@ class Client : public Gate {
   // thread is part of the outer one. Several threads may be in steps at once; they share the turn.
   // `guessed`: the program has not said this step, so where it ends is not sure. If others wait, and no step
   // but guessed ones is under way, and the device has not been used for a second and ten average steps, the
-  // turn passes in the midst of it; the next allocation waits for another. Not of a gang's rank, nor without
-  // an allocator.
+  // turn passes in the midst of it; the next allocation, or step inside it, waits for another. Not of a
+  // gang's rank, nor without an allocator. A step inside it that is not guessed makes it one that is not.
   virtual absl::Status BeginStep(bool guessed = false) = 0;
   // Ends the step; passes the turn on if somebody waits for it and no other thread is in a step.
   // `count`: whether this was a step (false: a scope such as an evaluation that is not counted).

@@ -57,7 +57,7 @@ struct ClientTuning {
   // A job that somebody waits for and that has neither allocated nor had device work for so long outside
   // steps gives its turn up.
   Clock::duration idle_limit = std::chrono::milliseconds(5);
-  // The same in guessed steps; at least ten average steps.
+  // The same in guessed steps; or ten average steps, if those are more.
   Clock::duration guessed_idle_limit = std::chrono::seconds(1);
   // A turn in which no step was completed is not interrupted at an allocation before it is so old.
   Clock::duration implicit_quantum = std::chrono::milliseconds(50);
@@ -202,10 +202,7 @@ class ClientImpl final : public Client {
   absl::StatusOr<std::optional<wire::Received>> NextReceived() ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
   Clock::time_point NextDeadline();
   void CheckIdle();
-  bool MayGiveInSteps() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Clock::duration IdleLimit(bool in_steps) const;
-  Clock::duration IdlePause(bool in_steps) const;
-  bool IdleLongEnough(bool quiet, bool in_steps) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IdleLongEnough(bool quiet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskAtAllocations() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveIdleTurn(std::uint32_t begins, Word in_steps);
   bool MayGiveIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -230,6 +227,13 @@ class ClientImpl final : public Client {
   void On(const wire::ArenaExport& request, UniqueFd descriptor);
   void On(const wire::Limit& limit, UniqueFd descriptor);
   void StopTogether(const wire::Yield& yield) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- guessed.cc: steps that nobody has said
+  Clock::duration GuessedLimit() const;
+  void SetGuessedCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayGiveInSteps(Word in_steps) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckGuessed();
+  absl::Status BeginNested(ThreadRecord& me, bool guessed);
 
   // --- rejoin.cc: the coordinator comes and goes
   void SendJoin(wire::Channel channel, const Holdings& held)
@@ -306,6 +310,9 @@ class ClientImpl final : public Client {
   Clock::time_point idle_check_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);
   std::uint32_t idle_begins_ ABSL_GUARDED_BY(mutex_) = 0;
+  Clock::time_point guessed_check_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
+  Clock::time_point guessed_since_ ABSL_GUARDED_BY(mutex_);
+  std::uint32_t guessed_begins_ ABSL_GUARDED_BY(mutex_) = 0;
   Clock::time_point report_at_;
   Clock::time_point attached_at_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point reconnect_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();

@@ -12,10 +12,7 @@ namespace hocket {
 
 absl::Status ClientImpl::BeginStep(bool guessed) {
   ThreadRecord& me = threads_.Mine();
-  if (me.depth > 0) {
-    ++me.depth;
-    return absl::OkStatus();
-  }
+  if (me.depth > 0) return BeginNested(me, guessed);
   if (me.away) {
     HOCKET_RETURN_IF_ERROR(WaitForTurn(/*step=*/true));
   } else if (!word_.Begin()) {
@@ -213,8 +210,8 @@ void ClientImpl::Admit() {
   if (Count(word_.Load()) > 0) progress_.StepsGoOn();
   word_.Granted(static_cast<Word>(steps));
   NotifyAll();
-  if (steps == 0) return ArmIdleCheck();
-  SetIdleCheck();  // of guessed steps: no need to wake the agent
+  SetGuessedCheck();
+  if (steps == 0) ArmIdleCheck();
 }
 
 void ClientImpl::StepAside(Waiter& waiter) {

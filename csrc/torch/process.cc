@@ -26,7 +26,6 @@ namespace {
 struct OpenStep {
   const Devices::Table* table;  // whose participants it began on
   std::vector<Client*> late;    // and those that joined since
-  bool guessed;                 // see Client
 };
 thread_local std::vector<OpenStep> open_steps;  // outermost first
 
@@ -175,19 +174,20 @@ absl::Status Process::BeginStep(bool guessed) {
   if (forked_) return absl::OkStatus();
   if (!Undecided()) HOCKET_RETURN_IF_ERROR(Join());
   const Devices::Table& table = devices_.table();
+  guessed &= table.participants.size() <= 1;  // it waits for one with the turn on another
   for (size_t i = 0; i < table.participants.size(); ++i) {
     absl::Status begun = table.participants[i]->BeginStep(guessed);
     if (begun.ok()) continue;
     EndAll({table.participants.begin(), table.participants.begin() + i}, /*count=*/false);
     return begun;
   }
-  open_steps.push_back({&table, {}, guessed});
+  open_steps.push_back({&table, {}});
   return absl::OkStatus();
 }
 
 absl::Status Process::BeginLate(Client* client) {
   if (open_steps.empty()) return absl::OkStatus();
-  HOCKET_RETURN_IF_ERROR(client->BeginStep(open_steps.front().guessed));
+  HOCKET_RETURN_IF_ERROR(client->BeginStep());
   open_steps.front().late.push_back(client);
   return absl::OkStatus();
 }

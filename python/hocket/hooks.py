@@ -23,7 +23,7 @@ A ``Tracker`` makes steps of them, by these rules:
     nothing yet about the device.
 9.  A forked child of a job (a loader's worker) has no steps. A child forked before a device was used has its own.
 10. **The replay of a CUDA graph is a forward**, and a step of each optimizer that stepped while it was captured. The
-    capture itself is neither.
+    capture itself is neither. A replay allocates nothing, so it is a scope of its own: it waits for the turn.
 11. **Where a step ends is a guess**: one whose turn is not used for long gives it in its midst (``begin_step(True)``).
 12. A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on the hooks stand down.
 """
@@ -78,14 +78,21 @@ class Tracker:
     """Makes steps of events, by the rules above.
 
     ``watch_forward(True)`` is called when the next forward of a module matters, ``watch_forward(False)`` when it no
-    longer does. ``started()`` says whether CUDA has (rule 8).
+    longer does. ``started()`` says whether CUDA has (rule 8), ``capturing()`` whether this thread captures a graph.
     """
 
-    def __init__(self, steps: Steps, watch_forward: Callable[[bool], None], started: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        watch_forward: Callable[[bool], None],
+        started: Callable[[], bool],
+        capturing: Callable[[], bool],
+    ) -> None:
         self.boundaries = 0
         self._steps = steps
         self._watch_forward = watch_forward
         self._started = started
+        self._capturing = capturing
         self._seen_optimizer = False
         self._threads: dict[int, _Thread] = {}
         self._last_training: _Thread | None = None
@@ -128,13 +135,13 @@ class Tracker:
 
     def optimizer_ended(self, optimizer: object, in_backward: bool) -> None:
         """``optimizer`` has stepped, or GradScaler skipped it."""
-        if self._captured is not None:
+        self._thread().steps_seen += 1
+        if self._captured is not None and self._capturing():
             thread = self._thread()
             if thread.stepping:
                 thread.stepping.pop()
             return self._captured.append(optimizer)
         self._seen_optimizer = True
-        self._thread().steps_seen += 1
         if in_backward:
             thread = self._last_training or self._thread(threading.main_thread())
             self._note(thread, optimizer)
@@ -156,7 +163,7 @@ class Tracker:
     def zeroed(self, in_backward: bool) -> None:
         """An optimizer's gradients were zeroed."""
         thread = self._thread()
-        if in_backward or thread.stepping or not thread.after_step or not self._applies(thread):
+        if in_backward or thread.stepping or not thread.after_step or self._capturing() or not self._applies(thread):
             return
         thread.zeroes_after_step = True
         if thread.pending:
@@ -165,33 +172,43 @@ class Tracker:
     def forward_began(self, in_backward: bool) -> None:
         """A module's forward begins."""
         thread = self._thread()
-        if in_backward or thread.stepping or not thread.pending:
+        if in_backward or thread.stepping or not thread.pending or self._capturing():
             return
         self._forward_came(thread)
         if self._applies(thread):
             self._end_if_open(thread)
             self._begin(thread)
 
-    def capturing(self) -> None:
-        """The capture of a CUDA graph begins."""
+    def capture_begins(self, in_backward: bool) -> None:
+        """A CUDA graph is about to be captured. Its step begins before: nothing waits, or moves, in a capture."""
+        self.forward_began(in_backward)
         self._captured = []
 
-    def captured(self) -> list[object]:
-        """It has ended. Returns the optimizers that stepped in it, for replayed()."""
+    def capture_ended(self) -> list[object]:
+        """Returns the optimizers that stepped in it, for replay()."""
         captured, self._captured = self._captured or [], None
         return captured
 
-    def replayed(self, captured: list[object], in_backward: bool) -> None:
-        """A graph has been replayed; before, forward_began()."""
+    def replay(self, replay: Callable[[], Any], captured: list[object], trains: bool, in_backward: bool) -> Any:
+        """``replay`` replays a graph; ``trains``: with gradients."""
+        if in_backward or self._standing_down:
+            return replay()
+        if trains or captured:
+            self.forward_began(in_backward)
+        self._steps.begin_step()
+        try:
+            result = replay()
+        finally:
+            self._steps.end_step(False)
         for optimizer in captured:
             self.optimizer_began(optimizer, in_backward)
             self.optimizer_ended(optimizer, in_backward)
+        return result
 
     def stand_down(self) -> None:
         """The program says its steps itself. The calling thread's step ends."""
-        if not self._standing_down:
-            self._standing_down = True
-            self._end_if_open(self._thread())
+        self._standing_down = True
+        self._end_if_open(self._thread())
 
     def forked(self) -> None:
         """Rule 9, in the child."""
@@ -317,7 +334,7 @@ def install(steps: Steps) -> Tracker:
     import torch
 
     forward = _ForwardHook()
-    tracker = Tracker(steps, forward.watch, torch.cuda.is_initialized)
+    tracker = Tracker(steps, forward.watch, torch.cuda.is_initialized, _capturing)
     forward.tracker = tracker
     _see_optimizers(tracker)
     _see_scalers(tracker)
@@ -334,6 +351,12 @@ def _in_backward() -> bool:
     import torch
 
     return torch._C._current_graph_task_id() != -1
+
+
+def _capturing() -> bool:
+    import torch
+
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 class _ForwardHook:
@@ -434,26 +457,24 @@ def _see_loaders(tracker: Tracker) -> None:
 
 def _see_graphs(tracker: Tracker, graph: Any) -> None:
     """Rule 10. ``graph`` is torch.cuda.CUDAGraph."""
+    import torch
+
     begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
 
     @functools.wraps(begin)
     def begin_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = begin(self, *args, **kwargs)
-        tracker.capturing()
-        return result
+        tracker.capture_begins(_in_backward())
+        return begin(self, *args, **kwargs)
 
     @functools.wraps(end)
     def end_and_tell(self: Any) -> Any:
-        self._hocket_captured = tracker.captured()
+        self._hocket_captured = tracker.capture_ended()
         return end(self)
 
     @functools.wraps(replay)
     def replay_and_tell(self: Any) -> Any:
-        in_backward = _in_backward()
-        tracker.forward_began(in_backward)
-        result = replay(self)
-        tracker.replayed(getattr(self, "_hocket_captured", []), in_backward)
-        return result
+        captured = getattr(self, "_hocket_captured", [])
+        return tracker.replay(lambda: replay(self), captured, torch.is_grad_enabled(), _in_backward())
 
     graph.capture_begin, graph.capture_end, graph.replay = begin_and_tell, end_and_tell, replay_and_tell
 

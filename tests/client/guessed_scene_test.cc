@@ -94,6 +94,50 @@ TEST(GuessedStepTest, AStepThatEndsWithoutItsTurnIsCountedAndTheNextWaits) {
   EXPECT_EQ(scene.job().Info().steps, 2u);
 }
 
+TEST(GuessedStepTest, AStepInsideItWaitsForAnotherTurn) {
+  Scene scene(Guessing());
+  Happening goes_on;
+  std::thread thread([&] {
+    EXPECT_TRUE(scene.job().BeginStep(/*guessed=*/true).ok());
+    goes_on.Await();
+    EXPECT_TRUE(scene.job().BeginStep(/*guessed=*/true).ok());  // a graph's replay, say
+    EXPECT_TRUE(scene.job().HoldsTurn());
+    scene.job().EndStep(false);
+    scene.job().EndStep(true);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  scene.Expects<wire::TurnOver>();
+  goes_on.Happens();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  thread.join();
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+}
+
+TEST(GuessedStepTest, AStepThatIsSaidInsideItKeepsItsTurn) {
+  Scene scene(Guessing());
+  Happening in_step, go_on;
+  std::thread thread([&] {
+    EXPECT_TRUE(scene.job().BeginStep(/*guessed=*/true).ok());
+    EXPECT_TRUE(scene.job().BeginStep().ok());
+    in_step.Happens();
+    go_on.Await();
+    scene.job().EndStep(true);
+    scene.job().EndStep(true);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  in_step.Await();
+  scene.Says(wire::Yield{.turn = 1});
+  AgentLooks(scene);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  go_on.Happens();
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 1u);
+  thread.join();
+}
+
 TEST(GuessedStepTest, AStepThatWasSaidKeepsItsTurn) {
   Scene scene(Guessing());
   StepThatPauses step(scene, /*guessed=*/false);

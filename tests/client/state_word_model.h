@@ -9,7 +9,8 @@
 // does not run yet, further messages wake nobody (so do kernels before 5.8).
 //
 // A Search visits every reachable state once and reports the first one that breaks a promise:
-//   nobody is in a step, or has an allocation under way, after the turn was passed
+//   nobody is in a step, or has an allocation under way, after the turn was passed (but in a guessed step,
+//   which is not in the model)
 //   one gives the turn, not two
 //   where nothing can happen any more, everybody has finished, every message was heard and no asked-for turn
 //   is still held

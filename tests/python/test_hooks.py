@@ -53,9 +53,13 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     monkeypatch.setattr(hooks.atexit, "register", lambda _: None)
     monkeypatch.setattr(hooks.os, "register_at_fork", lambda **_: None)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: Graph.capturing)
     fake = Job(torch.__version__)
     fake.joined = True
-    fake.tracker = hooks.install(fake)
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        fake.tracker = hooks.install(fake)
+        fake.filters = warnings.filters[:]
     yield fake
     fake.tracker.finish()
     assert fake.depth == 0
@@ -271,12 +275,17 @@ def test_one_batch_used_for_many_steps_has_boundaries(job: Job) -> None:
 class Graph:
     """As torch.cuda.CUDAGraph is driven."""
 
+    capturing = False
+
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    def capture_begin(self, pool: object = None) -> None: ...
+    def capture_begin(self, pool: object = None) -> None:
+        self.job.story.append("capture")
+        Graph.capturing = True
 
-    def capture_end(self) -> None: ...
+    def capture_end(self) -> None:
+        Graph.capturing = False
 
     def replay(self) -> None:
         self.job.story.append("replay")
@@ -299,12 +308,46 @@ def test_a_graph_of_a_whole_step_makes_a_step_of_each_replay_and_none_of_its_cap
     graph.capture_begin()
     model(torch.ones(1, 4)).backward()
     optimizer.step()
+    optimizer.zero_grad()
     graph.capture_end()
+    assert job.story[job.story.index("capture") :] == ["capture", "forward"], "nothing waits in a capture"
     before = len(job.story)
     for _ in range(5):
         graph.replay()
     assert finished(job) == 3 + 5
     assert "".join(event[0] for event in job.story[before:]).count("bre") >= 4, job.story
+
+
+def test_a_scaled_step_in_a_graph_is_one_step_of_each_replay(job: Job, graph: Graph) -> None:
+    model = Net(job)
+    optimizer = sgd(model)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    graph.capture_begin()
+    model(torch.ones(1, 4)).backward()
+    scaler.step(optimizer)
+    graph.capture_end()
+    for _ in range(5):
+        graph.replay()
+    assert finished(job) == 5
+
+
+def test_a_graph_replayed_without_gradients_waits_for_the_turn_and_counts_nothing(job: Job, graph: Graph) -> None:
+    graph.capture_begin()
+    graph.capture_end()
+    with torch.no_grad():
+        for _ in range(3):
+            graph.replay()
+    assert job.story == ["capture", *["begin", "replay", "end uncounted"] * 3]
+    assert finished(job) == 0
+
+
+def test_steps_of_others_during_a_capture_are_theirs(job: Job, graph: Graph) -> None:
+    optimizer = sgd(Net(job))
+    graph.capture_begin()
+    Graph.capturing = False  # on the calling thread
+    optimizer.step()
+    graph.capture_end()
+    assert finished(job) == 1
 
 
 def test_a_graph_of_the_forward_begins_the_step(job: Job, graph: Graph) -> None:
@@ -465,7 +508,7 @@ class Nested(Dataset):
 
 def test_a_loader_inside_a_data_set_makes_no_boundaries_of_its_own(job: Job) -> None:
     for _ in DataLoader(Nested(), batch_size=1):
-        hooks._say_nothing_of_our_hook()
+        pass
     assert job.boundaries == 4
 
 
@@ -526,8 +569,8 @@ def test_a_compiled_module_does_not_warn_of_our_hook(job: Job) -> None:
     model = torch.compile(nn.Linear(4, 1), backend="eager", fullgraph=True)
     optimizer = sgd(model)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        hooks._say_nothing_of_our_hook()
+        warnings.filters[:] = job.filters
+        warnings.simplefilter("error", append=True)
         for _ in range(4):
             model(torch.ones(1, 4)).sum().backward()
             optimizer.step()

@@ -55,6 +55,14 @@ def adam(*modules: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adam([p for module in modules for p in module.parameters() if p.requires_grad], lr=1e-3)
 
 
+def learn(optimizer: torch.optim.Optimizer, loss: torch.Tensor, losses: list[float]) -> None:
+    """The end of the usual step."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+
+
 @habit
 def accumulates_gradients(losses: list[float]) -> None:
     model = mlp(WIDTH, WIDTH, WIDTH)
@@ -92,10 +100,7 @@ def recomputes_activations(losses: list[float]) -> None:
         for block in blocks:
             x = checkpoint(block, x, use_reentrant=False)
         loss = x.square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -141,10 +146,7 @@ def carries_state_from_step_to_step(losses: list[float]) -> None:
         out, state = lstm(batch.cuda().reshape(2, 8, WIDTH), state)
         state = tuple(part.detach() for part in state)
         loss = out.square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -153,10 +155,7 @@ def evaluates_now_and_then(losses: list[float]) -> None:
     optimizer = adam(model)
     for i, batch in enumerate(rows()):
         loss = model(batch.cuda()).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
         if i % 3 == 2:
             model.eval()
             with torch.no_grad():
@@ -199,10 +198,7 @@ def copies_ahead_on_a_side_stream(losses: list[float]) -> None:
         following = next(batches, None)
         coming = None if following is None else ahead(following)
         loss = model(x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -223,10 +219,7 @@ def a_thread_prepares_batches_on_the_gpu(losses: list[float]) -> None:
     thread.start()
     while (x := prepared.get()) is not None:
         loss = model(x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
     thread.join()
 
 
@@ -329,10 +322,7 @@ def trains_adapters_of_a_frozen_model(losses: list[float]) -> None:
         for layer, adapter in zip(backbone[::2], adapters, strict=True):
             x = torch.tanh(layer(x) + adapter(x))
         loss = x.square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -342,10 +332,7 @@ def sequences_change_their_length(losses: list[float]) -> None:
     for length in (17, 64, 5, 128, 64, 33, 100, 17):
         x = torch.randn(2, length, 64, generator=torch.Generator().manual_seed(length)).cuda()
         loss = layer(x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -354,10 +341,7 @@ def goes_on_from_a_checkpoint(losses: list[float]) -> None:
     optimizer = adam(model)
     for i, batch in enumerate(rows()):
         loss = model(batch.cuda()).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
         if i == STEPS // 2:
             file = io.BytesIO()
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
@@ -379,10 +363,7 @@ def grows_while_it_trains(losses: list[float]) -> None:
             model.extend(mlp(WIDTH, WIDTH))
             optimizer = adam(model)
         loss = model(batch.cuda()).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -394,10 +375,7 @@ def differentiates_twice(losses: list[float]) -> None:
         out = model(x).sum()
         (gradient,) = torch.autograd.grad(out, x, create_graph=True)
         loss = (gradient.norm(dim=1) - 1).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -411,10 +389,7 @@ def draws_random_numbers_on_the_gpu(losses: list[float]) -> None:
         loss = model(x).square().mean()
         torch.cuda.set_rng_state(state)  # the next one draws the same again
         loss = loss + model(x).square().mean() + i * torch.rand((), device="cuda")
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -424,10 +399,7 @@ def workers_load_into_pinned_memory(losses: list[float]) -> None:
     data = TensorDataset(torch.cat(list(rows())))
     for (batch,) in DataLoader(data, batch_size=16, num_workers=1, pin_memory=True):
         loss = model(batch.to("cuda", non_blocking=True)).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
 
 
 @habit
@@ -458,10 +430,7 @@ def remembers_what_it_has_seen(losses: list[float]) -> None:
             continue
         replay = torch.cat(list(memory))  # and learns from what it remembers
         loss = (actor(replay[:, :WIDTH]) - target(replay[:, :WIDTH]).detach() - replay[:, WIDTH:]).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        learn(optimizer, loss, losses)
         with torch.no_grad():
             for mine, theirs in zip(target.parameters(), actor.parameters(), strict=True):
                 mine.lerp_(theirs, 0.1)
