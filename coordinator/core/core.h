@@ -233,6 +233,7 @@ class Core {
 
   // explain.cc
   std::string ExplainWaiting(const Job& job) const;
+  std::string StoppedPerhaps(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;
   std::string ExplainFreeDevice(const Device& device) const;
   std::string ExplainCap(const Job& job) const;

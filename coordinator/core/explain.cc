@@ -21,6 +21,12 @@ std::string Core::StateOf(JobId id) const {
   return job.waiting ? "waits" : "idle";
 }
 
+// What somebody can do who finds that a process does not answer.
+std::string Core::StoppedPerhaps(const Job& job) const {
+  return absl::StrCat("Is its process stopped, or in a debugger? A stopped one goes on with: kill -CONT ",
+                      job.info.pid);
+}
+
 std::string Core::Explain(JobId id) const {
   const Job& job = this->job(id);
   const std::string state = StateOf(id);
@@ -30,14 +36,13 @@ std::string Core::Explain(JobId id) const {
   }
   if (state == "stopped" && job.taken_back) {
     return absl::StrCat("has not taken up the turn that it was given ", Seconds(now_ - job.granted),
-                        " ago, so it went to the others; it gets none until it answers. Is pid ",
-                        job.info.pid, " stopped, or in a debugger?");
+                        " ago, so it went to the others; it gets none until it answers. ",
+                        StoppedPerhaps(job));
   }
   if (state == "stopped") {
     return absl::StrCat("has not answered a request for ", FormatBytes(job.spill ? job.spill->bytes : 0),
                         " for ", Seconds(job.spill ? now_ - job.spill->sent : absl::ZeroDuration()),
-                        "; it gets no turn until it does. Is pid ", job.info.pid,
-                        " stopped, or in a debugger?");
+                        "; it gets no turn until it does. ", StoppedPerhaps(job));
   }
   if (state == "holds") return ExplainHolding(job);
   if (state == "paused") return absl::StrCat("is paused; go on with: hocket resume ", job.info.name);

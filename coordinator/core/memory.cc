@@ -204,8 +204,8 @@ void Core::GiveUpOnSilentVictims() {
     job.unresponsive = true;
     Say(absl::StrCat(job.info.name, " (pid ", job.info.pid, ") has not answered for ",
                      absl::FormatDuration(now_ - job.spill->sent), " to a request for ",
-                     FormatBytes(job.spill->bytes),
-                     "; it gets no turn until it does. Is it stopped, or in a debugger?"));
+                     FormatBytes(job.spill->bytes), "; it gets no turn until it does. ",
+                     StoppedPerhaps(job)));
   }
 }
 

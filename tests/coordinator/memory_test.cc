@@ -407,7 +407,7 @@ TEST(RoomTest, AStoppedVictimIsPassedOverAndLeftAsideUntilItAnswers) {
   s.GivesUp("a");
   s.GivesUp("b");
   EXPECT_EQ(s.Holder(), "") << "c is stopped";
-  EXPECT_THAT(s.Why("c"), HasSubstr("stopped, or in a debugger?"));
+  EXPECT_THAT(s.Why("c"), HasSubstr("stopped, or in a debugger? A stopped one goes on with: kill -CONT "));
   s.Spills("c", 20);
   EXPECT_EQ(s.Holder(), "c") << s.Story();
 }
