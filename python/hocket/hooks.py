@@ -136,11 +136,11 @@ class Tracker:
     def optimizer_ended(self, optimizer: object, in_backward: bool) -> None:
         """``optimizer`` has stepped, or GradScaler skipped it."""
         self._thread().steps_seen += 1
-        if self._captured is not None and self._capturing():
-            thread = self._thread()
-            if thread.stepping:
-                thread.stepping.pop()
-            return self._captured.append(optimizer)
+        captured = self._captured  # another thread may end it meanwhile
+        if captured is not None and self._in_capture():
+            if self._thread().stepping:
+                self._thread().stepping.pop()
+            return captured.append(optimizer)
         self._seen_optimizer = True
         if in_backward:
             thread = self._last_training or self._thread(threading.main_thread())
@@ -163,7 +163,7 @@ class Tracker:
     def zeroed(self, in_backward: bool) -> None:
         """An optimizer's gradients were zeroed."""
         thread = self._thread()
-        if in_backward or thread.stepping or not thread.after_step or self._capturing() or not self._applies(thread):
+        if in_backward or thread.stepping or not thread.after_step or self._in_capture() or not self._applies(thread):
             return
         thread.zeroes_after_step = True
         if thread.pending:
@@ -172,7 +172,7 @@ class Tracker:
     def forward_began(self, in_backward: bool) -> None:
         """A module's forward begins."""
         thread = self._thread()
-        if in_backward or thread.stepping or not thread.pending or self._capturing():
+        if in_backward or thread.stepping or not thread.pending or self._in_capture():
             return
         self._forward_came(thread)
         if self._applies(thread):
@@ -243,6 +243,10 @@ class Tracker:
             thread = _Thread(weakref.ref(which), trains=which is threading.main_thread())
             self._threads[which.ident] = thread
         return thread
+
+    def _in_capture(self) -> bool:
+        """The device is asked only while some thread captures: this is looked at in every step."""
+        return self._captured is not None and self._capturing()
 
     def _applies(self, thread: _Thread) -> bool:
         if self._standing_down or not thread.trains:
