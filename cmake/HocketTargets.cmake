@@ -1,7 +1,8 @@
-# hocket_test(NAME SOURCES... LIBS...): one GoogleTest binary, every test in it known to ctest by name.
+# hocket_test(NAME SOURCES... LIBS... [ONE_THREAD]): one GoogleTest binary, every test in it known to ctest by name.
+# ONE_THREAD: it starts none, which a test of its own checks; so the thread sanitizer has nothing to find, and leaves it out.
 function(hocket_test name)
-  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS;ENVIRONMENT" ${ARGN})
-  if(NOT HOCKET_TESTS)
+  cmake_parse_arguments(T "ONE_THREAD" "TIMEOUT" "SOURCES;LIBS;ENVIRONMENT" ${ARGN})
+  if(NOT HOCKET_TESTS OR (T_ONE_THREAD AND HOCKET_SANITIZE STREQUAL "thread"))
     return()
   endif()
   if(NOT T_TIMEOUT)
@@ -12,4 +13,8 @@ function(hocket_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
   target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENVIRONMENT}")
+  if(T_ONE_THREAD AND NOT HOCKET_SANITIZE)  # a sanitizer's own code starts threads
+    add_test(NAME ${name}.StartsNoThread COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${name}> -D NM=${CMAKE_NM}
+             -P ${PROJECT_SOURCE_DIR}/cmake/StartsNoThread.cmake)
+  endif()
 endfunction()
