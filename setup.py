@@ -8,6 +8,7 @@ compiles only what changed. Whatever is missing is said in one sentence, with wh
 
 import importlib.util
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 OLDEST_TORCH = (2, 11)
+OLDEST_CMAKE = (3, 25)
 
 
 def fail(sentence):
@@ -45,6 +47,11 @@ def check_tools():
     for tool, what in needed.items():
         if shutil.which(tool) is None:
             fail(f"there is no {tool}: install {what}.")
+    said = subprocess.run(["cmake", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"cmake version ((\d+)\.(\d+)\S*)", said)
+    if version and (int(version[2]), int(version[3])) < OLDEST_CMAKE:
+        fail(f"{shutil.which('cmake')} is CMake {version[1]}, which is too old: install CMake 3.25 or newer "
+             "(pip install cmake, where the system has none).")  # fmt: skip
     if importlib.util.find_spec("pybind11") is None:
         fail("there is no pybind11 in this environment: pip install pybind11")
 

@@ -123,6 +123,14 @@ def test_no_cmake(environment: Environment) -> None:
     assert "hocket: there is no cmake: install CMake 3.25 or newer (Debian: apt install cmake)." in said
 
 
+def test_cmake_too_old(environment: Environment) -> None:
+    environment.have_torch(TORCH)
+    environment.have_tools("g++")
+    old = environment.script("cmake", "echo cmake version 3.22.1")
+    said = environment.install(PATH=f"{environment.tools}:{os.environ['PATH']}")
+    assert f"hocket: {old} is CMake 3.22.1, which is too old: install CMake 3.25 or newer" in said
+
+
 def test_no_compiler(environment: Environment) -> None:
     environment.have_torch(TORCH)
     environment.have_tools("cmake")
@@ -171,6 +179,43 @@ def test_a_missing_library_without_a_network_names_its_package(
     assert f"Hocket needs {library}, which is not installed, and its sources cannot be fetched from https://" in said
     assert "transport 'https' not allowed" in said, "git's own words"
     assert f"Install it (Debian: apt install {packages}), or configure again where that address can be reached." in said
+
+
+def test_a_missing_library_is_fetched_once_at_its_commit(environment: Environment, tmp_path: pathlib.Path) -> None:
+    """With a library and a project of the test's own: its four real ones need a network."""
+
+    def git(*command: str) -> str:
+        author = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
+        return environment.run("git", "-C", library, *author, *command).stdout.strip()
+
+    library, project = tmp_path / "library", tmp_path / "project"
+    for folder in (library, project):
+        folder.mkdir()
+    git("init", "--quiet")
+    for version in ("pinned", "later"):
+        (library / "CMakeLists.txt").write_text(f"add_library(tiny INTERFACE)\nset(IS {version} CACHE INTERNAL is)\n")
+        git("add", ".")
+        git("commit", "--quiet", "--message", version)
+    pinned = git("rev-parse", "HEAD~1")
+    git("config", "uploadpack.allowAnySHA1InWant", "true")
+    (project / "CMakeLists.txt").write_text(f"""
+        cmake_minimum_required(VERSION 3.25)
+        project(Project LANGUAGES CXX)
+        include({ROOT}/cmake/HocketThirdParty.cmake)
+        hocket_third_party(tiny libtiny-dev file://{library} {pinned})
+        add_library(uses INTERFACE)
+        target_link_libraries(uses INTERFACE tiny)
+        message(STATUS "the library is ${{IS}}")
+    """)
+    configure = ("cmake", "-S", project, "-B", environment.build)
+    first = environment.run(*configure)
+    assert first.returncode == 0, first.stderr
+    assert "Hocket: tiny is not installed; fetching it" in first.stdout
+    assert "the library is pinned" in first.stdout
+    shutil.rmtree(library)
+    again = environment.run(*configure)
+    assert again.returncode == 0, again.stderr
+    assert "fetching" not in again.stdout
 
 
 # --- cmake/HocketTorch.cmake ------------------------------------------------------------------------
