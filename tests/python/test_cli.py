@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -181,6 +182,19 @@ def answers(tmp_path: pathlib.Path):
         return [json.loads(line) for line in (tmp_path / "answers.json.asked").read_text().splitlines()]
 
     return set_answers, asked
+
+
+def test_status_shows_each_job_with_its_numbers_under_their_names(answers) -> None:
+    fake, _ = answers
+    status = {"daemon": DAEMON, "devices": [DEVICE], "jobs": [{**JOB, "spilled": 3 << 20}]}
+    lines = hocket("status", **fake(status=status)).stdout.splitlines()
+    head, row = (next(i for i, line in enumerate(lines) if word in line) for word in ("persistent", "resnet"))
+    names, cells = (re.split(r" {2,}", lines[i].strip()) for i in (head, row))
+    found = dict(zip(names, cells, strict=True))
+    assert found == {
+        "job": "resnet", "state": "holds", "turns": "3", "steps": "40/100", "step": "12.5 ms", "persistent": "8.0 GiB",
+        "transient": "0.0 B", "spilled": "3.0 MiB", "why": "has had the turn for 1.0 s",
+    }, lines  # fmt: skip
 
 
 def test_top_shows_slowdown_time_to_go_and_why(answers) -> None:

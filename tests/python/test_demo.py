@@ -63,7 +63,8 @@ def ends(monkeypatch: pytest.MonkeyPatch, examples: pathlib.Path):
     """Runs the command as if its trainings had left these results; ``stages`` gets whether they were emulated."""
 
     def command(found: results.Results | Exception, *options: str, stages: list[bool] | None = None) -> Result:
-        def played(*_: object) -> results.Results:
+        def played(_stage: object, trainings: list[Training], progress: play.Progress) -> results.Results:
+            progress("alone", {trainings[0].name: 7})
             if isinstance(found, Exception):
                 raise found
             return found
@@ -132,6 +133,11 @@ def test_the_table_and_the_lines_have_all_that_is_promised(ends, examples: pathl
     assert "losses identical to running alone: yes" in lines
     assert (examples / "turns.png").exists()
     assert lines[-1] == f"picture of the turns: {(examples / 'turns.png').resolve()}"
+
+
+def test_how_far_each_training_is_stands_beside_its_bar(ends) -> None:
+    lines = ends(WELL).output.splitlines()
+    assert next(line for line in lines if "alone" in line and "7/" in line).startswith("a small GPT"), lines
 
 
 def test_on_a_gpu_nothing_says_emulated(ends) -> None:
@@ -287,6 +293,33 @@ def test_each_figure_comes_from_its_own_act(recorded: RecordedStage) -> None:
     assert found.hand_over == 0.3, "the median of those from one job to the other"
     assert (gpt.share, digits.share) == (0.8, 0.2), "of the turns between the first of both and the last of both"
     assert found.identical
+
+
+def test_progress_is_told_while_the_trainings_run(recorded: RecordedStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They end only when the first step of all has been told."""
+    running: list[subprocess.Popen[str]] = []
+    told: list[tuple[str, dict[str, int]]] = []
+    recorded_start = recorded.start
+
+    def start(training: Training, act: str) -> subprocess.Popen[str]:
+        recorded_start(training, act).wait()
+        running.append(subprocess.Popen(["sh", "-c", "read go; true"], stdin=subprocess.PIPE, text=True))
+        return running[-1]
+
+    def progress(act: str, done: dict[str, int]) -> None:
+        told.append((act, done))
+        for process in running:
+            process.communicate()
+        running.clear()
+
+    monkeypatch.setattr(recorded, "start", start)
+    monkeypatch.setattr(watch, "look", lambda: (WELL.samples[0], {"gpt": 1, "digits": 1}))
+    play.play(recorded, TRAININGS, progress)
+    step, end = {"gpt": 1, "digits": 1}, {"gpt": 2, "digits": 3}
+    assert told == [
+        ("alone", step), ("alone", {"gpt": 2}), ("alone", step), ("alone", {"digits": 3}),
+        ("together", step), ("together", end),
+    ]  # fmt: skip
 
 
 def test_one_other_bit_is_a_difference(recorded: RecordedStage) -> None:
