@@ -281,6 +281,29 @@ def origin(command: str) -> dict[str, Any]:
     }
 
 
+def checks_record(
+    name: str, command: str, checks: Sequence[tuple[str, bool, str]], speaks_of: Sequence[str], **more: Any
+) -> dict[str, Any]:
+    """A record of what was tried and either held or did not, for a row each on the page of results.
+
+    Args:
+        name: stable key; the record belongs in ``<name>.json``.
+        command: the program that tried; its arguments are added.
+        checks: for each (what was tried, whether it held, what was seen).
+        speaks_of: folders and files; where one of them changes afterwards, the page calls the record stale.
+        more: further facts, as they are. ``device`` is emulated if they do not say otherwise.
+    """
+    rows = [{"text": text, "held": held, "seen": seen} for text, held, seen in checks]
+    return {
+        "checked": name,
+        **origin(command),
+        "device": EMULATED,
+        "speaks_of": list(speaks_of),
+        "checks": rows,
+        **more,
+    }
+
+
 def record(
     name: str, figures: Sequence[Figure], device: str = EMULATED, extra: dict[str, Any] | None = None
 ) -> pathlib.Path:

@@ -19,13 +19,14 @@ emulated GPU; such a figure says nothing about a real one. *stale*: the code the
 was not allowed. Where CPU time stands beside wall time, and not instructions retired, that machine's processor counts
 none for us (`perf_event_open` says ENOENT).
 
-Beside them: [operators.json](operators.json), PyTorch's own databases on the emulated GPU against the CPU, bit for bit
-(`scripts/measure-operators`); [public_script.json](public_script.json), two copies of a training script of others on a
-device too small for both (`tests/public/nanogpt.py`); [random_kills.json](random_kills.json), jobs and coordinators
-killed at random (`tests/stress/random_kills.py`).
-
 | figure | goal | measured | met | baseline | device | torch | commit, date |
 |---|---|---|---|---|---|---|---|
+"""
+CHECKS = """
+What either holds or does not:
+
+| tried | held | seen | device | torch | commit, date |
+|---|---|---|---|---|---|
 """
 # What a figure speaks of, where its record does not say it.
 CODE = ("allocator", "csrc", "coordinator", "python")
@@ -61,12 +62,24 @@ def _busy(data: dict[str, Any]) -> str:
     return f", *busy* ({load:.1f})" if load > BUSY else ""
 
 
+def _device(data: dict[str, Any]) -> str:
+    return f"*{data['device']}*" if data["device"] == EMULATED else data["device"]
+
+
 def _row(figure: dict[str, Any], data: dict[str, Any]) -> str:
     marks = (", *stale*" if _stale(data) else "") + _busy(data)
-    device = f"*{data['device']}*" if data["device"] == EMULATED else data["device"]
+    device = _device(data)
     return (
         f"| {figure['text']} | {goal(figure)} | {value(figure)} | {met(figure)} | {figure['baseline']} | {device} | "
         f"{data['torch']} | {data['commit']}, {data['date']}{marks} |\n"
+    )
+
+
+def _check_row(check: dict[str, Any], data: dict[str, Any]) -> str:
+    held = "yes" if check["held"] else "**no**"
+    return (
+        f"| {check['text']} | {held} | {check['seen']} | {_device(data)} | {data['torch']} | {data['commit']}, "
+        f"{data['date']}{', *stale*' if _stale(data) else ''} |\n"
     )
 
 
@@ -74,12 +87,14 @@ def write() -> str:
     """Writes the page and returns it."""
     page, machines = HEAD, {}
     records = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
-    records = [data for data in records if "figures" in data]
-    rows = [(figure["name"], data["device"], _row(figure, data)) for data in records for figure in data["figures"]]
+    figures = [data for data in records if "figures" in data]
+    rows = [(figure["name"], data["device"], _row(figure, data)) for data in figures for figure in data["figures"]]
     # The emulated and the real figure of one benchmark stand side by side.
     page += "".join(row for _, _, row in sorted(rows, key=lambda row: row[:2]))
+    page += CHECKS + "".join(_check_row(check, data) for data in records for check in data.get("checks", ()))
     for data in records:
-        machines[data["machine"]] = [*machines.get(data["machine"], []), data["benchmark"]]
+        name = data.get("benchmark") or data["checked"]
+        machines[data["machine"]] = [*machines.get(data["machine"], []), name]
     page += "\n" + "".join(f"{', '.join(names)}: on {machine}.\n" for machine, names in machines.items())
     (RESULTS / "README.md").write_text(page)
     return page

@@ -77,6 +77,19 @@ def test_a_figure_taken_beside_other_work_says_so() -> None:
     assert "busy" in table._busy({**record, "load": [9.0, 2.0, 2.0]})
 
 
+@pytest.mark.parametrize(("held", "word"), [(True, "yes"), (False, "**no**")])
+def test_what_was_tried_has_a_row_that_says_whether_it_held(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, held: bool, word: str
+) -> None:
+    monkeypatch.setattr(table, "RESULTS", tmp_path)
+    made = harness.checks_record("kills", "python -m kills", [("a hundred kills", held, "3 jobs killed")], ["csrc"])
+    (tmp_path / "kills.json").write_text(json.dumps(made))
+    table.write()
+    row = next(line for line in (tmp_path / "README.md").read_text().splitlines() if "a hundred kills" in line)
+    start = f"| a hundred kills | {word} | 3 jobs killed | *emulated* | {made['torch']} | "
+    assert row.startswith(f"{start}{made['commit']}, {made['date']}")
+
+
 def record(tmp_path: pathlib.Path, command: str, facts: list[dict]) -> pathlib.Path:
     file = tmp_path / "record.json"
     machine = {"device": "NVIDIA H200", "torch": "2.11.0", "commit": "abc1234"}

@@ -24,7 +24,7 @@ import signal
 import sys
 from multiprocessing import connection
 
-from tests.bench import source
+from tests.bench import harness
 from tests.stress import jobs
 
 PATIENCE = 120.0  # seconds without any sign of life after which something hangs; a bound, not a pace
@@ -163,9 +163,19 @@ def main() -> None:
     outcome = {**result, "seed": options.seed, "wrong": wrong, "left": left}
     print(json.dumps(outcome), flush=True)
     if options.json:
-        device = f"emulated, {os.environ.get('HOCKET_EMULATOR_MEMORY', 'unknown')} bytes"
-        record = {"commit": source.commit(), "command": " ".join(sys.argv[1:]), "device": device, **outcome}
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+        memory = os.environ.get("HOCKET_EMULATOR_MEMORY", "an unknown number of")
+        check = (
+            f"{options.kills} kills at random of jobs and of the daemon, three trainings on {memory} bytes: nothing "
+            "hung, lost or wrong, nothing left behind",
+            not (wrong or left),
+            f"{outcome['killed_jobs']} jobs and {outcome['killed_daemons']} daemons killed, "
+            f"{outcome['kills_while_spilled']} of them while bytes were spilled",
+        )
+        code = ["allocator", "csrc", "coordinator", "python/hocket"]
+        record = harness.checks_record(
+            "random_kills", "python -m tests.stress.random_kills", [check], code, memory=memory, **outcome
+        )
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
     if wrong or left:
         sys.exit(f"wrong losses: {wrong or 'none'}; left behind: {left or 'nothing'}")
 

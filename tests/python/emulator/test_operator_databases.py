@@ -137,6 +137,7 @@ def test_the_record_of_a_measurement_says_where_it_comes_from(emulator, tmp_path
         assert found[fact], found
     assert found["device"] == "emulated" and "optimizers --only Muon" in found["command"]
     assert list(found["outcomes"]["optimizers"]) == ["Muon"]
+    assert [check["held"] for check in found["checks"]] == [True]
     sums = found["sums"]["optimizers"]
     assert (sums["entries"], sums["same_bits"], sums["killed"], sums["different"]) == (1, 1, 0, {})
     assert sums["samples"] == found["outcomes"]["optimizers"]["Muon"]["samples"] > 0
