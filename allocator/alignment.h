@@ -32,6 +32,7 @@ struct StepEntry {
 
   // Alive when the step ended.
   bool survives() const { return freed == kAlive; }
+  bool operator==(const StepEntry&) const = default;
 };
 
 class Alignment {

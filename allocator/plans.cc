@@ -45,11 +45,12 @@ bool Plans::Seen(const std::vector<StepEntry>& step) {
 Plan* Plans::Make(const std::vector<StepEntry>& step) {
   int version = 1;
   if (Plan* old = BeginningLike(step, nullptr); old != nullptr && old->step().size() == step.size()) {
+    if (old->step() == step) return old;  // another was expected, and so it was not followed
     version = old->version + 1;
     if (version > kVersions) return old;
     Forget(old);
   }
-  if (plans_.size() >= kPlans) {
+  while (!HasRoomFor(step.size())) {
     Forget(std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) {
              return a->last_use < b->last_use;
            })->get());
@@ -57,6 +58,12 @@ Plan* Plans::Make(const std::vector<StepEntry>& step) {
   plans_.push_back(std::make_unique<Plan>(step));
   plans_.back()->version = version;
   return plans_.back().get();
+}
+
+bool Plans::HasRoomFor(std::size_t allocations) const {
+  if (plans_.size() < kLongPlans) return true;
+  for (const auto& plan : plans_) allocations += plan->step().size();
+  return plans_.size() < kPlans && allocations <= kAllocations;
 }
 
 void Plans::Forget(const Plan* plan) {

@@ -4,7 +4,8 @@
 //   a step begins  the plan that followed the last one the last time round (train, train, evaluate, ...)
 //   it turns out another: the plan that begins like it so far
 //
-// Keeps the few plans that were used last. Not thread-safe: the allocator's lock guards it.
+// Keeps the plans that were used last: fewer where steps are long. Not thread-safe: the allocator's lock
+// guards it.
 #ifndef HOCKET_ALLOCATOR_PLANS_H_
 #define HOCKET_ALLOCATOR_PLANS_H_
 
@@ -29,14 +30,20 @@ class Plans {
   std::size_t size() const { return plans_.size(); }
 
  private:
-  static constexpr std::size_t kPlans = 8;
-  static constexpr std::size_t kSeen = 32;  // steps remembered by their hash
+  // More plans than steps remembered: of a loop that goes round more shapes than there are plans, each would
+  // be made anew just before it is forgotten again.
+  static constexpr std::size_t kPlans = 64;
+  static constexpr std::size_t kSeen = 32;                 // steps remembered by their hash
+  static constexpr std::size_t kLongPlans = 8;             // kept whatever their length
+  static constexpr std::size_t kAllocations = 256 * 1024;  // of all plans, where there are more than those
   static constexpr int kVersions = 4;
 
   // The plan for a step of these allocations, seen before: made now, or again if their lifetimes have
   // changed.
   Plan* Make(const std::vector<StepEntry>& step);
   bool Seen(const std::vector<StepEntry>& step);
+  // Whether one more plan of so many allocations can be kept without forgetting another.
+  bool HasRoomFor(std::size_t allocations) const;
   void Forget(const Plan* plan);
 
   std::vector<std::unique_ptr<Plan>> plans_;

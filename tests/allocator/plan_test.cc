@@ -230,8 +230,19 @@ TEST(PlansTest, TrainingAndEvaluationHaveAPlanEachAndAreExpectedInTurn) {
 
 TEST(PlansTest, OnlySoManyPlansAreKept) {
   Plans plans;
-  for (Bytes size = 512; size < 512 * 40; size += 512) {
+  for (Bytes size = 512; size < 512 * 100; size += 512) {
     for (int i = 0; i < 2; ++i) plans.Learn({{.size = size, .born = 0, .freed = 1}}, nullptr);
+  }
+  EXPECT_EQ(plans.size(), 64u);
+}
+
+TEST(PlansTest, OfLongStepsFewerPlansAreKept) {
+  constexpr std::uint32_t kLength = 30'000;
+  Plans plans;
+  for (Bytes size = 512; size < 512 * 13; size += 512) {
+    std::vector<StepEntry> step(kLength, {.size = size});
+    for (std::uint32_t i = 0; i < kLength; ++i) step[i].born = i;
+    for (int i = 0; i < 2; ++i) plans.Learn(step, nullptr);
   }
   EXPECT_EQ(plans.size(), 8u);
 }
@@ -276,6 +287,17 @@ TEST_F(PlannedJobTest, FromTheThirdStepOnEveryAllocationIsPlanned) {
   const std::uint64_t before = Planned();
   Step();
   EXPECT_EQ(Planned(), before + 7);
+}
+
+TEST_F(PlannedJobTest, ALoopOfManyShapesIsPlannedAllTheWayRound) {
+  constexpr int kShapes = 20;
+  const auto round = [this] {
+    for (int shape = 1; shape <= kShapes; ++shape) Step(shape);
+  };
+  for (int i = 0; i < 4; ++i) round();
+  const std::uint64_t before = Planned();
+  round();
+  EXPECT_EQ(Planned(), before + kShapes * (kShapes + 1) / 2 + kShapes);
 }
 
 TEST_F(PlannedJobTest, APlanGoesOnAfterAnEmptyStep) {
