@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "allocator/allocator_impl.h"
 #include "csrc/base/check.h"
 
@@ -10,6 +11,16 @@ namespace hocket {
 namespace {
 
 constexpr Bytes kSmallRequest = 1_MiB;  // PyTorch's own border between its small and its large pool
+
+// In PyTorch's words, which programs look for.
+std::string AsPyTorchSays(Bytes size) {
+  if (size >= Bytes{1} << 60) return "more than 1EB memory";
+  if (size <= 1_KiB) return absl::StrFormat("%d bytes", size);
+  const auto value = static_cast<double>(size);
+  if (size <= 1_MiB) return absl::StrFormat("%.2f KiB", value / static_cast<double>(1_KiB));
+  if (size <= 1_GiB) return absl::StrFormat("%.2f MiB", value / static_cast<double>(1_MiB));
+  return absl::StrFormat("%.2f GiB", value / static_cast<double>(1_GiB));
+}
 
 StatType TypeOf(const Block& block) { return block.size <= kSmallRequest ? kSmallPool : kLargePool; }
 
@@ -209,8 +220,8 @@ absl::Status AllocatorImpl::OutOfMemory(const Request& request, const absl::Stat
   const auto allocated = static_cast<Bytes>(stats_.allocated_bytes[kAggregate].current);
   const Bytes reserved = Reserved();
   std::string text = absl::StrCat(
-      "CUDA out of memory. Tried to allocate ", FormatBytes(request.asked), ". GPU ", device_,
-      " has a total capacity of ", FormatBytes(capacity_), " of which ", FormatBytes(device.free),
+      "CUDA out of memory. Tried to allocate ", AsPyTorchSays(request.asked), ". GPU ", device_,
+      " has a total capacity of ", AsPyTorchSays(capacity_), " of which ", AsPyTorchSays(device.free),
       " is free. This job holds ", FormatBytes(held.persistent), " persistent and ",
       FormatBytes(held.spilled), " spilled, its lane ", FormatBytes(held.arena),
       " transient. Of the memory behind addresses, ", FormatBytes(allocated),

@@ -40,11 +40,11 @@ void History::Start(const Options& options, bool clear) {
   enabled_ = true;
 }
 
-void History::Stop(bool clear) {
+void History::Stop() {
   absl::MutexLock lock(&mutex_);
   enabled_ = false;
   blocks_.clear();
-  if (clear) entries_.clear();
+  entries_.clear();
 }
 
 History::Context History::Gather(RecordContext level) const {

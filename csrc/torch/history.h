@@ -43,8 +43,8 @@ class History {
 
   // Starts, or goes on with other options; `clear` drops what was recorded.
   void Start(const Options& options, bool clear);
-  // Stops recording; what was recorded can still be read. `clear` drops it.
-  void Stop(bool clear);
+  // Stops recording and drops what was recorded.
+  void Stop();
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
 
   void Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream);
