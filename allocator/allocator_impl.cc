@@ -398,45 +398,6 @@ absl::StatusOr<std::pair<DevicePtr, Bytes>> AllocatorImpl::BlockOf(DevicePtr add
   return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
 }
 
-PoolIndex AllocatorImpl::IndexOf(PoolId id) {
-  for (std::size_t i = 0; i < pools_.size(); ++i) {
-    if (pools_[i].id == id) return static_cast<PoolIndex>(i + 1);
-  }
-  pools_.push_back({.id = id, .released = false});
-  return static_cast<PoolIndex>(pools_.size());
-}
-
-bool AllocatorImpl::PoolIsReleased(PoolIndex pool) const { return pool == 0 || pools_[pool - 1].released; }
-
-void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter) {
-  MutexLock lock(&mutex_);
-  const PoolIndex index = IndexOf(id);
-  pools_[index - 1].released = false;
-  open_pools_.push_back({index, std::move(filter)});
-  open_pool_count_ = open_pools_.size();
-}
-
-void AllocatorImpl::EndAllocateToPool(PoolId id) {
-  MutexLock lock(&mutex_);
-  const PoolIndex index = IndexOf(id);
-  const auto open = std::find_if(open_pools_.begin(), open_pools_.end(),
-                                 [index](const OpenPool& pool) { return pool.index == index; });
-  if (open != open_pools_.end()) open_pools_.erase(open);
-  open_pool_count_ = open_pools_.size();
-}
-
-void AllocatorImpl::ReleasePool(PoolId id) {
-  MutexLock lock(&mutex_);
-  const PoolIndex index = IndexOf(id);
-  pools_[index - 1].released = true;
-  // A graph that is gone needs no memory: what it left on the host is dropped.
-  for (const Position position : persistent_->Positions(Region::State::kSpilled)) {
-    if (persistent_->blocks().pool(position) != index) continue;
-    if (persistent_->blocks().Release(position)) persistent_->region().Forget(position);
-  }
-  CountReserved();
-}
-
 void AllocatorImpl::SetMemoryLimit(Bytes limit) {
   MutexLock lock(&mutex_);
   limit_ = std::min(limit, capacity_);

@@ -1,6 +1,7 @@
 // The one implementation of CachingAllocator; its header is caching_allocator.h.
 //
-//   allocator_impl.cc   PyTorch's side: malloc, free, pools, growth, what is done when memory runs out
+//   allocator_impl.cc   PyTorch's side: malloc, free, growth, what is done when memory runs out
+//   pools.cc            private pools of CUDA graphs
 //   planned.cc          steps, and placing by plan
 //   turns.cc            the client's side: turns, spill and restore, the lane's arena
 //   report.cc           what it says of itself: statistics, snapshot, out-of-memory text, invariants
@@ -48,6 +49,8 @@ class AllocatorImpl final : public CachingAllocator {
   void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter) override;
   void EndAllocateToPool(PoolId pool) override;
   void ReleasePool(PoolId pool) override;
+  absl::StatusOr<PoolCheckpoint> CheckpointPool(PoolId pool) const override;
+  absl::StatusOr<PoolDelta> ReturnToCheckpoint(const PoolCheckpoint& checkpoint) override;
   Usage InUse() const override;
   DeviceStats Stats() const override;
   void ResetPeakStats() override;
@@ -134,12 +137,25 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<Position> Releasable(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseEmptyPrivate(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnplaceEmptyArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool PoolIsReleased(PoolIndex pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  PoolIndex IndexOf(PoolId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Space& SpaceOf(DevicePtr address) const;
   Block* FindBlock(DevicePtr address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeNow(DevicePtr block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeSegment(Block& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- pools.cc ---
+  bool PoolIsReleased(PoolIndex pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // 0: no pool of this id is known.
+  PoolIndex Find(PoolId id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PoolIndex FindOrAdd(PoolId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first index that is that of no pool, or of a released one without memory.
+  PoolIndex UnusedPool() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A pool that is known and not released.
+  absl::StatusOr<PoolIndex> Require(PoolId id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<PoolDelta> Return(const PoolCheckpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether other work of the device than that of one stream may still use the pool's memory.
+  bool MustWait(PoolIndex pool, const PoolCheckpoint& checkpoint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsMemoryOf(PoolIndex pool, const PoolCheckpoint::Block& block) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- planned.cc ---
   // A block that the present step's plan places, or what it says of it.

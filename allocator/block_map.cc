@@ -116,8 +116,31 @@ Block* BlockMap::Allocate(Bytes size, Stream stream, PoolIndex pool, Fit fit) {
   const Stream order = it->second.stream;
   RemoveFree(it);
   if (best->first > size) InsertFree(best->second + size, best->first - size, pool, order);
-  Block& block = blocks_[best->second];
-  block = Block{.address = best->second,
+  return AddBlock(best->second, size, stream, pool);
+}
+
+Block* BlockMap::AllocateAt(DevicePtr address, Bytes size, Stream stream, PoolIndex pool) {
+  const DevicePtr end = address + size;
+  Bytes found = 0;
+  for (DevicePtr at = address; at < end;) {
+    const auto start = FirstEndingAfter(at);
+    HOCKET_CHECK(start != blocks_.end() && start->first <= at && start->second.pool == pool &&
+                 start->second.state == Block::State::kFree)
+        << "no free memory of pool " << pool << " at " << at;
+    const Block free = start->second;
+    RemoveFree(blocks_.erase(start, start));
+    if (free.address < address) InsertFree(free.address, address - free.address, pool, free.stream);
+    if (free.end() > end) InsertFree(end, free.end() - end, pool, free.stream);
+    found += std::min(free.end(), end) - at;
+    at = free.end();
+  }
+  HOCKET_CHECK(found == size) << found << " of " << size << " bytes at " << address;
+  return AddBlock(address, size, stream, pool);
+}
+
+Block* BlockMap::AddBlock(DevicePtr address, Bytes size, Stream stream, PoolIndex pool) {
+  Block& block = blocks_[address];
+  block = Block{.address = address,
                 .size = size,
                 .requested = size,
                 .stream = stream,

@@ -92,6 +92,8 @@ class BlockMap {
   // --- blocks ---
   // nullptr: no free block fits. REQUIRES: `size` is a multiple of kBlockUnit and > 0.
   Block* Allocate(Bytes size, Stream stream, PoolIndex pool, Fit fit = Fit::kBest);
+  // Exactly these addresses, whatever stream's order they are in. REQUIRES: free memory of the pool.
+  Block* AllocateAt(DevicePtr address, Bytes size, Stream stream, PoolIndex pool);
   // The block is free; pointers to it are invalid. Positions not backed that have no live block any more are
   // passed to `emptied`.
   void Free(Block* block, absl::FunctionRef<void(Position)> emptied);
@@ -151,6 +153,8 @@ class BlockMap {
     return {PositionOf(address), PositionOf(address + size - 1)};
   }
 
+  // A block in use, in memory that no block has.
+  Block* AddBlock(DevicePtr address, Bytes size, Stream stream, PoolIndex pool);
   // Adds a free block, joined with its neighbours.
   void InsertFree(DevicePtr address, Bytes size, PoolIndex pool, Stream stream);
   void RemoveFree(Blocks::iterator block);

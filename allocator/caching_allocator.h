@@ -62,6 +62,24 @@ struct Holdings {
   std::uint64_t planned_allocations = 0;
 };
 
+// The blocks in use of a graph's private pool, as they were at one moment.
+struct PoolCheckpoint {
+  struct Block {
+    DevicePtr address = 0;
+    Bytes size = 0;
+    Bytes requested = 0;
+    Stream stream = nullptr;
+  };
+  std::pair<std::uint64_t, std::uint64_t> pool;
+  std::vector<Block> blocks;  // in order of address
+};
+
+// What a return to a checkpoint did: a block that is in use before and after is in both.
+struct PoolDelta {
+  std::vector<DevicePtr> freed;
+  std::vector<DevicePtr> allocated;
+};
+
 class CachingAllocator {
  public:
   // `driver` and `gate` are borrowed and must outlive the allocator. The calling thread's current context,
@@ -102,6 +120,15 @@ class CachingAllocator {
   virtual void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter) = 0;
   virtual void EndAllocateToPool(PoolId pool) = 0;
   virtual void ReleasePool(PoolId pool) = 0;
+
+  // The blocks in use of a pool. kNotFound: there is none of this id, or it is released.
+  virtual absl::StatusOr<PoolCheckpoint> CheckpointPool(PoolId pool) const = 0;
+  // Frees every block of the pool and allocates those of `checkpoint`, at their addresses. No byte changes,
+  // and nothing is waited for but, where blocks were used on several streams, the device. Without the turn it
+  // waits for that first.
+  // kNotFound: as above, or memory of the checkpoint is no longer the pool's. kFailedPrecondition: the device
+  // would have to be waited for while a graph is being captured. Nothing has changed then.
+  virtual absl::StatusOr<PoolDelta> ReturnToCheckpoint(const PoolCheckpoint& checkpoint) = 0;
 
   // Two of Stats()'s numbers, without looking at every block.
   virtual Usage InUse() const = 0;

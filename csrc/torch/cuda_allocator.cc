@@ -15,6 +15,11 @@ namespace {
 // The installed allocator, for deleters, which are given an address and nothing else.
 std::atomic<CudaAllocator*> installed{nullptr};
 
+struct CheckpointState : pytorch::caching::AllocatorState {
+  explicit CheckpointState(PoolCheckpoint made) : checkpoint(std::move(made)) {}
+  const PoolCheckpoint checkpoint;
+};
+
 }  // namespace
 
 CudaAllocator::CudaAllocator(Devices& devices, const std::atomic<bool>& forked)
@@ -164,8 +169,8 @@ pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool
       result.segments.push_back(Translate(segment, ordinal, history_));
     }
     if (!include_traces) continue;
-    history_.SnapshotTaken(ordinal);
     result.device_traces[static_cast<size_t>(ordinal)] = history_.Entries(ordinal);
+    history_.SnapshotTaken(ordinal);  // as PyTorch's own: for the next one to show
   }
   return result;
 }
@@ -176,7 +181,7 @@ void CudaAllocator::recordHistory(bool enabled, pytorch::caching::CreateContextF
   if (enabled) {
     history_.Start({gather_context, std::max<size_t>(max_entries, 1), when, skip_actions}, clear_history);
   } else {
-    history_.Stop(clear_history);
+    history_.Stop();
   }
 }
 
@@ -235,19 +240,40 @@ void CudaAllocator::setUseOnOOM(c10::DeviceIndex, pytorch::MempoolId_t, bool use
       kWithNative);
 }
 
-std::shared_ptr<pytorch::caching::AllocatorState> CudaAllocator::getCheckpointState(c10::DeviceIndex,
-                                                                                    pytorch::MempoolId_t) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false,
-      "hocket does not checkpoint the pools of CUDA graphs, which torch.compile's mode "
-      "\"reduce-overhead\" asks for. Use mode=\"default\", ",
-      kWithNative);
+std::shared_ptr<pytorch::caching::AllocatorState> CudaAllocator::getCheckpointState(
+    c10::DeviceIndex device, pytorch::MempoolId_t pool) {
+  absl::StatusOr<PoolCheckpoint> checkpoint = Use(device).CheckpointPool(pool);
+  TORCH_CHECK(checkpoint.ok(), "hocket: ", checkpoint.status().message());
+  return std::make_shared<CheckpointState>(*std::move(checkpoint));
 }
 
 pytorch::caching::CheckpointDelta CudaAllocator::setCheckpointPoolState(
-    c10::DeviceIndex, std::shared_ptr<pytorch::caching::AllocatorState>) {
-  getCheckpointState(0, {});
-  return {};
+    c10::DeviceIndex device, std::shared_ptr<pytorch::caching::AllocatorState> state) {
+  const auto ours = std::dynamic_pointer_cast<CheckpointState>(state);
+  TORCH_CHECK_VALUE(ours != nullptr, "hocket: this checkpoint of a pool was made by another allocator.");
+  const absl::StatusOr<PoolDelta> delta = Use(device).ReturnToCheckpoint(ours->checkpoint);
+  TORCH_CHECK(delta.ok(), "hocket: cannot return to the checkpoint: ", delta.status().message());
+  pytorch::caching::CheckpointDelta result;
+  for (const DevicePtr freed : delta->freed) {
+    history_.Freed(device, freed);
+    result.ptrs_freed.push_back(reinterpret_cast<void*>(freed));
+  }
+  for (const PoolCheckpoint::Block& block : ours->checkpoint.blocks) {
+    history_.Allocated(device, block.address, block.requested, static_cast<cudaStream_t>(block.stream));
+    auto* address = reinterpret_cast<void*>(block.address);
+    result.dataptrs_allocd.emplace_back(address, address, &Delete, c10::Device(c10::kCUDA, device));
+  }
+  return result;
+}
+
+bool CudaAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, pytorch::MempoolId_t pool,
+                                             const std::unordered_set<void*>& expected) {
+  const absl::StatusOr<PoolCheckpoint> now = Use(device).CheckpointPool(pool);
+  TORCH_CHECK(now.ok(), "hocket: ", now.status().message());
+  return now->blocks.size() == expected.size() &&
+         std::all_of(now->blocks.begin(), now->blocks.end(), [&](const PoolCheckpoint::Block& block) {
+           return expected.contains(reinterpret_cast<void*>(block.address));
+         });
 }
 
 pytorch::caching::ShareableHandle CudaAllocator::shareIpcHandle(void*) { RefuseToShare(); }

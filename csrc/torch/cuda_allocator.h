@@ -6,7 +6,7 @@
 //
 // Derives from PyTorch's concrete pluggable allocator and overrides everything which that class refuses.
 // What Hocket cannot do either is refused with the alternative named: sharing memory with another process by
-// CUDA IPC, checkpoints of graph pools, direct access between devices (see also peers.h).
+// CUDA IPC, direct access between devices (see also peers.h).
 //
 // Thread-safe. Lives until the process ends. In a child forked off a process that used a device (whose memory
 // is not the child's) frees do nothing.
@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,8 @@ class CudaAllocator final : public pytorch::BaseAllocator {
                                                                        pytorch::MempoolId_t pool) override;
   pytorch::caching::CheckpointDelta setCheckpointPoolState(
       c10::DeviceIndex device, std::shared_ptr<pytorch::caching::AllocatorState> state) override;
+  bool checkPoolLiveAllocations(c10::DeviceIndex device, pytorch::MempoolId_t pool,
+                                const std::unordered_set<void*>& expected) override;
 
   // --- other processes, other devices ---
   pytorch::caching::ShareableHandle shareIpcHandle(void* block) override;

@@ -40,6 +40,29 @@ TEST_F(BlockMapTest, CutsFromTheSmallestFreeBlockThatFits) {
       << "the rest of chunk 0 and that of chunk 3 fit equally: the lower";
 }
 
+TEST_F(BlockMapTest, TakesTheAddressesItIsTold) {
+  for (Region::Position position : {0, 1}) map.Back(position, 3, kAnyStream);
+  const DevicePtr first = Allocate(1_MiB, kOne, 3), second = Allocate(1_MiB, kTwo, 3);
+  Free(first);
+  Free(second);
+  // Of what both streams freed, and of fresh memory in both chunks.
+  const Block* block = map.AllocateAt(kBase + 512_KiB, kChunk, kTwo, 3);
+  map.CheckInvariants();
+  EXPECT_EQ(block->address, kBase + 512_KiB);
+  EXPECT_EQ(block->size, kChunk);
+  EXPECT_EQ(map.live_blocks(1), 1u);
+  EXPECT_EQ(Allocate(512_KiB, kOne, 3), kBase) << "what is left before it is in its stream's order";
+  EXPECT_EQ(map.free_bytes(), kChunk - 512_KiB);
+}
+
+TEST_F(BlockMapTest, AddressesInUseAreNotTaken) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  map.Back(0, 0, kAnyStream);
+  const DevicePtr block = Allocate(1_MiB);
+  EXPECT_DEATH(map.AllocateAt(block + 512_KiB, 1_MiB, kOne, 0), "no free memory of pool 0");
+  EXPECT_DEATH(map.AllocateAt(block + 1_MiB, 1_MiB, kOne, 1), "no free memory of pool 1");
+}
+
 TEST_F(BlockMapTest, FreedNeighboursAreOneBlockAgain) {
   map.Back(0, 0, kAnyStream);
   const DevicePtr a = Allocate(512_KiB), b = Allocate(512_KiB), c = Allocate(512_KiB);

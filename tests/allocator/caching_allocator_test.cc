@@ -349,7 +349,7 @@ TEST_F(CachingAllocatorTest, OutOfMemorySaysWhatWasTriedAndWhoHoldsWhat) {
   const absl::Status status = job.TryMalloc(100_MiB).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   for (const char* part :
-       {"CUDA out of memory. Tried to allocate 100.0 MiB. GPU 0 has a total capacity of 256.0 MiB",
+       {"CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total capacity of 256.00 MiB",
         "100.0 MiB is allocated by PyTorch", "job bert-b holds 61.4 GiB"}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(part));
   }
@@ -462,43 +462,6 @@ TEST_F(CachingAllocatorTest, AFullDeviceAtAHandOverIsNoObstacle) {
   job.TakeTurn();
   job.Free(persistent);
   job.Free(survivor);
-}
-
-TEST_F(CachingAllocatorTest, AGraphPoolHasChunksOfItsOwnThatMoveWhole) {
-  Job job;
-  const CachingAllocator::PoolId pool{0, 7};
-  const DevicePtr outside = job.Malloc(1_KiB);
-  job.allocator->BeginAllocateToPool(pool, [](Stream) { return true; });
-  EXPECT_TRUE(job.allocator->Capturing());
-  EXPECT_FALSE(job.Spill(kEverything).ok());
-  const DevicePtr inside = job.Malloc(1_KiB), freed = job.Malloc(1_KiB);
-  EXPECT_GE(inside / kChunk, outside / kChunk + 1);
-  job.Free(freed);
-  job.allocator->EndAllocateToPool(pool);
-  gpu.Fill(freed, 1_KiB, 0x77);  // a graph uses memory that is free to the allocator
-  job.Free(inside);
-  job.PassTurn();
-  EXPECT_EQ(job.Held().persistent, 2 * kChunk) << "the pool keeps its chunk without a live block";
-  ASSERT_TRUE(job.Spill(kEverything).ok());
-  job.TakeTurn();
-  EXPECT_TRUE(gpu.Holds(freed, 1_KiB, 0x77));
-  job.allocator->ReleasePool(pool);
-  job.allocator->EmptyCache();
-  EXPECT_EQ(job.Held().persistent, kChunk);
-  job.Free(outside);
-}
-
-TEST_F(CachingAllocatorTest, APoolReleasedWhileSpilledIsGone) {
-  Job job;
-  const CachingAllocator::PoolId pool{0, 7};
-  job.allocator->BeginAllocateToPool(pool, [](Stream) { return true; });
-  job.Free(job.Malloc(1_KiB));
-  job.allocator->EndAllocateToPool(pool);
-  job.PassTurn();
-  ASSERT_EQ(*job.Spill(kEverything), kChunk);
-  job.allocator->ReleasePool(pool);
-  job.allocator->CheckInvariants();
-  EXPECT_EQ(job.Held().spilled, 0u);
 }
 
 TEST_F(CachingAllocatorTest, TheFreeOfAnUnknownAddressStopsTheProcess) {

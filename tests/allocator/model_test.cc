@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "csrc/base/check.h"
@@ -50,6 +51,7 @@ struct Job {
   bool in_step = false;
   bool pool_open = false;
   int pools = 0;
+  std::optional<PoolCheckpoint> checkpoint;
   std::array<std::vector<Instruction>, 2> loops;         // training, evaluation
   std::map<unsigned, std::pair<DevicePtr, Live>> slots;  // what a loop holds
 };
@@ -85,9 +87,10 @@ class World {
     if (draw < 12) return (void)SpillSomebody(Draw(60) * 128_KiB);
     if (draw < 15) return holder_->allocator->EmptyCache();
     if (draw < 35) return ToggleStep();
-    if (draw < 45) return TogglePool();
-    if (draw < 60) return FreeSomething(jobs_[Draw(3)]);  // a thread out of turn frees too
-    if (draw < 75) return RunLoop();
+    if (draw < 43) return TogglePool();
+    if (draw < 50) return CheckpointOrReturn();
+    if (draw < 65) return FreeSomething(jobs_[Draw(3)]);  // a thread out of turn frees too
+    if (draw < 80) return RunLoop();
     if (holder_->blocks.size() < 80 && draw % 100 < 55) return Allocate();
     FreeSomething(*holder_);
   }
@@ -100,6 +103,9 @@ class World {
       end = address + live.size;
     }
   }
+
+  // How often a pool went back to a checkpoint.
+  int Returns() const { return returns_; }
 
   // Of all allocations in steps, those that plans placed.
   double PlannedShare() const {
@@ -286,6 +292,29 @@ class World {
     job.pool_open = false;
   }
 
+  // Remembers what is in use of a pool, or goes back to what was.
+  void CheckpointOrReturn() {
+    Job& job = *holder_;
+    if (!job.checkpoint || Draw(4) == 0) {
+      const auto made = job.allocator->CheckpointPool({0, 1 + Draw(2)});
+      if (made.ok()) job.checkpoint = *made;
+      return;
+    }
+    for (const auto& [address, live] : job.blocks) Verify(address, live);
+    const auto delta = job.allocator->ReturnToCheckpoint(*job.checkpoint);
+    job.allocator->CheckInvariants();
+    if (!delta.ok()) return;  // released meanwhile, or one is open: nothing has changed
+    ++returns_;
+    for (const DevicePtr freed : delta->freed) {
+      HOCKET_CHECK(job.blocks.erase(freed) == 1) << "freed what nobody had";
+    }
+    for (const PoolCheckpoint::Block& block : job.checkpoint->blocks) {
+      const Live live{block.requested, random_()};
+      HOCKET_CHECK(job.blocks.emplace(block.address, live).second) << "given out twice";
+      Write(block.address, live);
+    }
+  }
+
   // Bytes that other jobs gave back.
   Bytes SpillSomebody(Bytes wanted) {
     Deliver();
@@ -344,6 +373,7 @@ class World {
   std::array<Job, 3> jobs_;
   Job* holder_ = nullptr;
   std::vector<Message> messages_;
+  int returns_ = 0;
 };
 
 // HOCKET_MODEL_OPERATIONS: how many for each seed.
@@ -364,6 +394,7 @@ TEST_P(ModelTest, ThreeJobsKeepTheirBytes) {
       world.Check();
     }
     EXPECT_GT(world.PlannedShare(), 0.1) << "plans are hardly tested";
+    EXPECT_GE(world.Returns(), 5) << "checkpoints are hardly tested";
   }
   EXPECT_EQ(EmulatedGpu::Get().used(), before);
 }

@@ -1,0 +1,168 @@
+// Private pools of CUDA graphs: chunks of their own, and checkpoints of what is in use.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/allocator/job.h"
+
+namespace hocket {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::EmulatedGpu;
+using testing::Job;
+using testing::kChunk;
+using testing::kEverything;
+using ::testing::UnorderedElementsAre;
+
+class PoolTest : public ::testing::Test {
+ protected:
+  void Open() {
+    job.allocator->BeginAllocateToPool(pool, [](Stream) { return true; });
+  }
+  void Close() { job.allocator->EndAllocateToPool(pool); }
+  // The addresses in use of the pool.
+  std::vector<DevicePtr> InUse() {
+    std::vector<DevicePtr> addresses;
+    const PoolCheckpoint now = *job.allocator->CheckpointPool(pool);
+    for (const auto& block : now.blocks) addresses.push_back(block.address);
+    return addresses;
+  }
+
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  Job job;
+  const CachingAllocator::PoolId pool{0, 7};
+};
+
+TEST_F(PoolTest, AGraphPoolHasChunksOfItsOwnThatMoveWhole) {
+  const DevicePtr outside = job.Malloc(1_KiB);
+  Open();
+  EXPECT_TRUE(job.allocator->Capturing());
+  EXPECT_FALSE(job.Spill(kEverything).ok());
+  const DevicePtr inside = job.Malloc(1_KiB), freed = job.Malloc(1_KiB);
+  EXPECT_GE(inside / kChunk, outside / kChunk + 1);
+  job.Free(freed);
+  Close();
+  gpu.Fill(freed, 1_KiB, 0x77);  // a graph uses memory that is free to the allocator
+  job.Free(inside);
+  job.PassTurn();
+  EXPECT_EQ(job.Held().persistent, 2 * kChunk) << "the pool keeps its chunk without a live block";
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(freed, 1_KiB, 0x77));
+  job.allocator->ReleasePool(pool);
+  job.allocator->EmptyCache();
+  EXPECT_EQ(job.Held().persistent, kChunk);
+  job.Free(outside);
+}
+
+TEST_F(PoolTest, APoolReleasedWhileSpilledIsGone) {
+  Open();
+  job.Free(job.Malloc(1_KiB));
+  Close();
+  job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), kChunk);
+  job.allocator->ReleasePool(pool);
+  job.allocator->CheckInvariants();
+  EXPECT_EQ(job.Held().spilled, 0u);
+}
+
+TEST_F(PoolTest, OnlyAPoolWithoutMemoryMakesRoomForAnother) {
+  const auto allocate = [this](std::uint64_t id) {
+    job.allocator->BeginAllocateToPool({0, id}, [](Stream) { return true; });
+    const DevicePtr block = job.Malloc(1_KiB);
+    job.allocator->EndAllocateToPool({0, id});
+    return block;
+  };
+  const auto in_use = [this](std::uint64_t id) {
+    return job.allocator->CheckpointPool({0, id})->blocks.size();
+  };
+  const DevicePtr first = allocate(1);
+  job.allocator->ReleasePool({0, 1});
+  const DevicePtr second = allocate(2);
+  EXPECT_EQ(in_use(2), 1u);
+  EXPECT_NE(first / kChunk, second / kChunk);
+  job.Free(first);
+  job.allocator->EmptyCache();
+  const DevicePtr third = allocate(3);
+  EXPECT_EQ(in_use(2), 1u);
+  EXPECT_EQ(in_use(3), 1u);
+  EXPECT_FALSE(job.allocator->CheckpointPool({0, 1}).ok());
+  for (const DevicePtr block : {second, third}) job.Free(block);
+}
+
+using PoolCheckpointTest = PoolTest;
+
+TEST_F(PoolCheckpointTest, WhatWasInUseIsInUseAgain) {
+  const DevicePtr outside = job.Malloc(1_KiB);
+  Open();
+  const DevicePtr a = job.Malloc(1'000), b = job.Malloc(3_MiB);
+  Close();
+  const PoolCheckpoint then = *job.allocator->CheckpointPool(pool);
+  Open();
+  const DevicePtr later = job.Malloc(1_KiB);
+  job.Free(a);
+  const DevicePtr in_its_place = job.Malloc(512);
+  Close();
+  gpu.Fill(b, 3_MiB, 0x33);
+
+  const PoolDelta delta = *job.allocator->ReturnToCheckpoint(then);
+  EXPECT_THAT(delta.freed, UnorderedElementsAre(b, later, in_its_place));
+  EXPECT_THAT(delta.allocated, ElementsAre(a, b));
+  EXPECT_THAT(InUse(), ElementsAre(a, b));
+  EXPECT_TRUE(gpu.Holds(b, 3_MiB, 0x33)) << "no byte changes";
+  EXPECT_EQ(job.allocator->Stats().requested_bytes[kAggregate].current, 1_KiB + 1'000 + 3_MiB);
+  for (const DevicePtr block : {a, b, outside}) job.Free(block);
+}
+
+TEST_F(PoolCheckpointTest, ReturnsAfterTheMemoryWasOnTheHost) {
+  Open();
+  const DevicePtr a = job.Malloc(1_MiB), b = job.Malloc(1_MiB);
+  Close();
+  const PoolCheckpoint then = *job.allocator->CheckpointPool(pool);
+  job.Free(a);
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  bool asked = false;
+  job.gate.await_turn = [&] {
+    asked = true;
+    job.TakeTurn();
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(job.allocator->ReturnToCheckpoint(then)->allocated, ElementsAre(a, b));
+  EXPECT_TRUE(asked) << "memory is there in a turn only";
+  for (const DevicePtr block : {a, b}) job.Free(block);
+}
+
+TEST_F(PoolCheckpointTest, MemoryOfAnotherStreamIsWaitedFor) {
+  Open();
+  const DevicePtr a = job.Malloc(1_MiB);
+  Close();
+  const PoolCheckpoint then = *job.allocator->CheckpointPool(pool);
+  const Stream other = *gpu.driver().CreateStream();
+  job.allocator->RecordStream(a, other);
+  job.Free(a);  // not free before the other stream has passed
+  Open();
+  EXPECT_EQ(job.allocator->ReturnToCheckpoint(then).status().code(), absl::StatusCode::kFailedPrecondition);
+  Close();
+  EXPECT_THAT(job.allocator->ReturnToCheckpoint(then)->allocated, ElementsAre(a));
+  job.Free(a);
+}
+
+TEST_F(PoolCheckpointTest, APoolThatIsGoneIsSaid) {
+  EXPECT_EQ(job.allocator->CheckpointPool(pool).status().code(), absl::StatusCode::kNotFound);
+  Open();
+  job.Free(job.Malloc(1_MiB));
+  const DevicePtr block = job.Malloc(1_MiB);
+  Close();
+  const PoolCheckpoint then = *job.allocator->CheckpointPool(pool);
+  job.Free(block);
+  job.allocator->ReleasePool(pool);
+  EXPECT_EQ(job.allocator->ReturnToCheckpoint(then).status().code(), absl::StatusCode::kNotFound);
+  job.allocator->EmptyCache();
+  Open();  // a pool of the same id, without that memory
+  Close();
+  EXPECT_EQ(job.allocator->ReturnToCheckpoint(then).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace hocket
