@@ -37,4 +37,4 @@ configure_package_config_file(cmake/HocketConfig.cmake.in ${CMAKE_CURRENT_BINARY
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/HocketConfigVersion.cmake
   COMPATIBILITY SameMajorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/HocketConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/HocketConfigVersion.cmake
-  DESTINATION lib/cmake/Hocket COMPONENT package)
+  cmake/HocketCudaHeaders.cmake DESTINATION lib/cmake/Hocket COMPONENT package)

@@ -30,9 +30,12 @@ _hocket_ask(HOCKET_TORCH_VERSION
 if(HOCKET_TORCH_VERSION VERSION_LESS 2.11)
   message(FATAL_ERROR "torch ${HOCKET_TORCH_VERSION} is too old for Hocket. ${_torch_advice}")
 endif()
-_hocket_ask(HOCKET_CUDA_HEADERS
-  "import glob, os, sys; roots = [os.path.dirname(r'${HOCKET_TORCH_DIR}')]; found = [os.path.dirname(f) for r in roots for p in ('nvidia/cu*/include', 'nvidia/cuda_runtime/include') for f in sorted(glob.glob(os.path.join(r, p, 'cuda_runtime_api.h')))]; found += [d for d in [os.environ.get('CUDA_HOME', '/usr/local/cuda') + '/include'] if os.path.exists(d + '/cuda_runtime_api.h')]; print(found[0]) if found else sys.exit('no CUDA headers beside torch')"
-  "Install the CUDA build of PyTorch; its wheels bring nvidia/cu13/include. CUDA_HOME names a toolkit's folder instead.")
+include(${CMAKE_CURRENT_LIST_DIR}/HocketCudaHeaders.cmake)
+get_filename_component(_hocket_site "${HOCKET_TORCH_DIR}" DIRECTORY)
+hocket_find_cuda_headers(HOCKET_CUDA_HEADERS _hocket_complaint "${_hocket_site}")
+if(_hocket_complaint)
+  message(FATAL_ERROR "Hocket cannot be compiled: ${_hocket_complaint}")
+endif()
 _hocket_ask(HOCKET_PYTHON_HEADERS
   "import os, sys, sysconfig; d = sysconfig.get_paths()['include']; print(d) if os.path.exists(d + '/Python.h') else sys.exit('there is no ' + d + '/Python.h')"
   "Install Python's headers (Debian: apt install python3-dev).")

@@ -45,10 +45,15 @@ class Environment:
         (torch / "__init__.py").touch()
         (torch / "version.py").write_text(f"__version__ = {version!r}\n")
 
-    def have_cuda_headers(self) -> None:
+    def have_cuda_headers(self) -> pathlib.Path:
         headers = self.packages / "nvidia" / "cu13" / "include"
         headers.mkdir(parents=True)
         (headers / "cuda_runtime_api.h").touch()
+        return headers
+
+    def have_crt(self, folder: pathlib.Path) -> None:
+        (folder / "crt").mkdir(parents=True)
+        (folder / "crt" / "host_defines.h").touch()
 
     def have_tools(self, *names: str) -> None:
         for name in names:
@@ -236,14 +241,55 @@ def test_cmake_with_a_torch_too_old(environment: Environment) -> None:
 def test_cmake_with_a_torch_without_cuda(environment: Environment) -> None:
     environment.have_torch(TORCH)
     said = environment.configure_torch(CUDA_HOME="/nowhere")
-    assert (
-        "no CUDA headers beside torch Install the CUDA build of PyTorch; its wheels bring nvidia/cu13/include." in said
+    assert "there are no CUDA headers beside torch in" in said
+    assert "Install the CUDA build of PyTorch; its wheels bring nvidia/cu13/include." in said
+
+
+def test_cmake_with_headers_that_include_what_is_not_there(environment: Environment) -> None:
+    environment.have_torch(TORCH)
+    headers = environment.have_cuda_headers()
+    said = environment.configure_torch(CUDA_HOME="/nowhere")
+    assert f"the CUDA headers in {headers} include crt/host_defines.h, which is not there." in said
+    assert "Install it: pip install nvidia-cuda-crt." in said
+
+
+@pytest.mark.parametrize("place", ["nvidia/cu13/include", "triton/backends/nvidia/include"])
+def test_cmake_finds_all_of_the_headers(environment: Environment, place: str) -> None:
+    environment.have_torch(TORCH)
+    environment.have_cuda_headers()
+    environment.have_crt(environment.packages / place)
+    assert "No module named 'pybind11'" in environment.configure_torch(CUDA_HOME="/nowhere"), "what is looked for next"
+
+
+def test_the_headers_found_are_enough_where_the_system_has_none(tmp_path: pathlib.Path) -> None:
+    """This machine's compiler may find a toolkit's headers by itself: here it may look into no folder of /usr/local."""
+    site = str(SITE)
+    asks = tmp_path / "asks.cmake"
+    asks.write_text(
+        f"include({ROOT}/cmake/HocketCudaHeaders.cmake)\n"
+        f'hocket_find_cuda_headers(folders complaint "{site}")\n'
+        'message("${folders};${complaint}")\n'
     )
+    environment = {**os.environ, "CUDA_HOME": "/nowhere"}
+    asked = subprocess.run(["cmake", "-P", asks], capture_output=True, text=True, env=environment, check=True)
+    folders = [folder for folder in asked.stderr.strip().split(";") if folder]
+    compiler = os.environ.get("CXX", "g++")
+    verbose = subprocess.run([compiler, "-xc++", "-E", "-v", os.devnull], capture_output=True, text=True, check=True)
+    listed = verbose.stderr.split("search starts here:\n")[-1].split("End of search")[0].split()
+    folders += [folder for folder in listed if not os.path.realpath(folder).startswith("/usr/local")]
+    source = tmp_path / "uses.cc"
+    source.write_text("#include <cuda.h>\n#include <cuda_runtime_api.h>\n#include <c10/cuda/CUDAStream.h>\n")
+    torch_headers = f"-isystem{SITE}/torch/include"
+    options = ["-std=c++20", "-nostdinc", torch_headers, *(f"-isystem{folder}" for folder in folders)]
+    compiled = subprocess.run(
+        [compiler, *options, "-fsyntax-only", source], capture_output=True, text=True, check=False
+    )
+    assert compiled.returncode == 0, compiled.stderr[-2000:]
 
 
 def test_cmake_without_pythons_headers(environment: Environment) -> None:
     environment.have_torch(TORCH)
-    environment.have_cuda_headers()
+    environment.have_crt(environment.have_cuda_headers())
     (environment.packages / "sysconfig.py").write_text("def get_paths(): return {'include': '/nowhere'}\n")
     said = environment.configure_torch()
     assert "there is no /nowhere/Python.h Install Python's headers (Debian: apt install python3-dev)." in said
@@ -251,7 +297,7 @@ def test_cmake_without_pythons_headers(environment: Environment) -> None:
 
 def test_cmake_without_pybind11(environment: Environment) -> None:
     environment.have_torch(TORCH)
-    environment.have_cuda_headers()
+    environment.have_crt(environment.have_cuda_headers())
     said = environment.configure_torch()
     assert "No module named 'pybind11'" in said
     assert "Install pybind11 into the environment of HOCKET_PYTHON: pip install pybind11." in said
