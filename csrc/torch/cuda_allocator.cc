@@ -1,5 +1,6 @@
 #include "csrc/torch/cuda_allocator.h"
 
+#include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -44,6 +45,9 @@ void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t s
   if (!block.ok()) Raise(block.status(), device, size);
   auto* address = reinterpret_cast<void*>(*block);
   history_.Allocated(device, *block, size, stream);
+  if (const auto* python = c10::impl::GPUTrace::get_trace()) [[unlikely]] {
+    (*python)->trace_gpu_memory_allocation(c10::kCUDA, *block);
+  }
   if (c10::memoryProfilingEnabled()) ReportToProfiler(address, static_cast<std::int64_t>(size), device);
   return address;
 }
@@ -56,6 +60,9 @@ void CudaAllocator::Free(void* block) {
                     ": no block of this process begins there.");
   if (c10::memoryProfilingEnabled())
     ReportToProfiler(block, -1, static_cast<c10::DeviceIndex>(owner->ordinal));
+  if (const auto* python = c10::impl::GPUTrace::get_trace()) [[unlikely]] {
+    (*python)->trace_gpu_memory_deallocation(c10::kCUDA, address);
+  }
   history_.Freed(static_cast<c10::DeviceIndex>(owner->ordinal), address);  // before it can be given out again
   owner->allocator->Free(address);
 }

@@ -319,6 +319,20 @@ def test_a_history_of_state_only_keeps_no_stacks_of_what_is_freed():
         torch.cuda.memory._record_memory_history(enabled=None)
 
 
+def test_pytorchs_trace_is_told_of_each_block():
+    """What torch.cuda._sanitizer listens to."""
+    from torch.cuda import _gpu_trace
+
+    told = []
+    torch._C._activate_gpu_trace()
+    _gpu_trace.register_callback_for_memory_allocation(lambda address: told.append(("new", address)))
+    _gpu_trace.register_callback_for_memory_deallocation(lambda address: told.append(("gone", address)))
+    x = block(1)
+    address = x.data_ptr()
+    del x
+    assert told == [("new", address), ("gone", address)]
+
+
 def test_memory_info_is_the_jobs_room_and_not_the_devices():
     torch.cuda.set_per_process_memory_fraction(0.5)
     try:
