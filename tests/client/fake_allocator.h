@@ -141,6 +141,10 @@ class FakeAllocator : public CachingAllocator {
   void BeginAllocateToPool(PoolId, std::function<bool(Stream)>) override {}
   void EndAllocateToPool(PoolId) override {}
   void ReleasePool(PoolId) override {}
+  absl::StatusOr<PoolCheckpoint> CheckpointPool(PoolId) const override { return absl::NotFoundError("none"); }
+  absl::StatusOr<PoolDelta> ReturnToCheckpoint(const PoolCheckpoint&) override {
+    return absl::NotFoundError("none");
+  }
   DeviceStats Stats() const override { return {}; }
   void ResetPeakStats() override {}
   void ResetAccumulatedStats() override {}

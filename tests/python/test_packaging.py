@@ -278,9 +278,10 @@ def test_the_headers_found_are_enough_where_the_system_has_none(tmp_path: pathli
     listed = verbose.stderr.split("search starts here:\n")[-1].split("End of search")[0].split()
     folders += [folder for folder in listed if not os.path.realpath(folder).startswith("/usr/local")]
     source = tmp_path / "uses.cc"
-    source.write_text("#include <cuda.h>\n#include <cuda_runtime_api.h>\n#include <c10/cuda/CUDAStream.h>\n")
+    used = ("<cuda.h>", "<cuda_runtime_api.h>", "<c10/cuda/CUDAStream.h>", '"csrc/emulator/runtime/cublas.h"')
+    source.write_text("".join(f"#include {header}\n" for header in used))
     torch_headers = f"-isystem{SITE}/torch/include"
-    options = ["-std=c++20", "-nostdinc", torch_headers, *(f"-isystem{folder}" for folder in folders)]
+    options = ["-std=c++20", "-nostdinc", f"-I{ROOT}", torch_headers, *(f"-isystem{folder}" for folder in folders)]
     compiled = subprocess.run(
         [compiler, *options, "-fsyntax-only", source], capture_output=True, text=True, check=False
     )

@@ -2,11 +2,10 @@
 // (no operator that computes there reaches them).
 #include "csrc/emulator/runtime/blas.h"
 
-#include <cublas_v2.h>
-
 #include "csrc/emulator/emulator_api.h"
 #include "csrc/emulator/runtime/call.h"
 #include "csrc/emulator/runtime/costs.h"
+#include "csrc/emulator/runtime/cublas.h"
 #include "csrc/emulator/runtime/refusal.h"
 
 namespace hocket::emulator {

@@ -1,12 +1,11 @@
 // cuBLASLt, as torch's linear layers use it: descriptors remember shapes, a product takes its time.
-#include <cublasLt.h>
-
 #include <cstring>
 
 #include "csrc/emulator/emulator_api.h"
 #include "csrc/emulator/runtime/blas.h"
 #include "csrc/emulator/runtime/call.h"
 #include "csrc/emulator/runtime/costs.h"
+#include "csrc/emulator/runtime/cublas.h"
 #include "csrc/emulator/runtime/refusal.h"
 
 namespace {
