@@ -7,8 +7,8 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/Event.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -24,9 +24,10 @@ namespace {
 // As PyTorch orders a copy between devices: the streams of both wait for each other, before it and after it.
 void JoinStreams(const at::Tensor& a, const at::Tensor& b) {
   if (a.device() == b.device()) return;
-  const auto of_a = c10::cuda::getCurrentCUDAStream(a.device().index());
-  const auto of_b = c10::cuda::getCurrentCUDAStream(b.device().index());
-  at::cuda::CUDAEvent reached_a, reached_b;
+  const c10::Stream of_a = c10::cuda::getCurrentCUDAStream(a.device().index()).unwrap();
+  const c10::Stream of_b = c10::cuda::getCurrentCUDAStream(b.device().index()).unwrap();
+  // Not at::cuda::CUDAEvent, whose header needs more of CUDA's than the wheels of torch 2.11 bring.
+  c10::Event reached_a(c10::DeviceType::CUDA), reached_b(c10::DeviceType::CUDA);
   reached_a.record(of_a);
   reached_b.record(of_b);
   reached_a.block(of_b);
