@@ -39,6 +39,8 @@ class Plan {
   // are outside them already. Without `may_move`, and after a few times, the places stay, and those that are
   // taken are not given out. REQUIRES: no lease.
   void PlaceAround(const std::vector<Extent>& taken, bool may_move = true);
+  // Some places are taken by others, and all stay where they are.
+  bool stuck() const { return blocked_ && packings_ >= kPackings; }
   // Where the last place ends.
   Bytes footprint() const { return footprint_; }
   // Calls `f` for every place that may be given out.

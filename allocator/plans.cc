@@ -44,8 +44,9 @@ bool Plans::Seen(const std::vector<StepEntry>& step) {
 
 Plan* Plans::Make(const std::vector<StepEntry>& step) {
   int version = 1;
-  if (Plan* old = BeginningLike(step, nullptr); old != nullptr && old->step().size() == step.size()) {
-    if (old->step() == step) return old;  // another was expected, and so it was not followed
+  if (Plan* old = Of(step)) {
+    // Another was expected, and so it was not followed.
+    if (old->step() == step && !old->stuck()) return old;
     version = old->version + 1;
     if (version > kVersions) return old;
     Forget(old);
@@ -58,6 +59,13 @@ Plan* Plans::Make(const std::vector<StepEntry>& step) {
   plans_.push_back(std::make_unique<Plan>(step));
   plans_.back()->version = version;
   return plans_.back().get();
+}
+
+Plan* Plans::Of(const std::vector<StepEntry>& step) const {
+  for (const auto& plan : plans_) {
+    if (plan->step().size() == step.size() && plan->BeginsLike(step)) return plan.get();
+  }
+  return nullptr;
 }
 
 bool Plans::HasRoomFor(std::size_t allocations) const {

@@ -41,6 +41,8 @@ class Plans {
   // The plan for a step of these allocations, seen before: made now, or again if their lifetimes have
   // changed.
   Plan* Make(const std::vector<StepEntry>& step);
+  // The plan whose step has these allocations, whatever their lifetimes; nullptr: none.
+  Plan* Of(const std::vector<StepEntry>& step) const;
   bool Seen(const std::vector<StepEntry>& step);
   // Whether one more plan of so many allocations can be kept without forgetting another.
   bool HasRoomFor(std::size_t allocations) const;

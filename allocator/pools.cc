@@ -27,7 +27,8 @@ PoolIndex AllocatorImpl::UnusedPool() const {
   used[0] = true;
   const BlockMap& blocks = persistent_->blocks();
   for (Position position = 0; position < persistent_->region().positions(); ++position) {
-    if (blocks.backed(position) || blocks.live_blocks(position) > 0) used[blocks.pool(position)] = true;
+    const bool empty = persistent_->region().state(position) == Region::State::kEmpty;
+    if (!empty || blocks.live_blocks(position) > 0) used[blocks.pool(position)] = true;
   }
   for (const OpenPool& open : open_pools_) used[open.index] = true;
   for (std::size_t i = 0; i < pools_.size(); ++i) {

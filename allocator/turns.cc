@@ -233,7 +233,7 @@ absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
     totals_.spilled_total += outcome.copied;
     for (std::size_t i = 0; i < outcome.done; ++i) {
       const Position position = items[i].position;
-      space->blocks().Unback(position, /*keep=*/space->blocks().pool(position) != 0);
+      space->blocks().Unback(position, /*keep=*/!PoolIsReleased(space->blocks().pool(position)));
     }
     HOCKET_RETURN_IF_ERROR(outcome.status);
   }

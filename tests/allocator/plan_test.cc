@@ -228,6 +228,15 @@ TEST(PlansTest, TrainingAndEvaluationHaveAPlanEachAndAreExpectedInTurn) {
   EXPECT_EQ(plans.Expected(), train) << "it followed evaluation the last time";
 }
 
+TEST(PlansTest, AStepThatIsTheBeginningOfALongerOneHasOnePlan) {
+  std::vector<StepEntry> longer = kStep;
+  longer.push_back({.size = 8_MiB, .born = 9, .freed = 10});
+  Plans plans;
+  for (int i = 0; i < 2; ++i) plans.Learn(longer, nullptr);
+  for (int i = 0; i < 10; ++i) plans.Learn(kStep, nullptr);  // the longer one was expected
+  EXPECT_EQ(plans.size(), 2u);
+}
+
 TEST(PlansTest, OnlySoManyPlansAreKept) {
   Plans plans;
   for (Bytes size = 512; size < 512 * 100; size += 512) {

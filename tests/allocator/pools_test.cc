@@ -66,6 +66,18 @@ TEST_F(PoolTest, APoolReleasedWhileSpilledIsGone) {
   EXPECT_EQ(job.Held().spilled, 0u);
 }
 
+TEST_F(PoolTest, TheLastBlockOfAReleasedPoolTakesItsHostCopyAlong) {
+  Open();
+  const DevicePtr block = job.Malloc(1_KiB);
+  Close();
+  job.allocator->ReleasePool(pool);
+  job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), kChunk);
+  EXPECT_EQ(job.Held().spilled, kChunk);
+  job.Free(block);
+  EXPECT_EQ(job.Held().spilled, 0u);
+}
+
 TEST_F(PoolTest, OnlyAPoolWithoutMemoryMakesRoomForAnother) {
   const auto allocate = [this](std::uint64_t id) {
     job.allocator->BeginAllocateToPool({0, id}, [](Stream) { return true; });
