@@ -91,7 +91,7 @@ class Environment:
 
     def configure(self, *options: str, **variables: str) -> str:
         """What CMake says of the whole project without torch; it must not succeed."""
-        done = self.run("cmake", "-S", ROOT, "-B", self.build, *options, **variables)
+        done = self.run("cmake", "-G", "Ninja", "-S", ROOT, "-B", self.build, *options, **variables)
         assert done.returncode == 1, done.stdout + done.stderr
         return _one_line(done.stderr)
 
@@ -212,7 +212,7 @@ def test_a_missing_library_is_fetched_once_at_its_commit(environment: Environmen
         target_link_libraries(uses INTERFACE tiny)
         message(STATUS "the library is ${{IS}}")
     """)
-    configure = ("cmake", "-S", project, "-B", environment.build)
+    configure = ("cmake", "-G", "Ninja", "-S", project, "-B", environment.build)
     first = environment.run(*configure)
     assert first.returncode == 0, first.stderr
     assert "Hocket: tiny is not installed; fetching it" in first.stdout
