@@ -201,7 +201,7 @@ class Core {
   void AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside = false);
   bool OthersCouldUseTurn(const Job& job) const;
   void GiveUpOnSilentVictims();
-  void Credit(const SpillOrder& order, const Device& device, Bytes bytes);
+  void Credit(const SpillOrder& order, Bytes bytes);
   void ForeseeRoom(Job& job);
   void DropArena(Device& device, int lane, JobId except);
   void RenewArena(Job& job);

@@ -30,8 +30,13 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
                      absl::StrCat("NeedRoom from ", job->info.name, ", whose last one is not answered yet"));
   }
   if (now_ - job->room_answered > kAnswerLimit) job->room_since = now_;
-  job->room = RoomRequest{
-      .bytes = event.bytes, .restoring = event.restoring, .asked = true, .since = job->room_since};
+  const Bytes freed = job->unclaimed + (job->room ? job->room->freed : 0);
+  job->unclaimed = 0;
+  job->room = RoomRequest{.bytes = event.bytes,
+                          .restoring = event.restoring,
+                          .asked = true,
+                          .since = job->room_since,
+                          .freed = event.restoring ? freed : 0};
 }
 
 // Who says so answers, and can be asked to spill again.
@@ -50,10 +55,15 @@ void Core::On(Job* job, const wire::Spilled& event) {
   if (!event.movable) job->why_not_movable = event.why_not;
   job->spilled_total += event.freed;
   if (!job->spill || job->spill->request != event.request) return;
-  const SpillOrder order = *std::exchange(job->spill, std::nullopt);
-  if (event.freed == 0 && event.movable)
+  SpillOrder& order = *job->spill;
+  Credit(order, event.freed);
+  order.bytes -= std::min(order.bytes, event.freed);
+  order.freed += event.freed;
+  order.sent = now_;
+  if (event.more && event.freed > 0 && order.bytes > 0) return;
+  if (order.freed == 0 && event.movable)
     job->cannot_spill = event.why_not.empty() ? "it has nothing to spill" : event.why_not;
-  Credit(order, DeviceOf(*job), event.freed);
+  job->spill.reset();
 }
 
 void Core::On(Job* job, const wire::Report& event) {
@@ -69,21 +79,30 @@ absl::Time AnswerLimit(const SpillOrder& order) {
 
 // --- room -----------------------------------------------------------------------------------------
 
-void Core::Credit(const SpillOrder& order, const Device& device, Bytes bytes) {
-  auto asker = state_.jobs.find(order.for_job);
-  if (asker == state_.jobs.end() || !asker->second.room) return;
-  asker->second.room->freed += bytes;
-  if (asker->second.turn != 0) state_.turns.at(asker->second.turn).spilled += bytes;
+void Core::Credit(const SpillOrder& order, Bytes bytes) {
+  auto found = state_.jobs.find(order.for_job);
+  if (found == state_.jobs.end()) return;
+  Job& asker = found->second;
+  if (asker.room) {
+    asker.room->freed += bytes;
+  } else if (asker.turn != 0) {
+    asker.unclaimed += bytes;
+  }
+  if (asker.turn != 0) state_.turns.at(asker.turn).spilled += bytes;
 }
 
+// Who restores uses what there is: while he copies it in, the next part is copied out. An allocation needs
+// all that it asks for.
 void Core::ServeRoom(Job& job) {
   RoomRequest& room = *job.room;
   if (room.freed >= room.bytes) return AnswerRoom(job, true, "");
-  if (AskToSpill(job, room.bytes - room.freed) > 0) {  // its answer comes
+  const Bytes coming = AskToSpill(job, room.bytes - room.freed);
+  if (room.asked && room.restoring && room.freed > 0) return AnswerRoom(job, true, "");
+  if (coming > 0) {  // its answer comes
     room.retry_at = absl::InfiniteFuture();
     return;
   }
-  if (!room.asked) return job.room.reset();  // nothing more to foresee
+  if (!room.asked) return AnswerRoom(job, true, "");  // nothing more to foresee
   // Nobody can be moved now. What was freed may be enough after all: the driver knows.
   if (room.freed > 0) return AnswerRoom(job, true, "");
   if (now_ < room.retry_at) return WaitForRoom(job);
@@ -133,6 +152,7 @@ void Core::RetryRoomAt(Job& job, absl::Duration after) {
 
 void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside) {
   const bool asked = job.room->asked;
+  job.unclaimed = asked ? 0 : job.room->freed;
   job.room.reset();
   job.room_answered = now_;
   if (asked) SendTo(job.id, wire::Room{.ok = ok, .reason = reason, .step_aside = step_aside});

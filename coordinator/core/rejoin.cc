@@ -48,7 +48,8 @@ void Core::On(Job*, const JobJoins& event) {
                           .name = job.info.name,
                           .lane_lock = LaneLock(job.info.device, job.lane),
                           .sharing_with = SharingWith(job),
-                          .hears_movable = true});
+                          .hears_movable = true,
+                          .hears_parts = true});
   if (join.rejoin) return Rejoin(job, join);
   if (!device.lanes[job.lane].chunks.empty()) ExportArenaTo(job);
 }

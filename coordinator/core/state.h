@@ -23,9 +23,10 @@ using DeviceKey = std::string;  // the driver's UUID, or "cpu"
 // A Spill sent to a job and not answered yet.
 struct SpillOrder {
   std::uint64_t request = 0;
-  Bytes bytes = 0;
+  Bytes bytes = 0;    // that are still to come
   JobId for_job = 0;  // who needs the room
-  absl::Time sent;
+  absl::Time sent;    // or answered last, in part
+  Bytes freed = 0;    // by the parts so far
 };
 
 // When the job counts as silent.
@@ -95,6 +96,7 @@ struct Job {
   std::string cannot_spill;  // not empty: it was asked, stood at its doors and gave nothing
   std::optional<SpillOrder> spill;
   std::optional<RoomRequest> room;
+  Bytes unclaimed = 0;  // others have given it back for this job's turn, and nobody waited for an answer
   absl::Time room_since = absl::InfinitePast();  // first of several requests in a row
   absl::Time room_answered = absl::InfinitePast();
   std::set<std::uint64_t> chunks;  // of its lane's arena, that it has been told

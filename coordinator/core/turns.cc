@@ -464,6 +464,7 @@ void Core::LeavePart(Job& job) {
   job.grant_open = false;
   job.left = now_;
   job.room.reset();
+  job.unclaimed = 0;
   turn.granted.erase(job.id);
   if (turn.granted.empty()) EndTurn(turn.number);
 }

@@ -10,6 +10,8 @@
 namespace hocket::coordinator {
 namespace {
 
+constexpr int kParts = 16;  // of a large spill, as csrc/client has it
+
 std::unique_ptr<Policy> MakeSimulated(const std::string& name) {
   if (name == kQueue) return std::make_unique<Queue>();
   return *MakePolicy(name);
@@ -100,7 +102,7 @@ void Node::Hear(Player& player, const wire::Message& message) {
   if (auto* grant = std::get_if<wire::Grant>(&message)) {
     player.turn = grant->turn;
     player.granted = now_;
-    player.running = player.stop_asked = false;
+    player.running = player.stop_asked = player.asked_room = false;
     player.idle_asked = grant->contended;
     player.restored = 0;
     Next(player, now_);
@@ -124,6 +126,13 @@ void Node::Next(Player& player, absl::Time at) {
   plan_(at, player.id);
 }
 
+// While the others' bytes are copied out in parts, those of the parts before are copied in.
+absl::Time Node::Restored(const Player& player) const {
+  const absl::Duration alone = Transfer(player.restored);
+  if (!player.asked_room) return now_ + alone;
+  return std::max(player.granted + alone, now_ + alone / kParts);
+}
+
 absl::Duration Node::Transfer(Bytes bytes) const {
   return absl::Seconds(static_cast<double>(bytes) / options_.link);
 }
@@ -132,8 +141,10 @@ Bytes Node::Free() const { return options_.capacity - std::min(resident_, option
 
 // Takes its bytes back, or asks for room for them; then it steps.
 void Node::Run(Player& player) {
-  if (player.spilled > Free())
+  if (player.spilled > Free()) {
+    player.asked_room = true;
     return Handle(player.id, wire::NeedRoom{.bytes = player.spilled - Free(), .restoring = true});
+  }
   const bool first = player.steps == 0;  // then nothing comes back: it makes it
   const Bytes back = std::exchange(player.spilled, 0);
   player.resident += back;
@@ -141,7 +152,7 @@ void Node::Run(Player& player) {
   player.restored = first ? 0 : back;
   moved_ += player.restored;
   player.running = true;
-  player.began = now_ + options_.hand_over + Transfer(player.restored);
+  player.began = options_.hand_over + Restored(player);
   if (first) player.end.first_step = player.began - absl::UnixEpoch();
   PlanEndOfTurn(player);
 }

@@ -31,6 +31,7 @@ struct Player {
   bool idle_asked = false;
   bool stop_asked = false;
   bool steps_aside = false;  // others first
+  bool asked_room = false;   // in this turn
   absl::Time granted;
   absl::Time began;  // of the first step of this turn
   Bytes restored = 0;
@@ -72,6 +73,8 @@ class Node {
   void Next(Player& player, absl::Time at);
   std::uint64_t StepsDone(const Player& player) const;
   absl::Duration Transfer(Bytes bytes) const;
+  // When the bytes of this turn are back, that could only now all be put somewhere.
+  absl::Time Restored(const Player& player) const;
   Bytes Free() const;
 
   const SimulationOptions options_;

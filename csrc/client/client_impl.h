@@ -65,7 +65,8 @@ struct ClientTuning {
   Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
   // A connection that ended sooner may have been refused: the next one is made after a pause.
   Clock::duration steady = std::chrono::seconds(1);
-  bool force_spill = false;  // HOCKET_FORCE_SPILL
+  Bytes least_part = 64_MiB;  // of a spill that is told in parts
+  bool force_spill = false;   // HOCKET_FORCE_SPILL
 };
 
 class ClientImpl final : public Client {
@@ -183,7 +184,9 @@ class ClientImpl final : public Client {
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TrySpill(const wire::Spill& spill, wire::Spilled& answer);
+  void SpillInParts(Bytes wanted, wire::Spilled& answer);
+  void TrySpill(Bytes wanted, wire::Spilled& answer);
+  void TellSpilled(wire::Spilled& answer, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool BeginSpill(std::string* why_not);
   Holdings Held() const;
   // Held(), with the mutex dropped meanwhile: look again at what was known before.
@@ -302,6 +305,7 @@ class ClientImpl final : public Client {
   bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
   bool hears_movable_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator, in a Wait
+  bool hears_parts_ ABSL_GUARDED_BY(mutex_) = false;    // of what is spilled
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
   bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;  // the end of this turn
   Bytes lacked_ ABSL_GUARDED_BY(mutex_) = 0;  // for which an allocation stepped aside in the last turn

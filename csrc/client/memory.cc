@@ -91,25 +91,51 @@ void ClientImpl::On(const wire::Room& room, UniqueFd descriptor) {
 // --- spills ---------------------------------------------------------------------------------------
 
 void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
-  wire::Spilled answer;
+  wire::Spilled answer{.request = spill.request};
   const bool began = BeginSpill(&answer.why_not);
-  if (began) TrySpill(spill, answer);
+  if (began) SpillInParts(spill.bytes, answer);
   const Holdings held = Held();
   MutexLock lock(&mutex_);
   if (began) {
     spilling_ = false;
     NotifyAll();
   }
-  answer.request = spill.request;
+  TellSpilled(answer, held);
+}
+
+// Whoever needs the room copies his bytes in while the next part is copied out. Tells of all parts but the
+// last. REQUIRES: BeginSpill() said yes.
+void ClientImpl::SpillInParts(Bytes wanted, wire::Spilled& answer) {
+  constexpr Bytes kParts = 16, kLargest = 1_GiB;
+  bool in_parts;
+  {
+    MutexLock lock(&mutex_);
+    in_parts = hears_parts_;
+  }
+  const Bytes part = std::max(tuning_.least_part, std::min(wanted / kParts, kLargest));
+  for (Bytes left = wanted;;) {
+    TrySpill(in_parts ? std::min(left, part) : left, answer);
+    left -= std::min(left, answer.freed);
+    if (!in_parts || left == 0 || answer.freed == 0 || !answer.why_not.empty()) return;
+    const Holdings held = Held();
+    MutexLock lock(&mutex_);
+    answer.more = true;
+    TellSpilled(answer, held);
+    answer.more = false;
+  }
+}
+
+void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {
   answer.persistent = held.persistent;
   answer.spilled = held.spilled;
   answer.movable = told_movable_ = phase_ <= Phase::kAsked && AllAtDoors();
   progress_.Holds(held);
-  Tell(std::move(answer));
+  Tell(answer);
 }
 
 // REQUIRES: BeginSpill() said yes.
-void ClientImpl::TrySpill(const wire::Spill& spill, wire::Spilled& answer) {
+void ClientImpl::TrySpill(Bytes wanted, wire::Spilled& answer) {
+  answer.freed = 0;
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return;
   // Only a thread that Hocket has never seen can have queued work now.
@@ -118,7 +144,7 @@ void ClientImpl::TrySpill(const wire::Spill& spill, wire::Spilled& answer) {
     return;
   }
   const Holdings before = Held();
-  const absl::StatusOr<Bytes> freed = allocator->Spill(spill.bytes);
+  const absl::StatusOr<Bytes> freed = allocator->Spill(wanted);
   const Holdings after = Held();
   answer.freed = freed.ok() ? *freed : before.persistent - std::min(before.persistent, after.persistent);
   if (!freed.ok()) answer.why_not = std::string(freed.status().message());

@@ -26,7 +26,7 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   attached_at_ = Clock::now();
   reconnect_at_ = Clock::time_point::max();
   Tell(facts_, progress_.Descriptor());
-  told_movable_ = hears_movable_ = false;
+  told_movable_ = hears_movable_ = hears_parts_ = false;
   if (phase_ == Phase::kAsked) TellWait(held);
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
   if (facts_.rejoin && phase_ == Phase::kNone && AllAtDoors()) TellMovable(held);
@@ -54,6 +54,7 @@ void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
   info_.sharing_with = joined.sharing_with;
   info_.joined = info_.coordinated = true;
   hears_movable_ = joined.hears_movable;
+  hears_parts_ = joined.hears_parts;
   facts_.job = joined.job;
   facts_.name = joined.name;
   facts_.rejoin = true;

@@ -71,8 +71,9 @@ struct Joined {
   std::string lane_lock;       // path of the lane's lock file
   std::string sharing_with;    // names of the other jobs on the device, comma separated
   bool hears_movable = false;  // the coordinator heeds Wait::movable; an older one has to be told by Spilled
+  bool hears_parts = false;    // and Spilled::more; an older one takes the first part for all
   // Retired, never to be used again: 5.
-  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(6, hears_movable))
+  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(6, hears_movable) F(7, hears_parts))
 };
 
 // The connection ends after it. `reason` is a full sentence for the user. Readable across major versions: its
@@ -171,7 +172,8 @@ struct NeedRoom {
 };
 
 // ok: try again, with `step_aside` after the others: give the turn up, in the midst of a step too, and wait
-// for the next. Otherwise `reason` says who holds what, and why nobody can be moved.
+// for the next. Who restores may find room for a part only, and asks again for the rest. Otherwise `reason`
+// says who holds what, and why nobody can be moved.
 struct Room {
   static constexpr uint16_t kType = 10;
   static constexpr const char* kName = "Room";
@@ -190,17 +192,20 @@ struct Spill {
   HOCKET_FIELDS(F(1, request) F(2, bytes))
 };
 
-// Answer to Spill, and sent unasked (request 0) when a job that has sent its Wait already becomes movable.
+// Answer to Spill, in one or several parts, and sent unasked (request 0) when a job that has sent its Wait
+// already becomes movable.
 struct Spilled {
   static constexpr uint16_t kType = 12;
   static constexpr const char* kName = "Spilled";
   uint64_t request = 0;
-  uint64_t freed = 0;
+  uint64_t freed = 0;       // in this part
   uint64_t persistent = 0;  // bytes, as in Report, after it
   uint64_t spilled = 0;
   bool movable = false;
   std::string why_not;  // why less than asked was freed
-  HOCKET_FIELDS(F(1, request) F(2, freed) F(3, persistent) F(4, spilled) F(5, movable) F(6, why_not))
+  bool more = false;    // another part follows; only to a coordinator that hears_parts
+  HOCKET_FIELDS(F(1, request) F(2, freed) F(3, persistent) F(4, spilled) F(5, movable) F(6, why_not)
+                    F(7, more))
 };
 
 // Holder -> coordinator: a new arena chunk, with its descriptor. The coordinator passes it on as ArenaAdd

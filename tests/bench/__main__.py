@@ -18,6 +18,7 @@ BENCHMARKS = {
     "makespan": "two jobs of 50 % duty together / one after the other",
     "share": "share of the device that two jobs get / that they asked for",
     "evicted": "end of the other's turn to an evicted job's first kernel / a plain copy of its bytes",
+    "exchange": "hand-over of two jobs that do not fit together / plain copies of their bytes both ways at once",
     "losses": "jobs whose losses are those of plain torch, to the last bit",
     "device_time": "the emulated GPU's timing mode: step time, CPU time, shares / what its model says",
     "killed_memory": "when the emulated GPU has a killed process's memory back / the kernel's report",

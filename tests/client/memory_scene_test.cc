@@ -31,6 +31,42 @@ TEST(MemoryTest, AJobAtItsDoorIsSpilledAndComesBackWithItsTurn) {
   EXPECT_EQ(scene.Expects<wire::TurnOver>().restored, 60u);
 }
 
+TEST(MemoryTest, ALargeSpillIsToldInParts) {
+  Scene scene({.least_part = 25});
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  for (const Bytes freed : {25, 25, 10}) {
+    const wire::Spilled part = scene.Expects<wire::Spilled>();
+    EXPECT_EQ(part.request, 1u);
+    EXPECT_EQ(part.freed, freed);
+    EXPECT_EQ(part.persistent + part.spilled, 100u);
+    EXPECT_EQ(part.more, freed == 25);
+  }
+}
+
+TEST(MemoryTest, ACoordinatorThatKnowsNoPartsIsToldOnce) {
+  Scene scene({.least_part = 25, .hears_parts = false});
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  const wire::Spilled all = scene.Expects<wire::Spilled>();
+  EXPECT_EQ(all.freed, 60u);
+  EXPECT_FALSE(all.more);
+}
+
+TEST(MemoryTest, ASpillThatFailsAfterItsFirstPartEndsThere) {
+  Scene scene({.least_part = 25});
+  int spills = 0;
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call == "spill" && ++spills == 2) scene.allocator().fail_spill = true;
+  });
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  EXPECT_TRUE(scene.Expects<wire::Spilled>().more);
+  const wire::Spilled last = scene.Expects<wire::Spilled>();
+  EXPECT_FALSE(last.more);
+  EXPECT_EQ(last.freed, 0u);
+  EXPECT_EQ(last.persistent, 75u);
+  EXPECT_THAT(last.why_not, HasSubstr("host budget"));
+  scene.allocator().SetHook(nullptr);
+}
+
 TEST(MemoryTest, ASpillThatFailsSaysWhyAndLosesNothing) {
   Scene scene;
   scene.allocator().fail_spill = true;

@@ -108,6 +108,8 @@ class Scene {
     Clock::duration implicit_quantum = std::chrono::milliseconds(0);
     Clock::duration retry_pause = std::chrono::milliseconds(1);
     Clock::duration steady = std::chrono::seconds(1);
+    Bytes least_part = 64_MiB;
+    bool hears_parts = true;
   };
 
   // For scenes in which the agent gives no turn on its own account.
@@ -129,10 +131,11 @@ class Scene {
     tuning.retry_pause = options.retry_pause;
     tuning.steady = options.steady;
     tuning.force_spill = options.force_spill;
+    tuning.least_part = options.least_part;
     auto joining = std::async(std::launch::async, [&] {
       return ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0", .capacity = 1000}, tuning);
     });
-    Answers();
+    Answers(/*hears_movable=*/true, options.hears_parts);
     auto joined = joining.get();
     EXPECT_TRUE(joined.ok()) << joined.status();
     job_ = *std::move(joined);
@@ -150,9 +153,13 @@ class Scene {
   std::string lock_path() const { return folder_ + "/lane.lock"; }
 
   // --- the coordinator's side
-  wire::Join Answers(bool hears_movable = true) {
+  wire::Join Answers(bool hears_movable = true, bool hears_parts = true) {
     const wire::Join join = Expects<wire::Join>();
-    Says(wire::Joined{.job = 5, .name = "job", .lane_lock = lock_path(), .hears_movable = hears_movable});
+    Says(wire::Joined{.job = 5,
+                      .name = "job",
+                      .lane_lock = lock_path(),
+                      .hears_movable = hears_movable,
+                      .hears_parts = hears_parts});
     return join;
   }
   void Says(wire::Message message, int descriptor = -1) {

@@ -29,6 +29,7 @@ enum class Deed {
   kGiveUp,
   kNeedRoom,
   kAnswerSpill,
+  kSpillPart,
   kReachDoors,
   kDie,
   kAcknowledge,
@@ -36,9 +37,9 @@ enum class Deed {
   kRead,
   kTime
 };
-constexpr const char* kDeedNames[] = {
-    "asks", "gives up",     "needs room",   "spills",          "stands at doors",
-    "dies", "acknowledges", "is past that", "reads its Grant", "time passes"};
+constexpr const char* kDeedNames[] = {"asks",          "gives up",        "needs room", "spills",
+                                      "spills a part", "stands at doors", "dies",       "acknowledges",
+                                      "is past that",  "reads its Grant", "time passes"};
 struct Move {
   Deed deed;
   JobId job;  // 0: nobody
@@ -71,6 +72,7 @@ struct Cast {
   int gang = 0;          // the first so many form a gang
   Bytes persistent = 0;  // of each
   bool room = false;     // they may run out of room
+  bool parts = false;    // and spill in two parts
   bool deaths = false;
   bool stops = false;  // they may not read a Grant for as long as they like
   double cap = 0;      // of the first's time
@@ -104,6 +106,7 @@ class World {
       if (toy.has_turn && !toy.asked_room) moves.push_back({Deed::kGiveUp, id});
       if (toy.has_turn && !toy.asked_room && cast_.room) moves.push_back({Deed::kNeedRoom, id});
       if (toy.spill) moves.push_back({Deed::kAnswerSpill, id});
+      if (toy.spill && cast_.parts && toy.spill->bytes > 10) moves.push_back({Deed::kSpillPart, id});
       if (toy.asked && !toy.movable && cast_.persistent > 0) moves.push_back({Deed::kReachDoors, id});
       if (toy.has_turn && toy.yield && toy.yield->stop_step > 0) {
         moves.push_back({Deed::kAcknowledge, id});
@@ -127,6 +130,8 @@ class World {
         return Handle(move.job, wire::NeedRoom{.bytes = 20, .restoring = toy.spilled > 0});
       case Deed::kAnswerSpill:
         return AnswerSpill(move.job, toy);
+      case Deed::kSpillPart:
+        return SpillPart(move.job, toy);
       case Deed::kReachDoors:
         toy.movable = true;
         return Handle(move.job,
@@ -154,13 +159,14 @@ class World {
       absl::StrAppend(&text, toy.alive, toy.asked, toy.has_turn, toy.asked_room, toy.movable, " ",
                       toy.resident, " ", toy.spilled, " ",
                       cast_.gang > 0 ? std::min<std::uint64_t>(toy.steps, 5) : 0, toy.spill.has_value(),
-                      toy.yield ? (toy.yield->now ? "n" : "i") : "-", toy.yield ? toy.yield->stop_step : 0,
-                      toy.unread, toy.void_grant, ";");
+                      toy.spill ? toy.spill->bytes : 0, toy.yield ? (toy.yield->now ? "n" : "i") : "-",
+                      toy.yield ? toy.yield->stop_step : 0, toy.unread, toy.void_grant, ";");
       auto job = core_.state().jobs.find(id);
       if (job == core_.state().jobs.end()) continue;
       absl::StrAppend(&text, job->second.grant_open, job->second.taken_back, job->second.unresponsive,
                       job->second.held_back, job->second.cannot_spill.empty(), job->second.lane,
-                      job->second.room.has_value(), job->second.room ? job->second.room->freed : 0, "|");
+                      job->second.room.has_value(), job->second.room ? job->second.room->freed : 0,
+                      job->second.unclaimed, "|");
       if (toy.asked) order.emplace_back(job->second.asked, id);
     }
     std::sort(order.begin(), order.end());
@@ -228,15 +234,24 @@ class World {
   }
 
   void AnswerSpill(JobId id, Toy& toy) {
-    const auto order = *std::exchange(toy.spill, std::nullopt);
-    const Bytes freed = std::min<Bytes>(order.bytes, toy.resident);
+    const wire::Spill order = *std::exchange(toy.spill, std::nullopt);
+    Bring(id, toy, order.request, order.bytes, /*more=*/false);
+  }
+  void SpillPart(JobId id, Toy& toy) {
+    toy.spill->bytes -= 10;
+    Bring(id, toy, toy.spill->request, 10, /*more=*/toy.resident > 10);
+  }
+  void Bring(JobId id, Toy& toy, std::uint64_t request, Bytes bytes, bool more) {
+    const Bytes freed = std::min(bytes, toy.resident);
+    if (!more) toy.spill.reset();
     toy.resident -= freed;
     toy.spilled += freed;
-    Handle(id, wire::Spilled{.request = order.request,
+    Handle(id, wire::Spilled{.request = request,
                              .freed = freed,
                              .persistent = toy.resident,
                              .spilled = toy.spilled,
-                             .movable = !toy.has_turn});
+                             .movable = !toy.has_turn,
+                             .more = more});
   }
 
   void Acknowledge(JobId id, Toy& toy, bool accepted) {
@@ -348,6 +363,15 @@ TEST(InterleavingTest, ThreeSingleJobsThatMayDie) {
 
 TEST(InterleavingTest, TwoJobsThatSpillEachOther) {
   EXPECT_GT(TryEverything({.jobs = 2, .persistent = 50, .room = true}, 4'000), 100u);
+}
+
+TEST(InterleavingTest, TwoJobsThatSpillEachOtherInParts) {
+  EXPECT_GT(TryEverything({.jobs = 2, .persistent = 50, .room = true, .parts = true}, 4'000), 200u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatSpillEachOtherInPartsAndMayDie) {
+  const Cast cast = {.jobs = 3, .persistent = 30, .room = true, .parts = true, .deaths = true};
+  EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
 }
 
 TEST(InterleavingTest, ThreeJobsThatSpillEachOther) {

@@ -49,6 +49,67 @@ TEST(RoomTest, SeveralAreSpilledWhenOneIsNotEnough) {
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
 }
 
+// While one part is copied in, the next is copied out.
+TEST(RoomTest, WhoRestoresTriesWithEachPart) {
+  Script s = Full();
+  s.NeedsRoom("a", 60, /*restoring=*/true);
+  s.SpillsPart("c", 10);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+  s.NeedsRoom("a", 50, /*restoring=*/true);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 1) << "the rest is on its way";
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c"), 1);
+  s.SpillsPart("c", 10);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 2) << s.Story();
+  s.NeedsRoom("a", 40, /*restoring=*/true);
+  s.Spills("c", 10);
+  s.NeedsRoom("a", 30, /*restoring=*/true);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c"), 1) << s.Story();
+  s.Spills("b", 30);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 4) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 1);
+}
+
+// It looked before the part came and asks after: nobody spills for it twice.
+TEST(RoomTest, APartThatComesBeforeTheQuestionAnswersIt) {
+  Script s = Full();
+  s.NeedsRoom("a", 30, /*restoring=*/true);
+  s.SpillsPart("c", 10);
+  s.Spills("c", 20);  // a restores meanwhile
+  s.NeedsRoom("a", 20, /*restoring=*/true);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 2) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c") + s.TimesTold<wire::Spill>("b"), 1) << s.Story();
+}
+
+TEST(RoomTest, WhatIsForeseenAtTheGrantIsNotAskedForAgain) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 70});
+  s.Joins("b", {.persistent = 10, .spilled = 60});
+  s.StandsAtDoors("a");
+  s.Asks("b");
+  ASSERT_EQ(s.Told<wire::Spill>("a")->bytes, 40u) << s.Story();
+  s.SpillsPart("a", 20);
+  s.Spills("a", 20);
+  s.NeedsRoom("b", 30, /*restoring=*/true);
+  EXPECT_EQ(s.TimesTold<wire::Room>("b"), 1) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("a"), 1);
+}
+
+TEST(RoomTest, AnAllocationIsAnsweredWhenAllThatItNeedsIsThere) {
+  Script s = Full();
+  s.NeedsRoom("a", 20);
+  s.SpillsPart("c", 10);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  s.Spills("c", 10);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+TEST(RoomTest, PartsOfNothingAreTheEndOfAnAnswer) {
+  Script s = Full();
+  s.NeedsRoom("a", 20, /*restoring=*/true);
+  s.SpillsPart("c", 0);
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 20u) << s.Story();
+}
+
 TEST(RoomTest, AVictimThatGivesTooLittleIsFollowedByTheNext) {
   Script s = Full();
   s.NeedsRoom("a", 20);

@@ -152,16 +152,28 @@ void Script::NeedsRoom(const std::string& name, Bytes bytes, bool restoring) {
   Says(name, wire::NeedRoom{.bytes = bytes, .restoring = restoring});
 }
 
-void Script::Spills(const std::string& name, Bytes freed, bool movable, const std::string& why_not) {
+wire::Spilled Script::Moves(const std::string& name, Bytes freed) {
   Actor& actor = actors_.at(name);
   actor.resident -= freed;
   actor.spilled += freed;
-  Says(name, wire::Spilled{.request = Told<wire::Spill>(name).value_or(wire::Spill{}).request,
-                           .freed = freed,
-                           .persistent = actor.resident,
-                           .spilled = actor.spilled,
-                           .movable = movable,
-                           .why_not = why_not});
+  return {.request = Told<wire::Spill>(name).value_or(wire::Spill{}).request,
+          .freed = freed,
+          .persistent = actor.resident,
+          .spilled = actor.spilled,
+          .movable = true};
+}
+
+void Script::Spills(const std::string& name, Bytes freed, bool movable, const std::string& why_not) {
+  wire::Spilled answer = Moves(name, freed);
+  answer.movable = movable;
+  answer.why_not = why_not;
+  Says(name, std::move(answer));
+}
+
+void Script::SpillsPart(const std::string& name, Bytes freed) {
+  wire::Spilled answer = Moves(name, freed);
+  answer.more = true;
+  Says(name, std::move(answer));
 }
 
 void Script::StandsAtDoors(const std::string& name) {

@@ -66,6 +66,8 @@ class Script {
   void NeedsRoom(const std::string& name, Bytes bytes, bool restoring = false);
   // Answers the Spill that it was told last; gives back `freed` of its resident bytes.
   void Spills(const std::string& name, Bytes freed, bool movable = true, const std::string& why_not = "");
+  // The same, and there is more to come.
+  void SpillsPart(const std::string& name, Bytes freed);
   void StandsAtDoors(const std::string& name);  // and says so: it can be moved now
   void Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom = "");
   void Loses(const std::string& name, std::uint64_t chunk);
@@ -142,6 +144,8 @@ class Script {
   };
 
   void Handle(JobId job, decltype(Event::what) what);
+  // Its bytes go to the host; what it says of that.
+  wire::Spilled Moves(const std::string& name, Bytes freed);
   void TakesBack(const TakeBack& action);
   void Hear(const std::string& name, const wire::Message& message);
   void Act(const std::string& name);  // its next deed is due
