@@ -17,7 +17,9 @@ namespace hocket {
 
 // The training job of this process. Installs Hocket's allocator as PyTorch's current CUDA allocator, so it
 // must be made before CUDA starts in this process; throws std::runtime_error, saying what to do, otherwise.
-// There is one job in a process: making a second Job throws too. When it dies, the job leaves.
+// HOCKET_ALLOCATOR=native keeps PyTorch's own, over memory that Hocket moves, and then CUDA may have started;
+// HOCKET_ALLOCATOR=off only takes turns. There is one job in a process: making a second Job throws too. When
+// it dies, the job leaves.
 class __attribute__((visibility("default"))) Job {
  public:
   explicit Job(const std::string& name) : Job(JobOptions{.name = name}) {}

@@ -1,8 +1,11 @@
 #include "csrc/client/job.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "csrc/torch/process.h"
 
 namespace hocket {
@@ -14,6 +17,17 @@ void ThrowIfFailed(const absl::Status& status) {
   if (!status.ok()) throw std::runtime_error(std::string(status.message()));
 }
 
+// As Hocket's Python package does.
+absl::Status UseAllocator() {
+  const char* const said = std::getenv("HOCKET_ALLOCATOR");
+  const std::string chosen = said == nullptr ? "" : said;
+  if (chosen.empty() || chosen == "hocket") return Process::Get().Install();
+  if (chosen == "native") return Process::Get().KeepNative().status();
+  if (chosen == "off") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("HOCKET_ALLOCATOR=\"", chosen, "\": it must be one of hocket, native, off."));
+}
+
 }  // namespace
 
 Job::Job(const JobOptions& options) {
@@ -23,7 +37,7 @@ Job::Job(const JobOptions& options) {
   JobOptions with_version = options;
   with_version.torch_version = Process::BuiltFor();
   Process::Get().Configure(with_version);
-  ThrowIfFailed(Process::Get().Install());
+  ThrowIfFailed(UseAllocator());
 }
 
 Job::~Job() { Process::Get().Leave(); }
