@@ -1,58 +1,173 @@
-"""malloc + free and reserved memory, Hocket's allocator against PyTorch's native one, on recorded histories.
+"""malloc + free and reserved memory, Hocket's allocator against PyTorch's native one.
 
-HOCKET_HISTORIES is a folder of histories (``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one). Both
-allocators replay the last steps of each, in two live processes, interleaved; no byte of device memory is touched.
+The histories of real trainings (more_jobs.py) are recorded first, with PyTorch's native allocator on an emulated GPU of
+80 GiB that computes nothing: sizes and order are those of a GPU. Both allocators replay them, in live processes,
+interleaved; no byte of device memory is touched. HOCKET_HISTORIES names a folder of histories recorded elsewhere
+(``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one) to be replayed instead.
+
+A third contender is PyTorch's native allocator over Hocket's memory (HOCKET_ALLOCATOR=native).
+
+A history is *steady* where its last two steps make the same allocations. Of several histories the page has the worst;
+each of them is in the table below it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import gzip
 import os
 import pathlib
+import statistics
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
 
 from tests.bench import harness
 
 BASELINE = "PyTorch's native allocator, same history, same emulated GPU"
+UNTIDY = ("gpt", "resnet", "bert", "unet")  # recorded a second time, untidy
+MEMORY = "80GiB"
+# What is compared -> (text, goal where steps repeat, goal elsewhere).
+COMPARED = {
+    "ns": ("time of all malloc and free", 0.8, 1.0),
+    "p50": ("malloc or free, median", 0.8, 1.0),
+    "p99": ("malloc or free, 99th percentile", 0.8, 1.0),
+    "reserved": ("peak reserved, settled", 0.95, 1.0),
+    "reserved_first": ("peak reserved, first steps", 1.0, 1.0),
+}
+THREADS = (1, 2, 8)
 
 
-def compare(history: pathlib.Path, program: str, pairs: int) -> list[harness.Figure]:
-    """Ratios hocket / native of settled steps: time of all calls, median and 99th percentile of one, reserved bytes."""
-    name = history.name.split(".")[0]
+@dataclasses.dataclass
+class Compared:
+    """A history's ratios hocket / native, and native over Hocket's memory / native."""
+
+    name: str
+    steady: bool
+    ratios: dict[str, list[float]]
+    redirected: list[float]  # time of all malloc and free
+
+    def median(self, key: str) -> float:
+        return statistics.median(self.ratios[key])
+
+
+def record_histories(folder: pathlib.Path) -> None:
+    """``KIND.txt.gz`` and ``KIND-untidy.txt.gz`` of all trainings."""
+    from tests.bench.more_jobs import KINDS  # imports torch
+
+    size = "full"
+    for kind, *untidy in [*((kind,) for kind in KINDS), *((kind, "--untidy") for kind in UNTIDY)]:
+        program = [sys.executable, "-m", "tests.gpu.programs.history", "--kind", kind, "--size", size, *untidy]
+        program.append(str(folder / f"{kind}{'-untidy' if untidy else ''}.txt.gz"))
+        command = harness.emulate("bench-histories", MEMORY, program, timing=True)
+        subprocess.run(command, check=True, cwd=harness.ROOT, stdout=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def contenders(program: str, what: str) -> Iterator[dict[str, harness.Worker]]:
+    """A worker for each allocator: ``native``, ``hocket``, and ``redirected``: the native one over Hocket's memory."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+
+        def worker(name: str) -> harness.Worker:
+            how = "native" if name == "native" else "hocket"
+            command = harness.emulate(f"bench-allocation-{name}", MEMORY, [program, how, what], timing=True)
+            environment = {"HOCKET_RUNTIME_DIR": folder}
+            if name == "redirected":
+                environment["HOCKET_ALLOCATOR"] = "native"
+            return stack.enter_context(harness.Worker(command, environment, pathlib.Path(folder) / f"{name}.log"))
+
+        yield {name: worker(name) for name in ("native", "hocket", "redirected")}
+
+
+def compare(history: pathlib.Path, program: str, rounds: int) -> Compared:
     with tempfile.TemporaryDirectory() as folder:
-        plain = pathlib.Path(folder) / f"{name}.txt"
+        plain = pathlib.Path(folder) / "history.txt"
         plain.write_bytes(gzip.decompress(history.read_bytes()))
+        found = Compared(history.name.split(".")[0], True, {key: [] for key in COMPARED}, [])
+        with contenders(program, str(plain)) as workers:
+            for i in range(rounds):
+                order = list(workers) if i % 2 else list(reversed(workers))
+                answers = {name: workers[name].ask(steps=3) for name in order}
+                native, ours = answers["native"], answers["hocket"]
+                found.steady = native["steady"]
+                for key, values in found.ratios.items():
+                    values.append(ours[key] / native[key])
+                found.redirected.append(answers["redirected"]["ns"] / native["ns"])
+    return found
 
-        def worker(kind: str) -> harness.Worker:
-            command = harness.emulate(f"bench-{name}-{kind}", "80GiB", [program, kind, str(plain)], timing=True)
-            return harness.Worker(command, {"HOCKET_RUNTIME_DIR": folder}, pathlib.Path(folder) / f"{kind}.log")
 
-        ratios: dict[str, list[float]] = {"ns": [], "p50": [], "p99": [], "reserved": [], "reserved_first": []}
-        with worker("native") as native, worker("hocket") as hocket:
-            for pair in range(pairs):
-                order = (native, hocket) if pair % 2 else (hocket, native)
-                answers = {w: w.ask(steps=3) for w in order}
-                for key, values in ratios.items():
-                    values.append(answers[hocket][key] / answers[native][key])
-    texts = {
-        "ns": ("time of all malloc and free", 0.8),
-        "p50": ("malloc or free, median", 0.8),
-        "p99": ("malloc or free, 99th percentile", 0.8),
-        "reserved": ("peak reserved, settled", 0.95),
-        "reserved_first": ("peak reserved, first steps", 1.0),
-    }
-    return [
-        harness.figure(f"allocation_{key}_{name}", f"{name}: {text}", ratios[key], goal, BASELINE)
-        for key, (text, goal) in texts.items()
+def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
+    for steady in (True, False):
+        found = [f for f in all_found if f.steady == steady]
+        if not found:
+            continue
+        which = f"{len(found)} histories whose steps {'repeat' if steady else 'change'}"
+        for key, (text, goal, goal_elsewhere) in COMPARED.items():
+            worst = max(found, key=lambda f: f.median(key))
+            yield harness.figure(
+                f"allocation_{'steady' if steady else 'changing'}_{key}",
+                f"{text}, {which}, the worst ({worst.name})",
+                worst.ratios[key],
+                goal if steady else goal_elsewhere,
+                BASELINE,
+            )
+        worst = max(found, key=lambda f: statistics.median(f.redirected))
+        yield harness.figure(
+            f"allocation_{'steady' if steady else 'changing'}_redirected",
+            f"PyTorch's native allocator over Hocket's memory: {COMPARED['ns'][0]}, {which}, the worst ({worst.name})",
+            worst.redirected,
+            1.02,
+            BASELINE,
+        )
+
+
+def table_of(all_found: list[Compared]) -> dict[str, object]:
+    """The table of all histories; see table.py."""
+    columns = ["history", "steps", *(text for text, *_ in COMPARED.values()), "native over Hocket's memory, time"]
+    rows = [
+        [
+            found.name,
+            "repeat" if found.steady else "change",
+            *(f"{found.median(key):.3f}" for key in COMPARED),
+            f"{statistics.median(found.redirected):.3f}",
+        ]
+        for found in all_found
     ]
+    return {"title": "Allocation, history by history: Hocket's allocator / PyTorch's native one, medians",
+            "columns": columns, "rows": rows}  # fmt: skip
+
+
+def threads(program: str, rounds: int) -> Iterator[harness.Figure]:
+    ratios: dict[int, list[float]] = {count: [] for count in THREADS}
+    with contenders(program, "threads") as workers:
+        for i in range(rounds):
+            order = ("native", "hocket") if i % 2 else ("hocket", "native")
+            for count, values in ratios.items():
+                answers = {name: workers[name].ask(threads=count)["ns"] for name in order}
+                values.append(answers["hocket"] / answers["native"])
+    for count, values in ratios.items():
+        at_once = f"{count} threads at once" if count > 1 else "one thread"
+        yield harness.figure(
+            f"allocation_threads_{count}",
+            f"malloc or free, sizes and order at random, {at_once}",
+            values,
+            1.0,
+            "PyTorch's native allocator, same calls, same emulated GPU",
+        )
 
 
 def run(quick: bool) -> None:
-    folder = os.environ.get("HOCKET_HISTORIES")
-    if folder is None:
-        raise RuntimeError("HOCKET_HISTORIES is not set: name a folder of recorded histories (NAME.txt.gz)")
     program = harness.binary("hocket_allocator_versus_native")
-    figures = []
-    for history in sorted(pathlib.Path(folder).glob("*.txt.gz")):
-        figures += compare(history, program, pairs=6 if quick else 20)
-    harness.record("allocation", figures)
+    rounds = 6 if quick else 20
+    with tempfile.TemporaryDirectory() as made:
+        folder = pathlib.Path(os.environ.get("HOCKET_HISTORIES") or made)
+        if folder == pathlib.Path(made):
+            record_histories(folder)
+        found = [compare(history, program, rounds) for history in sorted(folder.glob("*.txt.gz"))]
+    if not found:
+        raise RuntimeError(f"{folder} has no history: no file is called NAME.txt.gz")
+    figures = [*figures_of(found), *threads(program, rounds)]
+    histories = {f.name: {"steady": f.steady, **f.ratios, "redirected": f.redirected} for f in found}
+    harness.record("allocation", figures, extra={"tables": [table_of(found)], "histories": histories})

@@ -113,32 +113,48 @@ class ResNet(nn.Module):
 
 @dataclasses.dataclass
 class Job:
-    """A training: ``step(i)`` trains on batch ``i`` and returns the loss, a tensor on the device."""
+    """A training: ``step(i)`` trains on batch ``i`` and returns the loss, a tensor on the device.
+
+    ``tidy``: gradients and outputs are gone when a step ends. Otherwise they live until the next step replaces them, as
+    in a loop that zeroes its gradients first and keeps what it computed in variables.
+    """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     batch: Callable[[int], tuple[torch.Tensor, torch.Tensor]]
     autocast: bool = False
     clip: float = 0.0
+    tidy: bool = True
+    kept: tuple[torch.Tensor, ...] = ()
 
     def loss(self, i: int) -> torch.Tensor:
         inputs, targets = self.batch(i)
         casting = torch.autocast("cuda", torch.bfloat16) if self.autocast else contextlib.nullcontext()
         with casting:
             out = self.model(inputs)
-            return functional.cross_entropy(out.flatten(0, -2).float(), targets.flatten())
+            loss = functional.cross_entropy(out.flatten(0, -2).float(), targets.flatten())
+        self.keep(out, loss)
+        return loss
+
+    def keep(self, *tensors: torch.Tensor) -> None:
+        if not self.tidy:
+            self.kept = tensors
 
     def step(self, i: int) -> torch.Tensor:
+        if not self.tidy:
+            self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(i)
         loss.backward()
         if self.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        if self.tidy:
+            self.optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
 
-def _draw(i: int) -> torch.Generator:
+def generator(i: int) -> torch.Generator:
+    """The same numbers for batch ``i`` in every run."""
     return torch.Generator().manual_seed(1000 + i)
 
 
@@ -153,7 +169,7 @@ def _gpt(full: bool) -> Job:
     text = _text()
 
     def cut(i: int) -> tuple[torch.Tensor, torch.Tensor]:
-        starts = torch.randint(0, len(text) - length - 1, (batch,), generator=_draw(i)).tolist()
+        starts = torch.randint(0, len(text) - length - 1, (batch,), generator=generator(i)).tolist()
         rows = torch.stack([text[s : s + length + 1] for s in starts]).long().cuda()
         return rows[:, :-1], rows[:, 1:]
 
@@ -165,7 +181,7 @@ def _resnet(full: bool) -> Job:
     model = (ResNet((3, 4, 6, 3), 64, classes) if full else ResNet((1, 1), 8, classes)).cuda()
 
     def images(i: int) -> tuple[torch.Tensor, torch.Tensor]:
-        draw = _draw(i % 4)
+        draw = generator(i % 4)
         pictures = torch.randn(batch, 3, side, side, generator=draw)
         return pictures.cuda(), torch.randint(0, classes, (batch,), generator=draw).cuda()
 
@@ -178,7 +194,7 @@ def _bert(full: bool) -> Job:
     model = Transformer(vocabulary, longest, width, heads, layers, causal=False).cuda()
 
     def sentences(i: int) -> tuple[torch.Tensor, torch.Tensor]:
-        draw = _draw(i)
+        draw = generator(i)
         length = int(torch.randint(shortest, longest + 1, (1,), generator=draw))
         tokens = torch.randint(0, vocabulary, (batch, length), generator=draw)
         return tokens.cuda(), tokens.roll(1, 1).cuda()
@@ -197,7 +213,7 @@ def _cnn(full: bool) -> Job:
     ).cuda()  # fmt: skip
 
     def digits(i: int) -> tuple[torch.Tensor, torch.Tensor]:
-        chosen = torch.randint(0, len(labels), (batch,), generator=_draw(i))
+        chosen = torch.randint(0, len(labels), (batch,), generator=generator(i))
         return pictures[chosen].cuda(), labels[chosen].cuda()
 
     return Job(model, torch.optim.Adam(model.parameters(), 1e-3), digits)

@@ -83,6 +83,11 @@ def _check_row(check: dict[str, Any], data: dict[str, Any]) -> str:
     )
 
 
+def _table(table: dict[str, Any]) -> str:
+    lines = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
+    return f"\n{table['title']}:\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def write() -> str:
     """Writes the page and returns it."""
     page, machines = HEAD, {}
@@ -92,6 +97,7 @@ def write() -> str:
     # The emulated and the real figure of one benchmark stand side by side.
     page += "".join(row for _, _, row in sorted(rows, key=lambda row: row[:2]))
     page += CHECKS + "".join(_check_row(check, data) for data in records for check in data.get("checks", ()))
+    page += "".join(_table(table) for data in records for table in data.get("tables", ()))
     for data in records:
         name = data.get("benchmark") or data["checked"]
         machines[data["machine"]] = [*machines.get(data["machine"], []), name]

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.bench import harness, source, table
+from tests.bench import allocation, harness, source, table
 
 CALIBRATE = pathlib.Path(__file__).parents[2] / "scripts" / "calibrate"
 
@@ -88,6 +88,23 @@ def test_what_was_tried_has_a_row_that_says_whether_it_held(
     row = next(line for line in (tmp_path / "README.md").read_text().splitlines() if "a hundred kills" in line)
     start = f"| a hundred kills | {word} | 3 jobs killed | *emulated* | {made['torch']} | "
     assert row.startswith(f"{start}{made['commit']}, {made['date']}")
+
+
+def compared(name: str, steady: bool, ratio: float) -> allocation.Compared:
+    ratios = {key: [ratio] * 5 for key in allocation.COMPARED}
+    return allocation.Compared(name, steady, ratios, [ratio] * 5)
+
+
+def test_of_several_histories_the_worst_is_the_figure_and_each_is_in_the_table() -> None:
+    found = [compared("a", True, 0.5), compared("b", True, 0.7), compared("c", False, 0.9)]
+    figures = {made.name: made for made in allocation.figures_of(found)}
+    assert figures["allocation_steady_ns"].value == 0.7
+    assert "2 histories whose steps repeat, the worst (b)" in figures["allocation_steady_ns"].text
+    assert figures["allocation_changing_p99"].value == 0.9
+    assert figures["allocation_changing_p99"].goal == 1.0
+    rows = allocation.table_of(found)["rows"]
+    assert [row[:3] for row in rows] == [["a", "repeat", "0.500"], ["b", "repeat", "0.700"], ["c", "change", "0.900"]]
+    assert "| a | repeat | 0.500 |" in table._table(allocation.table_of(found))
 
 
 def record(tmp_path: pathlib.Path, command: str, facts: list[dict]) -> pathlib.Path:

@@ -1,4 +1,4 @@
-"""Records the allocation histories of the four trainings on this device, into build/gpu-check/histories.tar.gz."""
+"""Records the allocation histories of the trainings on this device, into build/gpu-check/histories.tar.gz."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE = WORK / "histories.tar.gz"
 
 
 def main() -> int:
-    from tests.bench.jobs import KINDS  # imports torch, which those who only want FILE need not
+    from tests.bench.more_jobs import KINDS  # imports torch, which those who only want FILE need not
 
     emulate = "--emulate" in sys.argv
     prefix = ["hocket", "emulate", "--name", "gpu-check-histories", "--memory", "2GiB", "--"] if emulate else []

@@ -3,7 +3,7 @@
 report.md         the page
 record.json       machine, parts, tests, facts, and every benchmark's raw data
 log.txt           all that was printed; its middle is left out where it is too long
-histories.tar.gz  the allocation histories of the four trainings (programs/history.py says the format)
+histories.tar.gz  the allocation histories of the trainings (programs/history.py says the format)
 """
 
 from __future__ import annotations

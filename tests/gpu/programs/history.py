@@ -1,4 +1,4 @@
-"""Records what a training asks of PyTorch's allocator: ``history.py --kind gpt --size full --steps 5 FILE.txt.gz``.
+"""Records what a training asks of PyTorch's allocator: ``history.py --kind gpt --size full --steps 6 FILE.txt.gz``.
 
 One event a line, ``id size step``: size > 0 allocates, size < 0 frees that id, sizes as PyTorch rounds them; step -1 is
 building the model. It comes from PyTorch's own history; a block of a size that nothing else has marks each boundary.
@@ -12,13 +12,14 @@ from collections.abc import Iterator
 
 import torch
 
-from tests.bench import jobs
+from tests.bench import more_jobs
 from tests.gpu.programs import said
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--kind", required=True)
 parser.add_argument("--size", default="small")
-parser.add_argument("--steps", type=int, default=5)
+parser.add_argument("--untidy", action="store_true", help="gradients and outputs live until the next step")
+parser.add_argument("--steps", type=int, default=6)
 parser.add_argument("file")
 options = parser.parse_args()
 MARK = 2411 * 512
@@ -47,7 +48,7 @@ def events() -> Iterator[tuple[int, int, int]]:
 
 def main() -> None:
     torch.cuda.memory._record_memory_history("all", context=None, stacks="python", max_entries=5_000_000)
-    job = jobs.make(options.kind, options.size)
+    job = more_jobs.make(options.kind, options.size, tidy=not options.untidy)
     for i in range(options.steps):
         mark()
         job.step(i)
