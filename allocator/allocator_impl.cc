@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<CachingAllocator>> AllocatorImpl::Create(Driver& 
   const Bytes budget = options.host_budget != 0 ? options.host_budget : HostMemory::DefaultBudget();
   auto allocator =
       std::unique_ptr<AllocatorImpl>(new AllocatorImpl(driver, chosen, gate, context, capacity, budget));
-  HOCKET_RETURN_IF_ERROR(allocator->Reserve());
+  HOCKET_RETURN_IF_ERROR(allocator->Reserve(options.verify));
   return allocator;
 }
 
@@ -93,12 +93,12 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
       pending_(driver),
       limit_(options.memory_limit) {}
 
-absl::Status AllocatorImpl::Reserve() {
+absl::Status AllocatorImpl::Reserve(bool verify) {
   // Twice what can ever lie there, so that holes do not make addresses scarce.
   const auto positions = static_cast<Position>(2 * (capacity_ / chunk_size_ + 1));
   HOCKET_ASSIGN_OR_RETURN(persistent_, Space::Reserve(driver_, chunk_size_, positions));
   HOCKET_ASSIGN_OR_RETURN(transient_, Space::Reserve(driver_, chunk_size_, positions));
-  HOCKET_ASSIGN_OR_RETURN(spiller_, Spiller::Create(driver_, *host_));
+  HOCKET_ASSIGN_OR_RETURN(spiller_, Spiller::Create(driver_, *host_, verify));
   return absl::OkStatus();
 }
 
@@ -149,7 +149,7 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Attempt(Request& request, bool* turn_lo
   MutexLock lock(&mutex_);
   *turn_lost = !HoldsTurn();
   if (*turn_lost) return DevicePtr{0};
-  if (!pending_.empty() && open_pools_.empty()) {
+  if (!pending_.empty() && !Capturing()) {
     pending_.Poll([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); });
   }
   if (request.space == nullptr) Decide(request);
@@ -206,7 +206,7 @@ bool AllocatorImpl::LooksPersistent(Bytes size) {
 absl::StatusOr<Block*> AllocatorImpl::Place(Request& request) {
   if (request.planned != nullptr) return std::exchange(request.planned, nullptr);
   absl::StatusOr<Block*> block = PlaceInCache(request);
-  if (block.ok() || block.status().code() != absl::StatusCode::kResourceExhausted || !open_pools_.empty())
+  if (block.ok() || block.status().code() != absl::StatusCode::kResourceExhausted || Capturing())
     return block;
   ++stats_.num_alloc_retries;
   EndLease();
@@ -322,7 +322,7 @@ void AllocatorImpl::UnplaceEmptyArena() {
 void AllocatorImpl::EmptyCache() {
   if (in_forked_child) return;
   MutexLock lock(&mutex_);
-  if (open_pools_.empty()) FreeCache();
+  if (!Capturing()) FreeCache();
 }
 
 Space& AllocatorImpl::SpaceOf(DevicePtr address) const {
@@ -352,7 +352,7 @@ void AllocatorImpl::Free(DevicePtr address) {
   }
   if (block->used_on.empty()) return FreeNow(address);
   block->state = Block::State::kPending;
-  if (!open_pools_.empty()) return pending_.Hold(address);
+  if (Capturing()) return pending_.Hold(address);
   const InContext in_context(driver_, context_);
   pending_.Add(address, block->used_on);
 }
@@ -361,7 +361,7 @@ void AllocatorImpl::Free(DevicePtr address) {
 void AllocatorImpl::FreeSegment(Block& segment) {
   segment.state = Block::State::kPending;
   pending_.Hold(segment.address);
-  if (open_pools_.empty()) FreeCache();
+  if (!Capturing()) FreeCache();
 }
 
 void AllocatorImpl::FreeNow(DevicePtr address) {

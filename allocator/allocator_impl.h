@@ -46,7 +46,7 @@ class AllocatorImpl final : public CachingAllocator {
   void EmptyCache() override;
   bool Owns(DevicePtr address) const override;
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const override;
-  void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter) override;
+  void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures) override;
   void EndAllocateToPool(PoolId pool) override;
   void ReleasePool(PoolId pool) override;
   absl::StatusOr<PoolCheckpoint> CheckpointPool(PoolId pool) const override;
@@ -107,11 +107,12 @@ class AllocatorImpl final : public CachingAllocator {
   struct OpenPool {
     PoolIndex index;
     std::function<bool(Stream)> filter;
+    bool captures;
   };
 
   AllocatorImpl(Driver& driver, const AllocatorOptions& options, Gate* gate, ContextHandle context,
                 Bytes capacity, Bytes host_budget);
-  absl::Status Reserve();
+  absl::Status Reserve(bool verify);
 
   bool HoldsTurn() const { return gate_ == nullptr || gate_->HoldsTurn(); }
 
@@ -232,7 +233,7 @@ class AllocatorImpl final : public CachingAllocator {
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
   std::vector<Pool> pools_ ABSL_GUARDED_BY(mutex_);  // index: PoolIndex - 1
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<std::size_t> open_pool_count_{0};  // of open_pools_, for those who hold the lock or not
+  std::atomic<int> captures_{0};  // how many of open_pools_ capture, for those who hold the lock or not
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns

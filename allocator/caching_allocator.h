@@ -38,6 +38,7 @@ struct AllocatorOptions {
   Bytes chunk_size = 0;      // 0: chosen from the device's capacity (docs/decisions)
   Bytes memory_limit = 0;    // of this job on this device, resident and spilled; 0: the device's capacity
   Bytes host_budget = 0;     // host memory for spilled bytes; 0: a share of what the machine has free
+  bool verify = false;       // what is spilled and restored is read back and compared (verifier.h)
   bool shares_arena = true;  // false: no other job will ever map our chunks (one job alone, tests)
   // The blocks are segments of an allocator that caches them: PyTorch's own, over cudaMalloc and cudaFree.
   // Then every block is persistent and may be used on any stream, and Free() does what cudaFree does.
@@ -113,11 +114,12 @@ class CachingAllocator {
   // The block that contains `address`: its start and size. kNotFound when it is not ours.
   virtual absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const = 0;
 
-  // Private pools of CUDA graphs: allocations on streams for which `filter` holds go to the pool's own
-  // persistent chunks until EndAllocateToPool. Nothing moves while a pool is open. Chunks of a pool are kept,
-  // and spilled whole, until ReleasePool, which says that no graph uses the pool any more.
+  // Private pools, of CUDA graphs and a program's own: allocations on streams for which `filter` holds go to
+  // the pool's own persistent chunks until EndAllocateToPool, which ends what was begun last with this pool.
+  // `captures`: a graph is captured into it, and until then nothing moves and nothing is waited for. Chunks
+  // of a pool are kept, and spilled whole, until ReleasePool, which says that nothing uses the pool any more.
   using PoolId = std::pair<std::uint64_t, std::uint64_t>;
-  virtual void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter) = 0;
+  virtual void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures) = 0;
   virtual void EndAllocateToPool(PoolId pool) = 0;
   virtual void ReleasePool(PoolId pool) = 0;
 
@@ -158,7 +160,7 @@ class CachingAllocator {
   // True if all that was queued is done and no graph is being captured. Never waits for the device.
   // REQUIRES: not locked by the caller.
   virtual bool IsIdle() = 0;
-  // True while a graph pool is open. Without the lock one may be opened in the next moment.
+  // True while a graph is captured into a pool. Without the lock a capture may begin in the next moment.
   virtual bool Capturing() const = 0;
 
   // Calls AllocatorOptions::shed_cache, if there is one, so that less is left to be spilled. The turn is

@@ -26,7 +26,7 @@ void AllocatorImpl::BeginStep() {
   MutexLock lock(&mutex_);
   if (!survivors_.BeginStep()) return;
   ReturnHostMemory();
-  if (++steps_since_tidy_ > kStepsUntilTidy && HoldsTurn() && open_pools_.empty()) Tidy();
+  if (++steps_since_tidy_ > kStepsUntilTidy && HoldsTurn() && !Capturing()) Tidy();
   Plan* const expected = plans_.Expected();
   may_follow_plan_ = expected != nullptr;
   if (plan_ == expected && plan_ != nullptr) {
@@ -100,7 +100,7 @@ bool AllocatorImpl::BackPlaces(const Plan& plan) {
 void AllocatorImpl::UnplaceOutside(const std::vector<bool>& needed) {
   std::vector<Position> empty = transient_->EmptyPositions(Region::State::kArena);
   std::erase_if(empty, [&](Position position) { return needed[position]; });
-  if (empty.empty() || !open_pools_.empty() || !WaitForDevice().ok()) return;
+  if (empty.empty() || Capturing() || !WaitForDevice().ok()) return;
   const InContext in_context(driver_, context_);
   AllStreamsPassed();
   for (const Position position : empty) {

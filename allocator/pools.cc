@@ -46,20 +46,21 @@ absl::StatusOr<PoolIndex> AllocatorImpl::Require(PoolId id) const {
                                           ") on device ", device_, ", or no graph uses it any more"));
 }
 
-void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter) {
+void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter, bool captures) {
   MutexLock lock(&mutex_);
   const PoolIndex index = FindOrAdd(id);
   pools_[index - 1].released = false;
-  open_pools_.push_back({index, std::move(filter)});
-  open_pool_count_ = open_pools_.size();
+  open_pools_.push_back({index, std::move(filter), captures});
+  if (captures) ++captures_;
 }
 
 void AllocatorImpl::EndAllocateToPool(PoolId id) {
   MutexLock lock(&mutex_);
-  const auto open = std::find_if(open_pools_.begin(), open_pools_.end(),
+  const auto open = std::find_if(open_pools_.rbegin(), open_pools_.rend(),
                                  [index = Find(id)](const OpenPool& pool) { return pool.index == index; });
-  if (open != open_pools_.end()) open_pools_.erase(open);
-  open_pool_count_ = open_pools_.size();
+  if (open == open_pools_.rend()) return;
+  if (open->captures) --captures_;
+  open_pools_.erase(std::next(open).base());
 }
 
 void AllocatorImpl::ReleasePool(PoolId id) {

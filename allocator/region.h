@@ -43,6 +43,7 @@ struct Extent {
 struct HostCopy {
   HostBlock memory;
   std::vector<Extent> extents;
+  std::uint64_t checksum = 0;  // of all of it; where a Verifier looks only
 };
 
 class Region {

@@ -16,14 +16,15 @@ Bytes Sum(const std::vector<Extent>& extents) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Spiller>> Spiller::Create(const Driver& driver, HostMemory& host) {
+absl::StatusOr<std::unique_ptr<Spiller>> Spiller::Create(const Driver& driver, HostMemory& host,
+                                                         bool verify) {
   HOCKET_ASSIGN_OR_RETURN(const Stream out, driver.CreateStream());
   absl::StatusOr<Stream> in = driver.CreateStream();
   if (!in.ok()) {
     (void)driver.DestroyStream(out);
     return in.status();
   }
-  return std::unique_ptr<Spiller>(new Spiller(driver, host, out, *in));
+  return std::unique_ptr<Spiller>(new Spiller(driver, host, out, *in, verify));
 }
 
 Spiller::~Spiller() {
@@ -38,7 +39,7 @@ absl::Status Spiller::Settle(Stream stream) {
 }
 
 absl::StatusOr<HostCopy> Spiller::QueueSpill(const Item& item) {
-  HostCopy copy{.memory = {}, .extents = item.live};
+  HostCopy copy{.memory = {}, .extents = item.live, .checksum = 0};
   HOCKET_ASSIGN_OR_RETURN(copy.memory, host_.Allocate(Sum(item.live)));
   const DevicePtr base = item.region->AddressOf(item.position);
   std::byte* to = copy.memory.data();
@@ -71,7 +72,9 @@ Spiller::Outcome Spiller::Spill(absl::Span<Item> items) {
   for (HostCopy& copy : copies) {
     const Item& item = items[outcome.done];
     const Bytes bytes = Sum(copy.extents);
-    const absl::Status finished = item.region->FinishSpill(item.position, copy);
+    absl::Status finished;
+    if (verifier_) finished = verifier_->Spilled(item.region->AddressOf(item.position), copy);
+    if (finished.ok()) finished = item.region->FinishSpill(item.position, copy);
     if (!finished.ok()) {
       outcome.status = finished;
       return outcome;
@@ -87,6 +90,7 @@ absl::Status Spiller::QueueRestore(const Item& item, absl::FunctionRef<absl::Sta
   HOCKET_RETURN_IF_ERROR(item.region->StartRestore(item.position, chunk));
   const HostCopy& copy = item.region->host_copy(item.position);
   const DevicePtr base = item.region->AddressOf(item.position);
+  if (verifier_) verifier_->Restoring(base, copy);
   const std::byte* from = copy.memory.data();
   for (const Extent& extent : copy.extents) {
     const absl::Status queued = driver_.CopyToDevice(base + extent.offset, from, extent.size, in_);
@@ -108,14 +112,18 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
     outcome.status = QueueRestore(items[queued], new_chunk);
     if (!outcome.status.ok()) break;
   }
-  const absl::Status arrived = Settle(in_);
+  absl::Status arrived = Settle(in_);
   for (std::size_t i = 0; i < queued; ++i) {
     const Item& item = items[i];
+    const Region& region = *item.region;
+    if (verifier_ && arrived.ok()) {
+      arrived = verifier_->Restored(region.AddressOf(item.position), region.host_copy(item.position));
+    }
     if (!arrived.ok()) {
       (void)item.region->AbandonRestore(item.position);
       continue;
     }
-    for (const Extent& extent : item.region->host_copy(item.position).extents) outcome.copied += extent.size;
+    outcome.copied += Sum(region.host_copy(item.position).extents);
     item.region->FinishRestore(item.position);
     ++outcome.done;
   }

@@ -9,12 +9,14 @@
 #define HOCKET_ALLOCATOR_SPILL_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "allocator/region.h"
+#include "allocator/verifier.h"
 
 namespace hocket {
 
@@ -33,8 +35,8 @@ class Spiller {
     absl::Status status;
   };
 
-  // `driver` and `host` are borrowed and must outlive the spiller.
-  static absl::StatusOr<std::unique_ptr<Spiller>> Create(const Driver& driver, HostMemory& host);
+  // `driver` and `host` are borrowed and must outlive the spiller. `verify`: see verifier.h.
+  static absl::StatusOr<std::unique_ptr<Spiller>> Create(const Driver& driver, HostMemory& host, bool verify);
   ~Spiller();
   Spiller(const Spiller&) = delete;
   Spiller& operator=(const Spiller&) = delete;
@@ -48,8 +50,10 @@ class Spiller {
   Outcome Restore(absl::Span<Item> items, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk);
 
  private:
-  Spiller(const Driver& driver, HostMemory& host, Stream out, Stream in)
-      : driver_(driver), host_(host), out_(out), in_(in) {}
+  Spiller(const Driver& driver, HostMemory& host, Stream out, Stream in, bool verify)
+      : driver_(driver), host_(host), out_(out), in_(in) {
+    if (verify) verifier_.emplace(driver, out);
+  }
 
   // Waits for `stream`; where that fails, for the whole device: nothing is under way afterwards, and the
   // error says that what was queued cannot be trusted.
@@ -61,6 +65,7 @@ class Spiller {
   HostMemory& host_;
   const Stream out_;  // to the host
   const Stream in_;   // to the device
+  std::optional<Verifier> verifier_;
 };
 
 }  // namespace hocket

@@ -63,7 +63,7 @@ absl::Status AllocatorImpl::DrainLocked() {
 }
 
 absl::Status AllocatorImpl::NoCapture() const {
-  if (open_pools_.empty()) return absl::OkStatus();
+  if (!Capturing()) return absl::OkStatus();
   return absl::FailedPreconditionError("a CUDA graph is being captured");
 }
 
@@ -86,7 +86,7 @@ bool AllocatorImpl::IsIdle() {
   return recorded.ok() && event.Done();
 }
 
-bool AllocatorImpl::Capturing() const { return open_pool_count_ > 0; }
+bool AllocatorImpl::Capturing() const { return captures_ > 0; }
 
 void AllocatorImpl::ShedCache() {
   if (shed_cache_) shed_cache_();
@@ -208,7 +208,7 @@ void AllocatorImpl::TrimArena(int idle_turns) {
 
 absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
   MutexLock lock(&mutex_);
-  if (!open_pools_.empty()) {
+  if (Capturing()) {
     return absl::FailedPreconditionError(
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
   }
@@ -289,7 +289,7 @@ void AllocatorImpl::Drop(const std::vector<ArenaChunkId>& ids) {
         const Arena::Member* member = arena_.Find(id);
         return member != nullptr && member->position;
       });
-  const bool done = !placed || !HoldsTurn() || (open_pools_.empty() && WaitForDevice().ok());
+  const bool done = !placed || !HoldsTurn() || (!Capturing() && WaitForDevice().ok());
   for (const ArenaChunkId id : ids) Drop(id, done);
   CountReserved();
 }

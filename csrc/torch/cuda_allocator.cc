@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "csrc/torch/captures.h"
 #include "csrc/torch/process.h"
 #include "csrc/torch/refusals.h"
 #include "csrc/torch/translate.h"
@@ -203,8 +204,9 @@ void CudaAllocator::attachAllocatorTraceTracker(pytorch::caching::AllocatorTrace
 
 void CudaAllocator::beginAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
                                         std::function<bool(cudaStream_t)> filter) {
+  const bool captures = BeginsCapture(device, filter);
   createOrIncrefPool(device, pool, nullptr);
-  Use(device).BeginAllocateToPool(pool, std::move(filter));
+  Use(device).BeginAllocateToPool(pool, std::move(filter), captures);
 }
 
 void CudaAllocator::endAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,6 +59,8 @@ absl::StatusOr<AllocatorOptions> ReadOptions(int device, Bytes memory_limit, boo
   options.device = device;
   options.memory_limit = memory_limit;
   options.shares_arena = coordinated;
+  const char* const verify = std::getenv("HOCKET_VERIFY");
+  options.verify = verify != nullptr && std::string_view(verify) == "1";
   HOCKET_ASSIGN_OR_RETURN(options.chunk_size, SizeFromEnvironment("HOCKET_CHUNK_SIZE"));
   HOCKET_ASSIGN_OR_RETURN(options.host_budget, SizeFromEnvironment("HOCKET_HOST_BUDGET"));
   return options;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "csrc/torch/captures.h"
 #include "csrc/torch/refusals.h"
 #include "csrc/torch/segments.h"
 
@@ -30,7 +31,7 @@ NativeAllocator::NativeAllocator(pytorch::caching::CUDAAllocator& native, Device
 // wait for that lock or for the device: nobody waits for it here.
 void NativeAllocator::ShedCache(int ordinal) {
   if (!sheds_ || !pools_mutex_.TryLock()) return;
-  if (open_pools_.empty() && native_.initialized() && !native_.isHistoryEnabled()) {
+  if (captured_pools_.empty() && native_.initialized() && !native_.isHistoryEnabled()) {
     try {
       const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal));
       native_.emptyCache();
@@ -99,27 +100,29 @@ void NativeAllocator::attachAllocatorTraceTracker(pytorch::caching::AllocatorTra
   RefuseToRegister();
 }
 
-// First ours: from then on nobody waits for the device, which would spoil a capture.
+// A capture is ours first: from then on nobody waits for the device, which would spoil it.
 void NativeAllocator::beginAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
                                           std::function<bool(cudaStream_t)> filter) {
+  if (!BeginsCapture(device, filter)) return native_.beginAllocateToPool(device, pool, std::move(filter));
   CachingAllocator& segments = *UseDevice(device).allocator;
   MutexLock lock(&pools_mutex_);
-  segments.BeginAllocateToPool(pool, [](Stream) { return false; });
+  segments.BeginAllocateToPool(
+      pool, [](Stream) { return false; }, /*captures=*/true);
   try {
     native_.beginAllocateToPool(device, pool, std::move(filter));
   } catch (...) {
     segments.EndAllocateToPool(pool);
     throw;
   }
-  open_pools_.emplace(device, pool);
+  captured_pools_.emplace(device, pool);
 }
 
 void NativeAllocator::endAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool) {
   native_.endAllocateToPool(device, pool);
   MutexLock lock(&pools_mutex_);
-  const auto open = open_pools_.find({device, pool});
-  if (open == open_pools_.end()) return;  // begun before Hocket was imported
-  open_pools_.erase(open);
+  const auto open = captured_pools_.find({device, pool});
+  if (open == captured_pools_.end()) return;  // no capture's, or begun before Hocket was imported
+  captured_pools_.erase(open);
   devices_.Find(device)->allocator->EndAllocateToPool(pool);
 }
 

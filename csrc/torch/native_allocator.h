@@ -218,7 +218,8 @@ class NativeAllocator final : public pytorch::BaseAllocator {
   Devices& devices_;
   const std::atomic<bool>& forked_;
   Mutex pools_mutex_;  // held before the native allocator's lock
-  std::multiset<std::pair<c10::DeviceIndex, pytorch::MempoolId_t>> open_pools_ ABSL_GUARDED_BY(pools_mutex_);
+  std::multiset<std::pair<c10::DeviceIndex, pytorch::MempoolId_t>> captured_pools_
+      ABSL_GUARDED_BY(pools_mutex_);
   std::atomic<bool> sheds_{true};
 };
 

@@ -277,8 +277,9 @@ class World {
     Job& job = *holder_;
     if (!job.pool_open && Draw(3) == 0) {
       job.pool_open = true;
-      job.allocator->BeginAllocateToPool({0, 1 + Draw(2)},
-                                         [this](Stream stream) { return stream == streams_[1]; });
+      job.allocator->BeginAllocateToPool(
+          {0, 1 + Draw(2)}, [this](Stream stream) { return stream == streams_[1]; },
+          /*captures=*/Draw(2) == 0);
       ++job.pools;
     } else {
       ClosePools(job);
@@ -331,7 +332,7 @@ class World {
 
   void HandOver() {
     Job& from = *holder_;
-    ClosePools(from);
+    if (from.allocator->Capturing() || Draw(2) == 0) ClosePools(from);
     if (from.in_step && Draw(2) == 0) ToggleStep();
     HOCKET_CHECK(from.allocator->Drain().ok()) << "no drain";
     from.allocator->Lock();

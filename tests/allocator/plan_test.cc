@@ -368,7 +368,8 @@ TEST_F(PlannedJobTest, AStepWhosePlanHadToGiveItsMemoryBackIsServedByBestFitToIt
 
 TEST_F(PlannedJobTest, AGraphsMemoryIsNotTakenForUnused) {
   const CachingAllocator::PoolId pool{0, 1};
-  job.allocator->BeginAllocateToPool(pool, [](Stream) { return true; });
+  job.allocator->BeginAllocateToPool(
+      pool, [](Stream) { return true; }, /*captures=*/true);
   const DevicePtr in_graph = job.Malloc(16 * kChunk);
   job.allocator->EndAllocateToPool(pool);
   job.Free(in_graph);

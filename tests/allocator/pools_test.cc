@@ -17,7 +17,8 @@ using ::testing::UnorderedElementsAre;
 class PoolTest : public ::testing::Test {
  protected:
   void Open() {
-    job.allocator->BeginAllocateToPool(pool, [](Stream) { return true; });
+    job.allocator->BeginAllocateToPool(
+        pool, [](Stream) { return true; }, /*captures=*/true);
   }
   void Close() { job.allocator->EndAllocateToPool(pool); }
   // The addresses in use of the pool.
@@ -55,6 +56,28 @@ TEST_F(PoolTest, AGraphPoolHasChunksOfItsOwnThatMoveWhole) {
   job.Free(outside);
 }
 
+TEST_F(PoolTest, TurnsPassWhileAPoolIsOpenIntoWhichNothingIsCaptured) {
+  job.allocator->BeginAllocateToPool(
+      pool, [](Stream) { return true; }, /*captures=*/false);
+  EXPECT_FALSE(job.allocator->Capturing());
+  const DevicePtr block = job.Malloc(1_KiB);
+  gpu.Fill(block, 1_KiB, 0x77);
+  EXPECT_TRUE(job.allocator->Drain().ok());
+  EXPECT_TRUE(job.allocator->IsIdle());
+  job.PassTurn();
+  EXPECT_EQ(*job.Spill(kEverything), kChunk);
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 1_KiB, 0x77));
+  EXPECT_EQ(job.Malloc(1_KiB) / kChunk, block / kChunk) << "it is still open";
+  Open();  // within it, a graph is captured into the same pool
+  EXPECT_TRUE(job.allocator->Capturing());
+  Close();
+  EXPECT_FALSE(job.allocator->Capturing());
+  EXPECT_EQ(job.Malloc(1_KiB) / kChunk, block / kChunk) << "the end of the capture ended the capture only";
+  Close();
+  EXPECT_NE(job.Malloc(1_KiB) / kChunk, block / kChunk);
+}
+
 TEST_F(PoolTest, APoolReleasedWhileSpilledIsGone) {
   Open();
   job.Free(job.Malloc(1_KiB));
@@ -80,7 +103,8 @@ TEST_F(PoolTest, TheLastBlockOfAReleasedPoolTakesItsHostCopyAlong) {
 
 TEST_F(PoolTest, OnlyAPoolWithoutMemoryMakesRoomForAnother) {
   const auto allocate = [this](std::uint64_t id) {
-    job.allocator->BeginAllocateToPool({0, id}, [](Stream) { return true; });
+    job.allocator->BeginAllocateToPool(
+        {0, id}, [](Stream) { return true; }, /*captures=*/false);
     const DevicePtr block = job.Malloc(1_KiB);
     job.allocator->EndAllocateToPool({0, id});
     return block;

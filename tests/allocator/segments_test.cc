@@ -86,7 +86,8 @@ TEST_F(SegmentsTest, ASegmentFreedWhileAGraphIsCapturedIsFreedLater) {
   Job job(Segments());
   const CachingAllocator::PoolId pool{0, 7};
   const DevicePtr segment = job.Malloc(kChunk);
-  job.allocator->BeginAllocateToPool(pool, [](Stream) { return false; });
+  job.allocator->BeginAllocateToPool(
+      pool, [](Stream) { return false; }, /*captures=*/true);
   gpu.ForgetCalls();
   job.Free(segment);
   EXPECT_TRUE(gpu.Calls().empty());

@@ -138,7 +138,7 @@ class FakeAllocator : public CachingAllocator {
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr) const override {
     return absl::NotFoundError("none");
   }
-  void BeginAllocateToPool(PoolId, std::function<bool(Stream)>) override {}
+  void BeginAllocateToPool(PoolId, std::function<bool(Stream)>, bool) override {}
   void EndAllocateToPool(PoolId) override {}
   void ReleasePool(PoolId) override {}
   absl::StatusOr<PoolCheckpoint> CheckpointPool(PoolId) const override { return absl::NotFoundError("none"); }

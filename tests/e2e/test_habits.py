@@ -46,7 +46,7 @@ def counted(program: Program, what: str) -> dict[str, int]:
 def test_every_habit_computes_the_same_with_everything_spilled_at_every_step(
     world: World, plain: dict[str, str], allocator: str
 ) -> None:
-    program = start(world, "forced", HOCKET_FORCE_SPILL="1", HOCKET_ALLOCATOR=allocator).finishes()
+    program = start(world, "forced", HOCKET_FORCE_SPILL="1", HOCKET_VERIFY="1", HOCKET_ALLOCATOR=allocator).finishes()
     for name, losses in losses_in(world.folder / "forced").items():
         assert losses == plain[name], name
     steps, restored = counted(program, "steps"), counted(program, "restored")

@@ -104,6 +104,27 @@ def test_a_captured_graph_is_replayed_after_its_memory_was_away(world: World) ->
     assert program.lines == ["y 0.0", "y 3000.0", "y 6000.0", "moved True"]
 
 
+@pytest.mark.parametrize("allocator", ["native", "hocket"])
+def test_turns_pass_while_a_pool_is_open(world: World, allocator: str) -> None:
+    program = start(
+        world,
+        PRELUDE
+        + textwrap.dedent(
+            """
+            with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+                x = block(4).fill_(7)
+                for _ in hocket.steps(range(3)):
+                    x += 1
+                print("sum", x.sum(dtype=torch.int64).item() == 10 * 4 * MIB)
+                print("moved", all(device["restored_total"] > 0 for device in _native.holdings()))
+            """
+        ),
+        HOCKET_ALLOCATOR=allocator,
+        HOCKET_FORCE_SPILL="1",
+    ).finishes()
+    assert program.lines == ["sum True", "moved True"]
+
+
 def test_what_the_cache_does_not_use_is_given_back_when_the_turn_passes(world: World) -> None:
     program = run(
         world,

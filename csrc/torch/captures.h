@@ -1,0 +1,20 @@
+// Why PyTorch opens a private pool: to capture a CUDA graph into it, or for memory that a program wants apart
+// (torch.cuda.use_mem_pool, the warm-up of torch.compile's graph trees).
+#ifndef HOCKET_CSRC_TORCH_CAPTURES_H_
+#define HOCKET_CSRC_TORCH_CAPTURES_H_
+
+#include <c10/core/Device.h>
+#include <cuda_runtime_api.h>
+
+#include <functional>
+
+namespace hocket {
+
+// Whether the pool that this thread opens on `device` is for a capture. `filter` is what PyTorch passes to
+// beginAllocateToPool: a graph's pool is opened before its capture begins and takes only what is captured, so
+// its filter does not want the current stream yet; any other filter does. Where it cannot be asked: true.
+bool BeginsCapture(c10::DeviceIndex device, const std::function<bool(cudaStream_t)>& filter);
+
+}  // namespace hocket
+
+#endif  // HOCKET_CSRC_TORCH_CAPTURES_H_
