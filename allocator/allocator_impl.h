@@ -71,7 +71,7 @@ class AllocatorImpl final : public CachingAllocator {
   void Unlock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Unlock(); }
   absl::Status TakeTurn(Bytes* missing) override;
   void PassTurn() override;
-  absl::StatusOr<Bytes> Spill(Bytes wanted) override;
+  absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override;
   absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override;
   void DropArenaChunk(ArenaChunkId id) override;
   void DropWholeArena() override;
@@ -187,6 +187,8 @@ class AllocatorImpl final : public CachingAllocator {
   // Takes the arena's last free chunk for this job. REQUIRES: one is free.
   Chunk TakeFromArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RestoreAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What there is room for.
+  Spiller::Outcome RestoreSome(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Chunk> ChunkForRestore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lost(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdoptSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -204,6 +206,7 @@ class AllocatorImpl final : public CachingAllocator {
   void CountInactive(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // and no stream uses it
   void CountReserved() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes Reserved() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Holdings HeldLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // PyTorch's text, with who holds what; `others` is what the gate said.
   absl::Status OutOfMemory(const Request& request, const absl::Status& cause, const absl::Status& others);
 

@@ -81,6 +81,13 @@ struct PoolDelta {
   std::vector<DevicePtr> allocated;
 };
 
+// A spill that is told of while it lasts.
+struct SpillParts {
+  Bytes size = 0;  // of a part; 0: all is one
+  // After each part, with the bytes given back so far and what is held. With the allocator locked.
+  std::function<void(Bytes given_back, const Holdings& held)> told = nullptr;
+};
+
 class CachingAllocator {
  public:
   // `driver` and `gate` are borrowed and must outlive the allocator. The calling thread's current context,
@@ -186,7 +193,9 @@ class CachingAllocator {
   // nothing is left to move; returns the bytes given back (0 is no error). On a failed copy or an
   // exhausted host budget the chunk at hand stays resident and the error says why; what was moved before
   // stays moved. REQUIRES: this job does not have the turn and its threads stand at doors.
-  virtual absl::StatusOr<Bytes> Spill(Bytes wanted) = 0;
+  absl::StatusOr<Bytes> Spill(Bytes wanted) { return SpillInParts(wanted, {}); }
+  // The same. What one part gives back is free while the next is being copied.
+  virtual absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) = 0;
 
   // The lane's arena, as messages tell it. Safe at any time: a chunk added is used from the next Malloc
   // on; a chunk dropped is unmapped at once, by the job that has the turn when the device is done with it.

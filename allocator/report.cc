@@ -203,6 +203,10 @@ Bytes AllocatorImpl::LargestFree() const {
 
 Holdings AllocatorImpl::Held() const {
   MutexLock lock(&mutex_);
+  return HeldLocked();
+}
+
+Holdings AllocatorImpl::HeldLocked() const {
   Holdings held = totals_;
   held.persistent = persistent_->resident() + transient_->resident();
   held.arena = arena_.size() * chunk_size_;

@@ -18,18 +18,28 @@ Bytes Sum(const std::vector<Extent>& extents) {
 
 absl::StatusOr<std::unique_ptr<Spiller>> Spiller::Create(const Driver& driver, HostMemory& host,
                                                          bool verify) {
-  HOCKET_ASSIGN_OR_RETURN(const Stream out, driver.CreateStream());
-  absl::StatusOr<Stream> in = driver.CreateStream();
-  if (!in.ok()) {
-    (void)driver.DestroyStream(out);
-    return in.status();
+  std::unique_ptr<Spiller> spiller(new Spiller(driver, host));
+  HOCKET_RETURN_IF_ERROR(spiller->Open(verify));
+  return spiller;
+}
+
+absl::Status Spiller::Open(bool verify) {
+  HOCKET_ASSIGN_OR_RETURN(out_, driver_.CreateStream());
+  HOCKET_ASSIGN_OR_RETURN(in_, driver_.CreateStream());
+  for (EventHandle& event : events_) {
+    HOCKET_ASSIGN_OR_RETURN(event, driver_.CreateEvent());
   }
-  return std::unique_ptr<Spiller>(new Spiller(driver, host, out, *in, verify));
+  if (verify) verifier_.emplace(driver_, in_);
+  return absl::OkStatus();
 }
 
 Spiller::~Spiller() {
-  (void)driver_.DestroyStream(out_);
-  (void)driver_.DestroyStream(in_);
+  for (const EventHandle event : events_) {
+    if (event != nullptr) (void)driver_.DestroyEvent(event);
+  }
+  for (const Stream stream : {out_, in_}) {
+    if (stream != nullptr) (void)driver_.DestroyStream(stream);
+  }
 }
 
 absl::Status Spiller::Settle(Stream stream) {
@@ -55,34 +65,60 @@ absl::StatusOr<HostCopy> Spiller::QueueSpill(const Item& item) {
   return copy;
 }
 
-Spiller::Outcome Spiller::Spill(absl::Span<Item> items) {
-  Outcome outcome;
-  std::vector<HostCopy> copies;
-  for (const Item& item : items) {
+absl::Status Spiller::QueuePart(Part& part) {
+  absl::Status queued;
+  for (const Item& item : part.items) {
     absl::StatusOr<HostCopy> copy = QueueSpill(item);
-    outcome.status = copy.status();
+    queued = copy.status();
     if (!copy.ok()) break;
-    copies.push_back(*std::move(copy));
+    part.copies.push_back(*std::move(copy));
   }
-  const absl::Status arrived = Settle(out_);
-  if (!arrived.ok()) {
-    outcome.status = arrived;
-    return outcome;
-  }
-  for (HostCopy& copy : copies) {
-    const Item& item = items[outcome.done];
+  // Without the event nothing tells that they have arrived: they stay where they are.
+  const absl::Status recorded = driver_.RecordEvent(part.event, out_);
+  if (recorded.ok()) return queued;
+  (void)Settle(out_);
+  part.copies.clear();
+  return recorded;
+}
+
+Bytes Spiller::FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved, absl::Status& status) {
+  Bytes copied = 0;
+  if (!part.copies.empty()) status = driver_.WaitForEvent(part.event);
+  for (std::size_t i = 0; i < part.copies.size() && status.ok(); ++i) {
+    const Item& item = part.items[i];
+    HostCopy& copy = part.copies[i];
     const Bytes bytes = Sum(copy.extents);
-    absl::Status finished;
-    if (verifier_) finished = verifier_->Spilled(item.region->AddressOf(item.position), copy);
-    if (finished.ok()) finished = item.region->FinishSpill(item.position, copy);
-    if (!finished.ok()) {
-      outcome.status = finished;
-      return outcome;
-    }
-    outcome.copied += bytes;
-    ++outcome.done;
+    if (verifier_) status = verifier_->Spilled(item.region->AddressOf(item.position), copy);
+    if (status.ok()) status = item.region->FinishSpill(item.position, copy);
+    if (!status.ok()) break;
+    copied += bytes;
+    moved(item);
   }
-  return outcome;
+  return copied;
+}
+
+absl::Status Spiller::Spill(absl::Span<Item> items, std::size_t in_part,
+                            absl::FunctionRef<void(const Item&)> moved,
+                            absl::FunctionRef<void(Bytes copied)> part_done) {
+  absl::Status queued;
+  int parts = 0;
+  const auto queue_next = [&] {
+    Part part{.items = items.subspan(0, in_part), .copies = {}, .event = events_[parts++ % 2]};
+    items.remove_prefix(part.items.size());
+    queued = QueuePart(part);
+    return part;
+  };
+  if (items.empty()) return queued;
+  for (Part present = queue_next(), next; !present.items.empty(); present = std::exchange(next, Part())) {
+    if (queued.ok() && !items.empty()) next = queue_next();
+    absl::Status finished;
+    part_done(FinishPart(present, moved, finished));
+    if (finished.ok()) continue;
+    // What is still under way must not arrive in memory that somebody else gets.
+    (void)Settle(out_);
+    return finished;
+  }
+  return queued;
 }
 
 absl::Status Spiller::QueueRestore(const Item& item, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk) {

@@ -105,20 +105,29 @@ absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {
 
 absl::Status AllocatorImpl::RestoreAll() {
   for (Space* space : {persistent_.get(), transient_.get()}) {
-    std::vector<Spiller::Item> items;
-    for (const Position position : space->Positions(Region::State::kSpilled)) {
-      items.push_back({.region = &space->region(), .position = position, .live = {}});
-    }
-    if (items.empty()) continue;
-    const Spiller::Outcome outcome = spiller_->Restore(
-        absl::MakeSpan(items), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); });
-    totals_.restored_total += outcome.copied;
-    for (std::size_t i = 0; i < outcome.done; ++i) {
-      space->blocks().Back(items[i].position, space->blocks().pool(items[i].position), kAnyStream);
-    }
+    Spiller::Outcome outcome;
+    do {
+      outcome = RestoreSome(*space);
+      // While that was copied, others may have given back more.
+    } while (outcome.done > 0 && absl::IsResourceExhausted(outcome.status));
     HOCKET_RETURN_IF_ERROR(outcome.status);
   }
   return absl::OkStatus();
+}
+
+Spiller::Outcome AllocatorImpl::RestoreSome(Space& space) {
+  std::vector<Spiller::Item> items;
+  for (const Position position : space.Positions(Region::State::kSpilled)) {
+    items.push_back({.region = &space.region(), .position = position, .live = {}});
+  }
+  if (items.empty()) return {};
+  Spiller::Outcome outcome = spiller_->Restore(
+      absl::MakeSpan(items), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); });
+  totals_.restored_total += outcome.copied;
+  for (std::size_t i = 0; i < outcome.done; ++i) {
+    space.blocks().Back(items[i].position, space.blocks().pool(items[i].position), kAnyStream);
+  }
+  return outcome;
 }
 
 // Nothing but the arena is left to take from when the others have been spilled: so all of it can be taken, or
@@ -206,7 +215,7 @@ void AllocatorImpl::TrimArena(int idle_turns) {
 
 // --- spill ----------------------------------------------------------------------------------------------
 
-absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
+absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts& parts) {
   MutexLock lock(&mutex_);
   if (Capturing()) {
     return absl::FailedPreconditionError(
@@ -229,13 +238,15 @@ absl::StatusOr<Bytes> AllocatorImpl::Spill(Bytes wanted) {
       if (given_back() + items.size() * chunk_size_ >= wanted) break;
       items.push_back(space->ItemFor(position));
     }
-    const Spiller::Outcome outcome = spiller_->Spill(absl::MakeSpan(items));
-    totals_.spilled_total += outcome.copied;
-    for (std::size_t i = 0; i < outcome.done; ++i) {
-      const Position position = items[i].position;
-      space->blocks().Unback(position, /*keep=*/!PoolIsReleased(space->blocks().pool(position)));
-    }
-    HOCKET_RETURN_IF_ERROR(outcome.status);
+    const auto moved = [&](const Spiller::Item& item) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      space->blocks().Unback(item.position, /*keep=*/!PoolIsReleased(space->blocks().pool(item.position)));
+    };
+    const auto part_done = [&](Bytes copied) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      totals_.spilled_total += copied;
+      if (parts.told) parts.told(given_back(), HeldLocked());
+    };
+    const std::size_t in_part = parts.size == 0 ? items.size() : std::max<Bytes>(parts.size / chunk_size_, 1);
+    HOCKET_RETURN_IF_ERROR(spiller_->Spill(absl::MakeSpan(items), in_part, moved, part_done));
   }
   return given_back();
 }

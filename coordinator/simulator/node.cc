@@ -10,7 +10,7 @@
 namespace hocket::coordinator {
 namespace {
 
-constexpr int kParts = 16;  // of a large spill, as csrc/client has it
+constexpr int kParts = 32;  // of a large spill, as csrc/client has it
 
 std::unique_ptr<Policy> MakeSimulated(const std::string& name) {
   if (name == kQueue) return std::make_unique<Queue>();

@@ -65,7 +65,7 @@ struct ClientTuning {
   Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
   // A connection that ended sooner may have been refused: the next one is made after a pause.
   Clock::duration steady = std::chrono::seconds(1);
-  Bytes least_part = 64_MiB;  // of a spill that is told in parts
+  Bytes least_part = 32_MiB;  // of a spill that is told in parts
   bool force_spill = false;   // HOCKET_FORCE_SPILL
 };
 
@@ -184,8 +184,8 @@ class ClientImpl final : public Client {
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SpillInParts(Bytes wanted, wire::Spilled& answer);
   void TrySpill(Bytes wanted, wire::Spilled& answer);
+  SpillParts PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told);
   void TellSpilled(wire::Spilled& answer, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool BeginSpill(std::string* why_not);
   Holdings Held() const;

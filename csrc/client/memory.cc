@@ -93,7 +93,7 @@ void ClientImpl::On(const wire::Room& room, UniqueFd descriptor) {
 void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
   wire::Spilled answer{.request = spill.request};
   const bool began = BeginSpill(&answer.why_not);
-  if (began) SpillInParts(spill.bytes, answer);
+  if (began) TrySpill(spill.bytes, answer);
   const Holdings held = Held();
   MutexLock lock(&mutex_);
   if (began) {
@@ -101,28 +101,6 @@ void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
     NotifyAll();
   }
   TellSpilled(answer, held);
-}
-
-// Whoever needs the room copies his bytes in while the next part is copied out. Tells of all parts but the
-// last. REQUIRES: BeginSpill() said yes.
-void ClientImpl::SpillInParts(Bytes wanted, wire::Spilled& answer) {
-  constexpr Bytes kParts = 16, kLargest = 1_GiB;
-  bool in_parts;
-  {
-    MutexLock lock(&mutex_);
-    in_parts = hears_parts_;
-  }
-  const Bytes part = std::max(tuning_.least_part, std::min(wanted / kParts, kLargest));
-  for (Bytes left = wanted;;) {
-    TrySpill(in_parts ? std::min(left, part) : left, answer);
-    left -= std::min(left, answer.freed);
-    if (!in_parts || left == 0 || answer.freed == 0 || !answer.why_not.empty()) return;
-    const Holdings held = Held();
-    MutexLock lock(&mutex_);
-    answer.more = true;
-    TellSpilled(answer, held);
-    answer.more = false;
-  }
 }
 
 void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {
@@ -135,7 +113,6 @@ void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {
 
 // REQUIRES: BeginSpill() said yes.
 void ClientImpl::TrySpill(Bytes wanted, wire::Spilled& answer) {
-  answer.freed = 0;
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return;
   // Only a thread that Hocket has never seen can have queued work now.
@@ -144,10 +121,29 @@ void ClientImpl::TrySpill(Bytes wanted, wire::Spilled& answer) {
     return;
   }
   const Holdings before = Held();
-  const absl::StatusOr<Bytes> freed = allocator->Spill(wanted);
+  Bytes told = 0;
+  const absl::StatusOr<Bytes> freed = allocator->SpillInParts(wanted, PartsOf(wanted, answer, told));
   const Holdings after = Held();
-  answer.freed = freed.ok() ? *freed : before.persistent - std::min(before.persistent, after.persistent);
+  const Bytes all = freed.ok() ? *freed : before.persistent - std::min(before.persistent, after.persistent);
+  answer.freed = all - std::min(all, told);
   if (!freed.ok()) answer.why_not = std::string(freed.status().message());
+}
+
+// Whoever needs the room copies his bytes in while the next part is copied out. The last part is not told of
+// here.
+SpillParts ClientImpl::PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told) {
+  constexpr Bytes kParts = 32, kLargest = 1_GiB;
+  MutexLock lock(&mutex_);
+  if (!hears_parts_) return {};
+  return {.size = std::max(tuning_.least_part, std::min(wanted / kParts, kLargest)),
+          .told = [this, wanted, &answer, &told](Bytes given_back, const Holdings& held) {
+            if (given_back <= told || given_back >= wanted) return;
+            wire::Spilled part = answer;
+            part.freed = given_back - std::exchange(told, given_back);
+            part.more = true;
+            MutexLock lock(&mutex_);
+            TellSpilled(part, held);
+          }};
 }
 
 bool ClientImpl::BeginSpill(std::string* why_not) {

@@ -8,6 +8,7 @@
 namespace hocket {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::EmulatedGpu;
 using ::testing::HasSubstr;
 using testing::Job;
@@ -155,6 +156,44 @@ TEST_F(CachingAllocatorTest, SpillsNoMoreThanIsWanted) {
   EXPECT_EQ(*job.Spill(3 * kChunk - 1), 3 * kChunk);
   EXPECT_EQ(job.Held().persistent, 5 * kChunk);
   job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, OnePartBecomesFreeWhileTheNextIsCopied) {
+  Job job;
+  const DevicePtr block = job.Malloc(5 * kChunk);
+  gpu.Fill(block, 5 * kChunk, 0x55);
+  job.PassTurn();
+  std::vector<Bytes> told;
+  std::vector<int> copies;  // that have been queued until then
+  gpu.ForgetCalls();
+  const auto tell = [&](Bytes given_back, const Holdings& held) {
+    told.push_back(given_back);
+    copies.push_back(gpu.Calls()["MemcpyDtoHAsync"]);
+    EXPECT_EQ(held.spilled, given_back);
+    EXPECT_EQ(held.persistent, 5 * kChunk - given_back);
+  };
+  EXPECT_EQ(*job.Spill(kEverything, {.size = 2 * kChunk, .told = tell}), 5 * kChunk);
+  EXPECT_THAT(told, ElementsAre(2 * kChunk, 4 * kChunk, 5 * kChunk));
+  EXPECT_THAT(copies, ElementsAre(4, 5, 5));
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 5 * kChunk, 0x55));
+  job.Free(block);
+}
+
+TEST_F(CachingAllocatorTest, PartsBeforeAFailedOneStayMoved) {
+  Job job(AllocatorOptions{.host_budget = 2 * kChunk});
+  const DevicePtr block = job.Malloc(5 * kChunk);
+  gpu.Fill(block, 5 * kChunk, 0x55);
+  job.PassTurn();
+  std::vector<Bytes> told;
+  const auto tell = [&](Bytes given_back, const Holdings&) { told.push_back(given_back); };
+  EXPECT_EQ(job.Spill(kEverything, {.size = kChunk, .told = tell}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(told.back(), 2 * kChunk);
+  EXPECT_EQ(job.Held().spilled, 2 * kChunk);
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 5 * kChunk, 0x55));
   job.Free(block);
 }
 

@@ -59,7 +59,7 @@ class FaultFixture : public ::testing::Test {
     job.gate.holds_turn = false;
     job.allocator->Unlock();
     job.allocator->CheckInvariants();
-    (void)job.Spill(kEverything);
+    (void)job.Spill(kEverything, {.size = kChunk});
     Bytes missing = 0;
     (void)job.TakeTurn(&missing);
   }

@@ -58,8 +58,8 @@ class Job {
     HOCKET_CHECK(status.ok()) << status.message();
     HOCKET_CHECK(missing == 0) << missing;
   }
-  absl::StatusOr<Bytes> Spill(Bytes wanted) {
-    auto freed = allocator->Spill(wanted);
+  absl::StatusOr<Bytes> Spill(Bytes wanted, const SpillParts& parts = {}) {
+    auto freed = allocator->SpillInParts(wanted, parts);
     allocator->CheckInvariants();
     return freed;
   }

@@ -322,7 +322,7 @@ class World {
     Bytes freed = 0;
     for (Job& job : jobs_) {
       if (&job == holder_ || freed > wanted) continue;
-      const auto result = job.allocator->Spill(wanted - freed + 1);
+      const auto result = job.allocator->SpillInParts(wanted - freed + 1, {.size = Draw(4) * kChunk});
       HOCKET_CHECK(result.ok()) << result.status().message();
       freed += *result;
       job.allocator->CheckInvariants();

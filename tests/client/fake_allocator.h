@@ -23,6 +23,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> capturing{false};
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
   std::atomic<bool> fail_spill{false};
+  std::atomic<bool> fail_spill_after_part{false};
   std::atomic<Bytes> lacking{0};  // Malloc() lacks so much room, each time, until it is 0
 
   // As the real one: asks the gate, and looks again with the lock held.
@@ -76,16 +77,24 @@ class FakeAllocator : public CachingAllocator {
   }
   void PassTurn() override { Record("pass turn"); }
 
-  absl::StatusOr<Bytes> Spill(Bytes wanted) override {
+  absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override {
     Hear("spill");
     std::lock_guard<std::mutex> lock(mutex_);
+    Bytes given_back = 0;
+    while (given_back < wanted && persistent_ > 0) {
+      if (fail_spill) break;
+      Bytes moved = std::min(wanted - given_back, persistent_);
+      if (parts.size > 0) moved = std::min(moved, parts.size);
+      persistent_ -= moved;
+      spilled_ += moved;
+      spilled_total_ += moved;
+      given_back += moved;
+      if (parts.told) parts.told(given_back, HeldLocked());
+      if (fail_spill_after_part) fail_spill = true;
+    }
     if (fail_spill) return absl::ResourceExhaustedError("the host budget of 0 B is used up");
-    const Bytes moved = std::min(wanted, persistent_);
-    persistent_ -= moved;
-    spilled_ += moved;
-    spilled_total_ += moved;
     Record("spill");
-    return moved;
+    return given_back;
   }
 
   absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override {
@@ -106,10 +115,7 @@ class FakeAllocator : public CachingAllocator {
   Holdings Held() const override {
     Hear("held");
     std::lock_guard<std::mutex> lock(mutex_);
-    return {.persistent = persistent_,
-            .spilled = spilled_,
-            .spilled_total = spilled_total_,
-            .restored_total = restored_total_};
+    return HeldLocked();
   }
 
   // From now on called at the begin of some calls, on their thread: "drain", "drain locked", "take turn",
@@ -156,6 +162,12 @@ class FakeAllocator : public CachingAllocator {
   void CheckInvariants() const override {}
 
  private:
+  Holdings HeldLocked() const {
+    return {.persistent = persistent_,
+            .spilled = spilled_,
+            .spilled_total = spilled_total_,
+            .restored_total = restored_total_};
+  }
   absl::Status NoCapture() const {
     return capturing ? absl::FailedPreconditionError("a CUDA graph is being captured") : absl::OkStatus();
   }

@@ -53,10 +53,7 @@ TEST(MemoryTest, ACoordinatorThatKnowsNoPartsIsToldOnce) {
 
 TEST(MemoryTest, ASpillThatFailsAfterItsFirstPartEndsThere) {
   Scene scene({.least_part = 25});
-  int spills = 0;
-  scene.allocator().SetHook([&](const std::string& call) {
-    if (call == "spill" && ++spills == 2) scene.allocator().fail_spill = true;
-  });
+  scene.allocator().fail_spill_after_part = true;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
   EXPECT_TRUE(scene.Expects<wire::Spilled>().more);
   const wire::Spilled last = scene.Expects<wire::Spilled>();
@@ -64,7 +61,6 @@ TEST(MemoryTest, ASpillThatFailsAfterItsFirstPartEndsThere) {
   EXPECT_EQ(last.freed, 0u);
   EXPECT_EQ(last.persistent, 75u);
   EXPECT_THAT(last.why_not, HasSubstr("host budget"));
-  scene.allocator().SetHook(nullptr);
 }
 
 TEST(MemoryTest, ASpillThatFailsSaysWhyAndLosesNothing) {
