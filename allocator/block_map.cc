@@ -112,11 +112,26 @@ Block* BlockMap::Allocate(Bytes size, Stream stream, PoolIndex pool, Fit fit) {
   const auto best = Choose(size, stream, pool, fit);
   if (!best) return nullptr;
 
-  const auto it = blocks_.find(best->second);
-  const Stream order = it->second.stream;
-  RemoveFree(it);
-  if (best->first > size) InsertFree(best->second + size, best->first - size, pool, order);
-  return AddBlock(best->second, size, stream, pool);
+  return Cut(blocks_.find(best->second), size, stream);
+}
+
+// In place: this is what a malloc costs.
+Block* BlockMap::Cut(Blocks::iterator it, Bytes size, Stream stream) {
+  Block& block = it->second;
+  Unlist(block);
+  const Bytes whole = std::exchange(block.size, size);
+  const Stream order = std::exchange(block.stream, stream);
+  block.requested = size;
+  block.state = Block::State::kAllocated;
+  if (whole > size) {
+    const auto rest = blocks_.emplace_hint(std::next(it), block.end(), Block());
+    rest->second.address = block.end();
+    rest->second.size = whole - size;
+    rest->second.pool = block.pool;
+    MakeFree(rest, order);
+  }
+  AddLive(block);
+  return &block;
 }
 
 Block* BlockMap::AllocateAt(DevicePtr address, Bytes size, Stream stream, PoolIndex pool) {
@@ -168,13 +183,20 @@ void BlockMap::Free(Block* block, absl::FunctionRef<void(Position)> emptied) {
   const PoolIndex pool = block->pool;
   const Stream stream = block->stream;
   live_bytes_ -= block->size;
-  blocks_.erase(address);
 
   const auto [first, last] = Span(address, end - address);
+  bool all_backed = true;
+  for (Position position = first; position <= last; ++position) {
+    --places_[position].live;
+    all_backed &= places_[position].backed;
+  }
+  const auto it = blocks_.find(address);
+  if (all_backed) return MakeFree(it, stream);
+
+  blocks_.erase(it);
   DevicePtr run = address;  // start of the backed bytes not yet given back
   for (Position position = first; position <= last; ++position) {
-    Place& place = places_[position];
-    --place.live;
+    const Place& place = places_[position];
     const DevicePtr stop = std::min(end, AddressOf(position + 1));
     if (place.backed) {
       if (stop == end || !places_[position + 1].backed) InsertFree(run, stop - run, pool, stream);
@@ -191,35 +213,55 @@ bool BlockMap::Joins(const Block& block, PoolIndex pool, Stream stream) const {
 }
 
 void BlockMap::InsertFree(DevicePtr address, Bytes size, PoolIndex pool, Stream stream) {
-  // A loop: behind memory in no stream's order there may be more of this stream's.
-  while (const Block* next = UsableAt(address + size, pool, stream)) {
-    size += next->size;
-    RemoveFree(blocks_.find(next->address));
+  const auto it = blocks_.emplace(address, Block()).first;
+  it->second.address = address;
+  it->second.size = size;
+  it->second.pool = pool;
+  MakeFree(it, stream);
+}
+
+void BlockMap::MakeFree(Blocks::iterator it, Stream stream) {
+  const PoolIndex pool = it->second.pool;
+  const auto joins = [&](const Block& front, const Block& behind, const Block& other) {
+    return front.end() == behind.address && Joins(other, pool, stream);
+  };
+  // Loops: behind memory in no stream's order there may be more of this stream's.
+  for (auto next = std::next(it); next != blocks_.end() && joins(it->second, next->second, next->second);) {
+    Unlist(next->second);
+    it->second.size += next->second.size;
+    next = blocks_.erase(next);
   }
-  while (const Block* before = UsableBefore(address, pool, stream)) {
-    address = before->address;
-    size += before->size;
-    RemoveFree(blocks_.find(address));
+  while (it != blocks_.begin()) {
+    const auto before = std::prev(it);
+    if (!joins(before->second, it->second, before->second)) break;
+    Unlist(before->second);
+    before->second.size += it->second.size;
+    blocks_.erase(it);
+    it = before;
   }
-  Block& block = blocks_[address];
-  block = Block{.address = address,
-                .size = size,
-                .requested = 0,
-                .stream = stream,
-                .pool = pool,
-                .state = Block::State::kFree,
-                .birth = {},
-                .used_on = {}};
-  free_[FreeKey(pool, stream)].emplace(size, address);
-  free_bytes_ += size;
+  Block& block = it->second;
+  block.requested = 0;
+  block.stream = stream;
+  block.state = Block::State::kFree;
+  block.birth = {};
+  block.used_on.clear();
+  List(block);
+}
+
+void BlockMap::List(const Block& free) {
+  free_[FreeKey(free.pool, free.stream)].emplace(free.size, free.address);
+  free_bytes_ += free.size;
+}
+
+void BlockMap::Unlist(const Block& free) {
+  const auto set = free_.find(FreeKey(free.pool, free.stream));
+  set->second.erase({free.size, free.address});
+  if (set->second.empty()) free_.erase(set);
+  free_bytes_ -= free.size;
 }
 
 void BlockMap::RemoveFree(Blocks::iterator it) {
-  const Block& block = it->second;
-  const auto set = free_.find(FreeKey(block.pool, block.stream));
-  set->second.erase({block.size, block.address});
-  if (set->second.empty()) free_.erase(set);
-  free_bytes_ -= block.size;
+  Unlist(it->second);
   blocks_.erase(it);
 }
 

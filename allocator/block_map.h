@@ -158,6 +158,13 @@ class BlockMap {
   // Adds a free block, joined with its neighbours.
   void InsertFree(DevicePtr address, Bytes size, PoolIndex pool, Stream stream);
   void RemoveFree(Blocks::iterator block);
+  // The block, which is in no list, becomes free, joined with its neighbours.
+  void MakeFree(Blocks::iterator block, Stream stream);
+  // The free block's first `size` bytes are in use, the rest stays free.
+  Block* Cut(Blocks::iterator free, Bytes size, Stream stream);
+  // Into the list of free blocks, and out of it.
+  void List(const Block& free);
+  void Unlist(const Block& free);
   bool Joins(const Block& block, PoolIndex pool, Stream stream) const;
   const FreeSet* FreeOf(PoolIndex pool, Stream stream) const;
   // (size, address) of the free block to cut.

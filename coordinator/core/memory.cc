@@ -154,8 +154,9 @@ void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_as
   const bool asked = job.room->asked;
   job.unclaimed = asked ? 0 : job.room->freed;
   job.room.reset();
+  if (!asked) return;
   job.room_answered = now_;
-  if (asked) SendTo(job.id, wire::Room{.ok = ok, .reason = reason, .step_aside = step_aside});
+  SendTo(job.id, wire::Room{.ok = ok, .reason = reason, .step_aside = step_aside});
 }
 
 std::vector<const Job*> Core::Others(const Job& job) const {

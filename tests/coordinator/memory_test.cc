@@ -94,6 +94,19 @@ TEST(RoomTest, WhatIsForeseenAtTheGrantIsNotAskedForAgain) {
   EXPECT_EQ(s.TimesTold<wire::Spill>("a"), 1);
 }
 
+// Whoever has not asked yet has not been answered either: the time in which a refusal may change begins anew.
+TEST(RoomTest, WhatWasForeseenInVainTakesNothingFromTheNextQuestion) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 70});
+  s.Joins("b", {.persistent = 10, .spilled = 60});
+  s.StandsAtDoors("a");
+  s.Asks("b");
+  s.Spills("a", 20);
+  s.Spills("a", 0, true, "the device works for a thread");
+  s.NeedsRoom("b", 10);
+  EXPECT_EQ(s.TimesTold<wire::Room>("b"), 0) << "a may change its mind\n" << s.Story();
+}
+
 TEST(RoomTest, AnAllocationIsAnsweredWhenAllThatItNeedsIsThere) {
   Script s = Full();
   s.NeedsRoom("a", 20);

@@ -142,6 +142,20 @@ def test_a_pool_of_its_own_lives_while_it_is_used():
     del x, pool
 
 
+def test_a_pool_that_is_opened_again_in_mid_capture_is_the_captures():
+    """As the capture of a conditional node does. A wait for the device would spoil the capture."""
+    pool, graph = torch.cuda.graph_pool_handle(), torch.cuda.CUDAGraph()
+    x = torch.ones(1000, device="cuda")
+    with torch.cuda.graph(graph, pool=pool):
+        torch._C._cuda_endAllocateToPool(0, pool)
+        torch._C._cuda_beginAllocateCurrentThreadToPool(0, pool)
+        y = x * 3
+        torch.cuda.empty_cache()
+    graph.replay()
+    assert y.sum().item() == 3000
+    torch._C._cuda_releasePool(0, pool)
+
+
 @pytest.fixture
 def graph_pool():
     """``allocate(MiB)`` in a pool of its own, as torch.compile's graph trees do, and the pool's id."""
