@@ -56,6 +56,8 @@ class AllocatorImpl final : public CachingAllocator {
   void ResetPeakStats() override;
   void ResetAccumulatedStats() override;
   std::vector<SegmentSnapshot> Snapshot() const override;
+  void RecordSegments(bool on) override;
+  std::vector<SegmentChange> TakeSegmentChanges() override;
   void SetMemoryLimit(Bytes limit) override;
   Bytes MemoryLimit() const override;
   Bytes LargestFree() const override;

@@ -145,6 +145,10 @@ class CachingAllocator {
   virtual void ResetPeakStats() = 0;
   virtual void ResetAccumulatedStats() = 0;
   virtual std::vector<SegmentSnapshot> Snapshot() const = 0;
+  // Whether changes of segments are kept from now on (the newest some thousands) for TakeSegmentChanges(),
+  // which gives those since its last call.
+  virtual void RecordSegments(bool on) = 0;
+  virtual std::vector<SegmentChange> TakeSegmentChanges() = 0;
 
   virtual void SetMemoryLimit(Bytes limit) = 0;
   virtual Bytes MemoryLimit() const = 0;

@@ -24,7 +24,28 @@ Region::Place& Region::Require(Position position, State state) {
   return place;
 }
 
+void Region::RecordChanges(bool on) {
+  records_changes_ = on;
+  if (!on) changes_.clear();
+}
+
+std::vector<SegmentChange> Region::TakeChanges() { return std::exchange(changes_, {}); }
+
+void Region::Remember(const Place& place, bool came) {
+  constexpr std::size_t kMost = 16'384;
+  const DevicePtr address = AddressOf(static_cast<Position>(&place - places_.data()));
+  if (!changes_.empty() && changes_.back().came == came &&
+      changes_.back().address + changes_.back().size == address) {
+    changes_.back().size += chunk_size_;
+    return;
+  }
+  if (changes_.size() == kMost) changes_.erase(changes_.begin(), changes_.begin() + kMost / 2);
+  changes_.push_back({.came = came, .address = address, .size = chunk_size_});
+}
+
 void Region::Enter(Place& place, State state) {
+  const bool was_empty = place.state == State::kEmpty;
+  if (records_changes_ && was_empty != (state == State::kEmpty)) Remember(place, was_empty);
   --counts_[static_cast<int>(place.state)];
   ++counts_[static_cast<int>(state)];
   place.state = state;

@@ -30,6 +30,7 @@
 #include "allocator/gate.h"
 #include "allocator/handles.h"
 #include "allocator/host_memory.h"
+#include "allocator/stats.h"
 
 namespace hocket {
 
@@ -97,6 +98,12 @@ class Region {
   // spilled -> empty: nothing alive is left in it.
   void Forget(Position position);
 
+  // From now on remembers which positions cease or begin to be empty, the newest some thousands; or no
+  // longer, and forgets them.
+  void RecordChanges(bool on);
+  // Those since the last call, in order; neighbours that change one after the other are one.
+  std::vector<SegmentChange> TakeChanges();
+
   // Aborts, naming the first invariant that does not hold.
   void CheckInvariants() const;
 
@@ -116,12 +123,15 @@ class Region {
   // The place at `position`, which must be in `state`.
   Place& Require(Position position, State state);
   void Enter(Place& place, State state);
+  void Remember(const Place& place, bool came);
   absl::StatusOr<Chunk> TakeChunk(Position position, State next);
 
   Range range_;
   Bytes chunk_size_;
   std::vector<Place> places_;
   Bytes counts_[5] = {};
+  bool records_changes_ = false;
+  std::vector<SegmentChange> changes_;
 };
 
 }  // namespace hocket

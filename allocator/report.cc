@@ -201,6 +201,19 @@ Bytes AllocatorImpl::LargestFree() const {
       {persistent_->blocks().LargestFree(), transient_->blocks().LargestFree(), std::min(growth, allowed)});
 }
 
+void AllocatorImpl::RecordSegments(bool on) {
+  MutexLock lock(&mutex_);
+  for (Space* space : {persistent_.get(), transient_.get()}) space->region().RecordChanges(on);
+}
+
+std::vector<SegmentChange> AllocatorImpl::TakeSegmentChanges() {
+  MutexLock lock(&mutex_);
+  std::vector<SegmentChange> changes = persistent_->region().TakeChanges();
+  const std::vector<SegmentChange> transient = transient_->region().TakeChanges();
+  changes.insert(changes.end(), transient.begin(), transient.end());
+  return changes;
+}
+
 Holdings AllocatorImpl::Held() const {
   MutexLock lock(&mutex_);
   return HeldLocked();

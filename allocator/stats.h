@@ -96,6 +96,13 @@ struct SegmentSnapshot {
   std::vector<BlockSnapshot> blocks;
 };
 
+// Memory came behind these addresses, or went from there for good. A move to the host or back is neither.
+struct SegmentChange {
+  bool came = false;
+  DevicePtr address = 0;
+  Bytes size = 0;
+};
+
 }  // namespace hocket
 
 #endif  // HOCKET_ALLOCATOR_STATS_H_

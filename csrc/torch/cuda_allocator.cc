@@ -42,7 +42,13 @@ Devices::Device& CudaAllocator::UseDevice(c10::DeviceIndex device) {
 }
 
 void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream) {
-  absl::StatusOr<DevicePtr> block = Use(device).Malloc(size, stream);
+  Devices::Device& used = UseDevice(device);
+  const bool recorded = history_.enabled();
+  if (recorded) [[unlikely]]
+    used.allocator->RecordSegments(true);  // it may be in use only since a moment ago
+  absl::StatusOr<DevicePtr> block = used.allocator->Malloc(size, stream);
+  if (recorded) [[unlikely]]
+    RecordSegments(used, Cause::kMalloc);
   if (!block.ok()) Raise(block.status(), device, size);
   auto* address = reinterpret_cast<void*>(*block);
   history_.Allocated(device, *block, size, stream);
@@ -90,6 +96,13 @@ void CudaAllocator::TellOutOfMemory(c10::DeviceIndex device, size_t size) {
   for (const auto& observer : observers) observer(device, size, total, free);
 }
 
+void CudaAllocator::RecordSegments(Devices::Device& device, Cause cause) {
+  for (const SegmentChange& change : device.allocator->TakeSegmentChanges()) {
+    const bool here = change.came ? cause == Cause::kMalloc : cause == Cause::kEmptyCache;
+    history_.Segment(static_cast<c10::DeviceIndex>(device.ordinal), change, here);
+  }
+}
+
 // `size` < 0: the block is about to be freed.
 void CudaAllocator::ReportToProfiler(void* block, std::int64_t size, c10::DeviceIndex device) {
   CachingAllocator& allocator = Use(device);
@@ -135,7 +148,10 @@ void* CudaAllocator::getBaseAllocation(void* address, size_t* size) {
 }
 
 void CudaAllocator::emptyCache(pytorch::MempoolId_t) {
-  for (Devices::Device* device : devices_.table().devices) device->allocator->EmptyCache();
+  for (Devices::Device* device : devices_.table().devices) {
+    device->allocator->EmptyCache();
+    if (history_.enabled()) RecordSegments(*device, Cause::kEmptyCache);
+  }
 }
 
 void CudaAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest_free) {
@@ -177,6 +193,7 @@ pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool
       result.segments.push_back(Translate(segment, ordinal, history_));
     }
     if (!include_traces) continue;
+    RecordSegments(*device, Cause::kNothing);
     result.device_traces[static_cast<size_t>(ordinal)] = history_.Entries(ordinal);
     history_.SnapshotTaken(ordinal);  // as PyTorch's own: for the next one to show
   }
@@ -186,6 +203,7 @@ pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool
 void CudaAllocator::recordHistory(bool enabled, pytorch::caching::CreateContextFn gather_context,
                                   size_t max_entries, pytorch::caching::RecordContext when,
                                   bool clear_history, const std::vector<std::string>& skip_actions) {
+  for (Devices::Device* device : devices_.table().devices) device->allocator->RecordSegments(enabled);
   if (enabled) {
     history_.Start({gather_context, std::max<size_t>(max_entries, 1), when, skip_actions}, clear_history);
   } else {

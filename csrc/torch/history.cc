@@ -21,6 +21,8 @@ std::vector<History::Entry::Action> Parse(const std::vector<std::string>& names)
       {"alloc", History::Entry::ALLOC},
       {"free_requested", History::Entry::FREE_REQUESTED},
       {"free_completed", History::Entry::FREE_COMPLETED},
+      {"segment_map", History::Entry::SEGMENT_MAP},
+      {"segment_unmap", History::Entry::SEGMENT_UNMAP},
       {"snapshot", History::Entry::SNAPSHOT},
       {"oom", History::Entry::OOM}};
   std::vector<History::Entry::Action> actions;
@@ -86,6 +88,14 @@ void History::Freed(c10::DeviceIndex device, std::size_t address) {
   block.context = std::move(context);
   Add(Entry::FREE_REQUESTED, device, address, block, RecordContext::ALL);
   Add(Entry::FREE_COMPLETED, device, address, block, RecordContext::ALL);
+}
+
+void History::Segment(c10::DeviceIndex device, const SegmentChange& change, bool here) {
+  if (!enabled()) return;
+  const RecordContext level = change.came ? RecordContext::ALLOC : RecordContext::ALL;
+  const Block block{change.size, nullptr, here ? Gather(level) : nullptr};
+  absl::MutexLock lock(&mutex_);
+  Add(change.came ? Entry::SEGMENT_MAP : Entry::SEGMENT_UNMAP, device, change.address, block, level);
 }
 
 void History::OutOfMemory(c10::DeviceIndex device, std::size_t size, std::size_t free, void* stream) {

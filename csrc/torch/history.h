@@ -4,10 +4,11 @@
 //   Malloc succeeds -> Allocated()  an entry "alloc"; its stack is kept for as long as the block lives
 //   Free            -> Freed()      entries "free_requested" and "free_completed"
 //   Malloc fails    -> OutOfMemory() an entry "oom"
+//   chunks come or go -> Segment()   an entry "segment_map" or "segment_unmap", as of expandable segments
 //
 // While it is off each call costs one atomic load. A ring per device: the newest `max_entries` are kept.
 // "free_completed" stands at the time of the free, also where a recorded stream holds the memory a little
-// longer. Chunks that are mapped and unmapped make no entries: addresses stay when memory moves.
+// longer. Memory that moves to the host and back makes no entries: its addresses stay.
 //
 // Thread-safe. Stacks are gathered with no lock held (that takes Python's).
 #ifndef HOCKET_CSRC_TORCH_HISTORY_H_
@@ -24,6 +25,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "allocator/stats.h"
 #include "csrc/torch/torch_version.h"
 
 namespace hocket {
@@ -49,6 +51,8 @@ class History {
 
   void Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream);
   void Freed(c10::DeviceIndex device, std::size_t address);
+  // `here`: this thread has done it, and its stack says why.
+  void Segment(c10::DeviceIndex device, const SegmentChange& change, bool here);
   void OutOfMemory(c10::DeviceIndex device, std::size_t size, std::size_t free, void* stream);
   // A snapshot is taken: an entry that lets a reader align the two.
   void SnapshotTaken(c10::DeviceIndex device);

@@ -159,6 +159,29 @@ TEST_F(CachingAllocatorTest, SpillsNoMoreThanIsWanted) {
   job.Free(block);
 }
 
+TEST_F(CachingAllocatorTest, ItTellsWhichMemoryHasComeAndGone) {
+  Job job;
+  job.Free(job.Malloc(kChunk));
+  EXPECT_TRUE(job.allocator->TakeSegmentChanges().empty()) << "nobody wanted to know";
+  job.allocator->RecordSegments(true);
+  const DevicePtr block = job.Malloc(4 * kChunk);
+  const std::vector<SegmentChange> came = job.allocator->TakeSegmentChanges();
+  ASSERT_EQ(came.size(), 1u);
+  EXPECT_TRUE(came[0].came);
+  EXPECT_EQ(came[0].size, 3 * kChunk) << "it had one";
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  job.TakeTurn();
+  EXPECT_TRUE(job.allocator->TakeSegmentChanges().empty()) << "the addresses stay";
+  job.Free(block);
+  job.allocator->EmptyCache();
+  const std::vector<SegmentChange> gone = job.allocator->TakeSegmentChanges();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_FALSE(gone[0].came);
+  EXPECT_EQ(gone[0].address, block);
+  EXPECT_EQ(gone[0].size, 4 * kChunk);
+}
+
 TEST_F(CachingAllocatorTest, OnePartBecomesFreeWhileTheNextIsCopied) {
   Job job;
   const DevicePtr block = job.Malloc(5 * kChunk);

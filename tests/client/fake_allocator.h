@@ -140,6 +140,8 @@ class FakeAllocator : public CachingAllocator {
   void Free(DevicePtr) override {}
   void RecordStream(DevicePtr, Stream) override {}
   void EmptyCache() override {}
+  void RecordSegments(bool) override {}
+  std::vector<SegmentChange> TakeSegmentChanges() override { return {}; }
   bool Owns(DevicePtr) const override { return false; }
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr) const override {
     return absl::NotFoundError("none");

@@ -312,6 +312,19 @@ def test_the_history_names_who_allocated_and_opens_in_pytorchs_viewer(history):
     assert "Allocator State History" in _memory_viz.segment_plot(snapshot)
 
 
+def test_the_history_shows_memory_that_comes_and_goes(history):
+    torch.cuda.empty_cache()
+    x = block(40)
+    came = [e for e in entries("segment_map") if e["addr"] <= x.data_ptr() < e["addr"] + e["size"]]
+    assert any(frame["name"] == "block" for frame in came[-1]["frames"])
+    before = sum(e["size"] for e in entries("segment_unmap"))
+    del x
+    torch.cuda.empty_cache()
+    gone = entries("segment_unmap")
+    assert sum(e["size"] for e in gone) - before >= 40 * MIB
+    assert any(frame["name"] == "empty_cache" for frame in gone[-1]["frames"])
+
+
 def test_the_history_keeps_the_newest_entries_and_a_failed_allocation(history):
     torch.cuda.memory._record_memory_history(max_entries=10)
     for _ in range(20):
