@@ -1,6 +1,9 @@
 """Compares operators, modules or optimizers on the CPU and on the emulated GPU: one JSON line each.
 
-usage: operator_worker.py {operators|modules|optimizers} NAME...     (names as `--list` prints them)
+usage: operator_worker.py {operators|modules|optimizers} [--moved] NAME...     (names as `--list` prints them)
+
+`--moved`: as a job of Hocket's, installed, for which each forward, backward and training step is a step before which
+all its memory has been to the host and back. Each line says how many bytes came back.
 
 A line {"begin": NAME} comes first, so that whoever reads knows which one killed the process. Nothing is left out
 silently: samples that the CPU itself refuses, and those whose bits the CPU does not repeat, are counted and said.
@@ -9,8 +12,10 @@ silently: samples that the CPU itself refuses, and those whose bits the CPU does
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import json
+import os
 import pathlib
 import sys
 import time
@@ -21,8 +26,13 @@ from typing import Any
 import bits
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "python"))
-import _hocket_start
+MOVED = "--moved" in sys.argv
+if MOVED:
+    sys.argv.remove("--moved")
+    os.environ["HOCKET_FORCE_SPILL"] = "1"
+else:
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "python"))
+import _hocket_start  # noqa: E402
 
 warnings.filterwarnings("ignore")
 
@@ -137,6 +147,24 @@ def _wanting_gradient(value: Any) -> list[torch.Tensor]:
     return [t for t in bits.tensors_of(value) if isinstance(t, torch.Tensor) and t.requires_grad]
 
 
+def step() -> contextlib.AbstractContextManager[Any]:
+    """What is computed in it is computed with memory that has been away, if memory is moved."""
+    if not MOVED:
+        return contextlib.nullcontext()
+    import hocket
+
+    return hocket.step()
+
+
+def restored() -> int:
+    """Bytes that have come back from the host so far."""
+    if not MOVED:
+        return 0
+    from hocket import _native
+
+    return sum(held["restored_total"] for held in _native.holdings())
+
+
 # Operators
 
 
@@ -218,8 +246,11 @@ def _compare_module_sample(outcome: Outcome, info: Any, sample: Any, training: b
     def run(move: Callable[[Any], Any], own: torch.nn.Module) -> dict:
         args, named = move((forward.args, forward.kwargs))
         inputs = _wanting_gradient((args, named)) + [p for p in own.parameters() if p.requires_grad]
-        output = own(*args, **named)
-        return {"result": output, "gradient": _gradients(output, inputs), "buffer": list(own.buffers())}
+        with step():
+            output = own(*args, **named)
+        with step():
+            gradients = _gradients(output, inputs)
+        return {"result": output, "gradient": gradients, "buffer": list(own.buffers())}
 
     outcome.compare(
         lambda: run(_Cloned(), copy.deepcopy(module)), lambda: run(bits.ToCuda(), copy.deepcopy(module).to("cuda"))
@@ -281,10 +312,13 @@ def _train(info: Any, kwargs: dict, device: str) -> dict:
     losses = []
     for _ in range(6):
         if info.step_requires_closure:
-            losses.append(optimizer.step(loss))
+            with step():
+                losses.append(optimizer.step(loss))
         else:
-            losses.append(loss())
-            optimizer.step()
+            with step():
+                losses.append(loss())
+            with step():
+                optimizer.step()
     return {"loss": losses, "weight": weights}
 
 
@@ -300,6 +334,10 @@ def main() -> None:
     from hocket import emulator
 
     emulator.activate()
+    if MOVED:
+        import hocket
+
+        hocket.join(name="databases")
     kind, names = sys.argv[1], sys.argv[2:]
     catalogue, compare = KINDS[kind]
     entries = catalogue()
@@ -309,12 +347,13 @@ def main() -> None:
     torch.set_num_threads(1)
     for name in names:
         print(json.dumps({"begin": name}), flush=True)
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), restored()
         try:
             line = compare(entries[name]).line()
         except Exception as error:
             line = {**Outcome().line(), "difference": f"measuring failed: {_in_words(error)}"}
-        print(json.dumps({"end": name, "seconds": round(time.perf_counter() - begun, 3)} | line), flush=True)
+        facts = {"end": name, "seconds": round(time.perf_counter() - begun, 3), "restored": restored() - before}
+        print(json.dumps(facts | line), flush=True)
 
 
 if __name__ == "__main__":

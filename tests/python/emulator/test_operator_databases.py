@@ -65,10 +65,10 @@ PARTS = {
 }
 
 
-def outcomes(emulator, kind, names):
+def outcomes(emulator, kind, names, *options, **environment):
     done = subprocess.run(
-        [sys.executable, str(WORKER), kind, *names],
-        env=emulator.environment(),
+        [sys.executable, str(WORKER), kind, *options, *names],
+        env=emulator.environment(**environment),
         capture_output=True,
         text=True,
         timeout=600,
@@ -82,6 +82,14 @@ def outcomes(emulator, kind, names):
 @pytest.mark.parametrize("kind", PARTS)
 def test_entries_give_the_same_bits_as_on_the_cpu(emulator, kind):
     assert known_outcomes.surprises(kind, outcomes(emulator, kind, PARTS[kind]), whole=False) == []
+
+
+@pytest.mark.parametrize("kind", ["modules", "optimizers"])
+def test_memory_that_moves_before_each_forward_backward_and_step_changes_no_bit(emulator, kind, tmp_path):
+    environment = {"PYTHONPATH": "", "HOCKET_RUNTIME_DIR": str(tmp_path)}  # the package as it is installed
+    found = outcomes(emulator, kind, PARTS[kind], "--moved", **environment)
+    assert known_outcomes.surprises(kind, found, whole=False) == []
+    assert all(outcome["restored"] > 0 for outcome in found.values())
 
 
 def test_each_listed_exception_fails_naming_its_operator(emulator):
