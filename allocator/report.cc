@@ -165,9 +165,17 @@ std::vector<SegmentSnapshot> AllocatorImpl::Snapshot() const {
   for (const Space* space : {persistent_.get(), transient_.get()}) {
     const Region& region = space->region();
     SegmentSnapshot segment;
+    DevicePtr covered = 0;  // by blocks, up to here
+    // What is free while it lies on the host is no block of the map's; who adds up sizes needs it.
+    const auto cover = [&](DevicePtr until) {
+      if (covered < until) segment.blocks.push_back({.address = covered, .size = until - covered});
+      covered = std::max(covered, until);
+    };
     const auto close = [&] {
+      cover(segment.address + segment.total_size);
       if (segment.total_size > 0) segments.push_back(std::move(segment));
       segment = {};
+      covered = 0;
     };
     auto block = space->blocks().blocks().begin();
     const auto end = space->blocks().blocks().end();
@@ -177,13 +185,15 @@ std::vector<SegmentSnapshot> AllocatorImpl::Snapshot() const {
       const PoolId id = empty || pool == 0 ? PoolId{0, 0} : pools_[pool - 1].id;
       if (empty || id != segment.pool) close();
       if (empty) continue;
-      if (segment.total_size == 0) segment.address = region.AddressOf(position);
+      if (segment.total_size == 0) segment.address = covered = region.AddressOf(position);
       segment.pool = id;
       segment.total_size += chunk_size_;
       segment.is_transient |= region.state(position) == Region::State::kArena;
       segment.is_spilled |= region.state(position) == Region::State::kSpilled;
       for (; block != end && block->first < region.AddressOf(position) + chunk_size_; ++block) {
+        cover(block->first);
         AddBlocks(block->second, planned, segment);
+        covered = block->second.end();
       }
     }
     close();

@@ -43,15 +43,17 @@ Devices::Device& CudaAllocator::UseDevice(c10::DeviceIndex device) {
 
 void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream) {
   Devices::Device& used = UseDevice(device);
-  const bool recorded = history_.enabled();
-  if (recorded) [[unlikely]]
+  const bool recorded = history_.enabled() && !forked_;
+  if (recorded) [[unlikely]] {
     used.allocator->RecordSegments(true);  // it may be in use only since a moment ago
+  }
   absl::StatusOr<DevicePtr> block = used.allocator->Malloc(size, stream);
-  if (recorded) [[unlikely]]
-    RecordSegments(used, Cause::kMalloc);
   if (!block.ok()) Raise(block.status(), device, size);
   auto* address = reinterpret_cast<void*>(*block);
-  history_.Allocated(device, *block, size, stream);
+  if (recorded) [[unlikely]] {
+    history_.Allocated(device, *block, size, stream, [&] { return used.allocator->TakeSegmentChanges(); });
+    if (!history_.enabled()) used.allocator->RecordSegments(false);  // it has just been stopped
+  }
   if (const auto* python = c10::impl::GPUTrace::get_trace()) [[unlikely]] {
     (*python)->trace_gpu_memory_allocation(c10::kCUDA, *block);
   }
@@ -94,13 +96,6 @@ void CudaAllocator::TellOutOfMemory(c10::DeviceIndex device, size_t size) {
   const auto [free, total] = getMemoryInfo(device);
   history_.OutOfMemory(device, size, free, c10::cuda::getCurrentCUDAStream(device));
   for (const auto& observer : observers) observer(device, size, total, free);
-}
-
-void CudaAllocator::RecordSegments(Devices::Device& device, Cause cause) {
-  for (const SegmentChange& change : device.allocator->TakeSegmentChanges()) {
-    const bool here = change.came ? cause == Cause::kMalloc : cause == Cause::kEmptyCache;
-    history_.Segment(static_cast<c10::DeviceIndex>(device.ordinal), change, here);
-  }
 }
 
 // `size` < 0: the block is about to be freed.
@@ -150,7 +145,9 @@ void* CudaAllocator::getBaseAllocation(void* address, size_t* size) {
 void CudaAllocator::emptyCache(pytorch::MempoolId_t) {
   for (Devices::Device* device : devices_.table().devices) {
     device->allocator->EmptyCache();
-    if (history_.enabled()) RecordSegments(*device, Cause::kEmptyCache);
+    if (forked_) continue;
+    history_.SegmentsChanged(static_cast<c10::DeviceIndex>(device->ordinal), /*here=*/true,
+                             [&] { return device->allocator->TakeSegmentChanges(); });
   }
 }
 
@@ -193,7 +190,8 @@ pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool
       result.segments.push_back(Translate(segment, ordinal, history_));
     }
     if (!include_traces) continue;
-    RecordSegments(*device, Cause::kNothing);
+    history_.SegmentsChanged(ordinal, /*here=*/false,
+                             [&] { return device->allocator->TakeSegmentChanges(); });
     result.device_traces[static_cast<size_t>(ordinal)] = history_.Entries(ordinal);
     history_.SnapshotTaken(ordinal);  // as PyTorch's own: for the next one to show
   }
@@ -203,11 +201,12 @@ pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool
 void CudaAllocator::recordHistory(bool enabled, pytorch::caching::CreateContextFn gather_context,
                                   size_t max_entries, pytorch::caching::RecordContext when,
                                   bool clear_history, const std::vector<std::string>& skip_actions) {
-  for (Devices::Device* device : devices_.table().devices) device->allocator->RecordSegments(enabled);
   if (enabled) {
+    for (Devices::Device* device : devices_.table().devices) device->allocator->RecordSegments(true);
     history_.Start({gather_context, std::max<size_t>(max_entries, 1), when, skip_actions}, clear_history);
   } else {
     history_.Stop();
+    for (Devices::Device* device : devices_.table().devices) device->allocator->RecordSegments(false);
   }
 }
 
@@ -286,7 +285,8 @@ pytorch::caching::CheckpointDelta CudaAllocator::setCheckpointPoolState(
     result.ptrs_freed.push_back(reinterpret_cast<void*>(freed));
   }
   for (const PoolCheckpoint::Block& block : ours->checkpoint.blocks) {
-    history_.Allocated(device, block.address, block.requested, static_cast<cudaStream_t>(block.stream));
+    history_.Allocated(device, block.address, block.requested, static_cast<cudaStream_t>(block.stream),
+                       [&] { return Use(device).TakeSegmentChanges(); });
     auto* address = reinterpret_cast<void*>(block.address);
     result.dataptrs_allocd.emplace_back(address, address, &Delete, c10::Device(c10::kCUDA, device));
   }

@@ -106,10 +106,6 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   [[noreturn]] void Raise(const absl::Status& status, c10::DeviceIndex device, size_t size);
   // Calls the observers, and notes it in the history.
   void TellOutOfMemory(c10::DeviceIndex device, size_t size);
-  // Enters into the history what has come and gone since the last time. `cause`: which of it this thread has
-  // done just now; what else there is has been done by hand-overs.
-  enum class Cause { kMalloc, kEmptyCache, kNothing };
-  void RecordSegments(Devices::Device& device, Cause cause);
   void ReportToProfiler(void* block, std::int64_t size, c10::DeviceIndex device);
 
   Devices& devices_;

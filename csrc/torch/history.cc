@@ -69,12 +69,32 @@ void History::Add(Entry::Action action, c10::DeviceIndex device, std::size_t add
   while (ring.size() > options_.max_entries) ring.pop_front();
 }
 
-void History::Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream) {
+void History::AddSegments(c10::DeviceIndex device, const Context& came, const Context& gone,
+                          Changes changes) {
+  for (const SegmentChange& change : changes()) {
+    if (change.came) {
+      Add(Entry::SEGMENT_MAP, device, change.address, {change.size, nullptr, came}, RecordContext::ALLOC);
+    } else {
+      Add(Entry::SEGMENT_UNMAP, device, change.address, {change.size, nullptr, gone}, RecordContext::ALL);
+    }
+  }
+}
+
+void History::Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream,
+                        Changes changes) {
   if (!enabled()) return;
   Block block{size, stream, Gather(RecordContext::STATE)};
   absl::MutexLock lock(&mutex_);
+  AddSegments(device, block.context, nullptr, changes);
   Add(Entry::ALLOC, device, address, block, RecordContext::ALLOC);
   blocks_[address] = std::move(block);
+}
+
+void History::SegmentsChanged(c10::DeviceIndex device, bool here, Changes changes) {
+  if (!enabled()) return;
+  const Context gone = here ? Gather(RecordContext::ALL) : nullptr;
+  absl::MutexLock lock(&mutex_);
+  AddSegments(device, nullptr, gone, changes);
 }
 
 void History::Freed(c10::DeviceIndex device, std::size_t address) {
@@ -88,14 +108,6 @@ void History::Freed(c10::DeviceIndex device, std::size_t address) {
   block.context = std::move(context);
   Add(Entry::FREE_REQUESTED, device, address, block, RecordContext::ALL);
   Add(Entry::FREE_COMPLETED, device, address, block, RecordContext::ALL);
-}
-
-void History::Segment(c10::DeviceIndex device, const SegmentChange& change, bool here) {
-  if (!enabled()) return;
-  const RecordContext level = change.came ? RecordContext::ALLOC : RecordContext::ALL;
-  const Block block{change.size, nullptr, here ? Gather(level) : nullptr};
-  absl::MutexLock lock(&mutex_);
-  Add(change.came ? Entry::SEGMENT_MAP : Entry::SEGMENT_UNMAP, device, change.address, block, level);
 }
 
 void History::OutOfMemory(c10::DeviceIndex device, std::size_t size, std::size_t free, void* stream) {

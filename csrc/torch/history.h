@@ -4,7 +4,8 @@
 //   Malloc succeeds -> Allocated()  an entry "alloc"; its stack is kept for as long as the block lives
 //   Free            -> Freed()      entries "free_requested" and "free_completed"
 //   Malloc fails    -> OutOfMemory() an entry "oom"
-//   chunks come or go -> Segment()   an entry "segment_map" or "segment_unmap", as of expandable segments
+//   chunks come or go: with the next of these, entries "segment_map" and "segment_unmap", as of expandable
+//                                    segments
 //
 // While it is off each call costs one atomic load. A ring per device: the newest `max_entries` are kept.
 // "free_completed" stands at the time of the free, also where a recorded stream holds the memory a little
@@ -24,6 +25,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/stats.h"
 #include "csrc/torch/torch_version.h"
@@ -49,10 +51,15 @@ class History {
   void Stop();
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
 
-  void Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream);
+  // Segments that have come or gone, in order, each given once. Called with the history locked, so that no
+  // other thread's entry comes between: who allocates in memory that has come finds that entered.
+  using Changes = absl::FunctionRef<std::vector<SegmentChange>()>;
+
+  void Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream,
+                 Changes changes);
   void Freed(c10::DeviceIndex device, std::size_t address);
-  // `here`: this thread has done it, and its stack says why.
-  void Segment(c10::DeviceIndex device, const SegmentChange& change, bool here);
+  // `here`: what has gone has been given back by this thread, and its stack says why.
+  void SegmentsChanged(c10::DeviceIndex device, bool here, Changes changes);
   void OutOfMemory(c10::DeviceIndex device, std::size_t size, std::size_t free, void* stream);
   // A snapshot is taken: an entry that lets a reader align the two.
   void SnapshotTaken(c10::DeviceIndex device);
@@ -71,6 +78,8 @@ class History {
 
   // The stack here, if stacks are wanted for what is recorded at `level` and above.
   Context Gather(pytorch::caching::RecordContext level) const;
+  void AddSegments(c10::DeviceIndex device, const Context& came, const Context& gone, Changes changes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Add(Entry::Action action, c10::DeviceIndex device, std::size_t address, const Block& block,
            pytorch::caching::RecordContext level) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

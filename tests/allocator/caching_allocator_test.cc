@@ -159,6 +159,25 @@ TEST_F(CachingAllocatorTest, SpillsNoMoreThanIsWanted) {
   job.Free(block);
 }
 
+TEST_F(CachingAllocatorTest, TheBlocksOfASegmentAddUpToItAlsoOnTheHost) {
+  Job job;
+  const DevicePtr a = job.Malloc(1_KiB), b = job.Malloc(1_KiB), c = job.Malloc(kChunk + 1_KiB);
+  job.Free(b);
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  const std::vector<SegmentSnapshot> segments = job.allocator->Snapshot();
+  ASSERT_EQ(segments.size(), 1u);
+  EXPECT_TRUE(segments[0].is_spilled);
+  DevicePtr address = segments[0].address;
+  for (const BlockSnapshot& block : segments[0].blocks) {
+    EXPECT_EQ(block.address, address);
+    EXPECT_EQ(block.allocated, address == a || address == c);
+    address += block.size;
+  }
+  EXPECT_EQ(address, segments[0].address + segments[0].total_size);
+  for (const DevicePtr block : {a, c}) job.Free(block);
+}
+
 TEST_F(CachingAllocatorTest, ItTellsWhichMemoryHasComeAndGone) {
   Job job;
   job.Free(job.Malloc(kChunk));

@@ -30,6 +30,7 @@ def hand_overs(size: int, rounds: int) -> list[dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         # Each step is a turn.
         environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "1"}
+        environment["HOCKET_HOST_BUDGET"] = str(2 * size)  # of which no page is touched
 
         def worker(name: str) -> harness.Worker:
             program = [sys.executable, "-m", "tests.bench.exchange_job", name, str(size)]

@@ -162,6 +162,8 @@ class Scene {
                       .hears_parts = hears_parts});
     return join;
   }
+  // To a job that may have ended meanwhile.
+  void SaysPerhapsTooLate(wire::Message message) { (void)peer().Send(message, -1); }
   void Says(wire::Message message, int descriptor = -1) {
     const absl::Status sent = peer().Send(message, descriptor);
     EXPECT_TRUE(sent.ok()) << sent;
