@@ -72,6 +72,7 @@ class AllocatorImpl final : public CachingAllocator {
   void Lock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
   void Unlock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Unlock(); }
   absl::Status TakeTurn(Bytes* missing) override;
+  absl::StatusOr<Bytes> RestoreAhead(Bytes at_most) override;
   void PassTurn() override;
   absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override;
   absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override;
@@ -189,8 +190,10 @@ class AllocatorImpl final : public CachingAllocator {
   // Takes the arena's last free chunk for this job. REQUIRES: one is free.
   Chunk TakeFromArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RestoreAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What there is room for.
-  Spiller::Outcome RestoreSome(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of `space`, at most so many chunks: as many as `new_chunk` gives.
+  Spiller::Outcome RestoreSome(Space& space, std::size_t chunks,
+                               absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Chunk> ChunkForRestore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lost(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdoptSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -188,6 +188,13 @@ class CachingAllocator {
   // back: ask for room and call again. REQUIRES: not locked by the caller.
   virtual absl::Status TakeTurn(Bytes* missing) = 0;
 
+  // Before the turn: brings back up to `at_most` bytes of spilled chunks into device memory that is free, and
+  // returns the bytes of device memory that they take. Takes nothing of the lane's arena, asks nobody, and
+  // ends where there is no more room (0 is no error). On a failed copy the chunk at hand stays on the host
+  // and the error says why; what came back before stays back.
+  // REQUIRES: not locked by the caller; no turn, and no thread that might use the device meanwhile.
+  virtual absl::StatusOr<Bytes> RestoreAhead(Bytes at_most) = 0;
+
   // The turn passes; called with the lock held and the device drained. Adopts the survivors' chunks,
   // learns from them, releases empty private chunks, and forgets stream order (all streams are done).
   // After it, no block of this job lies in the arena.

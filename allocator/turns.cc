@@ -107,7 +107,8 @@ absl::Status AllocatorImpl::RestoreAll() {
   for (Space* space : {persistent_.get(), transient_.get()}) {
     Spiller::Outcome outcome;
     do {
-      outcome = RestoreSome(*space);
+      outcome = RestoreSome(*space, space->region().positions(),
+                            [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); });
       // While that was copied, others may have given back more.
     } while (outcome.done > 0 && absl::IsResourceExhausted(outcome.status));
     HOCKET_RETURN_IF_ERROR(outcome.status);
@@ -115,14 +116,33 @@ absl::Status AllocatorImpl::RestoreAll() {
   return absl::OkStatus();
 }
 
-Spiller::Outcome AllocatorImpl::RestoreSome(Space& space) {
+// The arena is the holder's meanwhile.
+absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
+  MutexLock lock(&mutex_);
+  const InContext in_context(driver_, context_);
+  std::size_t left = at_most / chunk_size_;
+  absl::Status stopped;
+  for (Space* space : {persistent_.get(), transient_.get()}) {
+    if (left == 0 || !stopped.ok()) break;
+    const Spiller::Outcome outcome =
+        RestoreSome(*space, left, [this] { return Chunk::Create(driver_, device_, chunk_size_); });
+    left -= outcome.done;
+    stopped = outcome.status;
+  }
+  CountReserved();
+  if (!stopped.ok() && !absl::IsResourceExhausted(stopped)) return stopped;
+  return (at_most / chunk_size_ - left) * chunk_size_;
+}
+
+Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks,
+                                            absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk) {
   std::vector<Spiller::Item> items;
   for (const Position position : space.Positions(Region::State::kSpilled)) {
+    if (items.size() == chunks) break;
     items.push_back({.region = &space.region(), .position = position, .live = {}});
   }
   if (items.empty()) return {};
-  Spiller::Outcome outcome = spiller_->Restore(
-      absl::MakeSpan(items), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); });
+  const Spiller::Outcome outcome = spiller_->Restore(absl::MakeSpan(items), new_chunk);
   totals_.restored_total += outcome.copied;
   for (std::size_t i = 0; i < outcome.done; ++i) {
     space.blocks().Back(items[i].position, space.blocks().pool(items[i].position), kAnyStream);

@@ -39,6 +39,7 @@ void Core::Settle() {
     AskIfContended(turn);
     NameOverdue(turn);
     TakeBackUnread(turn);
+    LookAhead(turn);
   }
   for (auto& [id, job] : state_.jobs) {
     if (job.room) ServeRoom(job);
@@ -54,6 +55,7 @@ absl::Time Core::NextDeadline() const {
   absl::Time next = WindowOpen() ? state_.window_ends : absl::InfiniteFuture();
   for (const auto& [id, job] : state_.jobs) {
     if (job.spill && !job.unresponsive) next = std::min(next, AnswerLimit(*job.spill));
+    if (job.ahead && !job.unresponsive) next = std::min(next, AnswerLimit(*job.ahead));
     if (job.room) next = std::min(next, job.room->retry_at);
     if (const absl::Time until = HeldBackUntil(job.entity); until > now_) next = std::min(next, until);
   }

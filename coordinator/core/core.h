@@ -22,6 +22,7 @@
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
+//                 ahead.cc  bytes that come back before the turn
 //                 quota.cc  time caps (time_account.h), memory       invariants.cc
 //                 explain.cc why a job stands where it stands
 //
@@ -119,6 +120,7 @@ class Core {
   void On(Job* job, const wire::YieldAck& event);
   void On(Job* job, const wire::NeedRoom& event);
   void On(Job* job, const wire::Spilled& event);
+  void On(Job* job, const wire::Restored& event);
   void On(Job* job, const wire::ArenaGrew& event);
   void On(Job* job, const wire::ArenaLost& event);
   void On(Job* job, const wire::Gang& event);
@@ -197,10 +199,11 @@ class Core {
   void WaitForRoom(Job& job);
   void RetryRoomAt(Job& job, absl::Duration after);
   Bytes AskToSpill(Job& job, Bytes wanted);
-  Bytes AskToSpill(Job& job, Bytes wanted, bool guaranteed_too);
+  Bytes AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims, bool guaranteed_too);
   void AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside = false);
   bool OthersCouldUseTurn(const Job& job) const;
   void GiveUpOnSilentVictims();
+  void SaySilent(Job& job, absl::Duration since, const std::string& to_what);
   void Credit(const SpillOrder& order, Bytes bytes);
   void ForeseeRoom(Job& job);
   void DropArena(Device& device, int lane, JobId except);
@@ -215,6 +218,13 @@ class Core {
   bool OthersMaySuffice(const Job& job) const;
   Bytes Reachable(const Job& job) const;
   std::string RoomArithmetic(const Job& job) const;
+
+  // ahead.cc
+  void LookAhead(Turn& turn);
+  JobId NextAfter(const Turn& turn) const;
+  bool MayRestore(const Job& job) const;
+  Bytes RoomAhead(const Turn& turn) const;
+  std::vector<Job*> Behind(const Job& next);
 
   // rejoin.cc
   std::unique_ptr<Policy> MakePolicyNamed(const std::string& name) const;
@@ -254,6 +264,7 @@ class Core {
   absl::Time timer_ = absl::InfiniteFuture();
   TurnNumber next_turn_;
   std::uint64_t next_spill_ = 1;
+  std::uint64_t next_restore_ = 1;
   EntityId next_gang_ = EntityId{1} << 62;
   EntityId reserved_ = 0;                // a gang of several devices for which they are being kept free
   std::map<EntityId, int> passed_over_;  // how often one that does not fit now has let others go first

@@ -83,7 +83,7 @@ struct Event {
   std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
                SetMemoryLimit, SetMemoryGuarantee, SetPolicy, SetSwitchShare, SetProductionBound, wire::Wait,
                wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
-               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave>
+               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave, wire::Restored>
       what;
 };
 
@@ -124,6 +124,7 @@ struct TurnEnded {
   absl::Time end;    // of the TurnOver
   std::uint64_t steps = 0;
   Bytes restored = 0;        // at its begin
+  Bytes ahead = 0;           // before it, for it
   Bytes spilled = 0;         // by others, to make room for it
   absl::Duration ready;      // from the grant until it ran
   absl::Duration hand_over;  // from the end of the turn before (or the asking) to its first step

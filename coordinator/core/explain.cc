@@ -40,9 +40,13 @@ std::string Core::Explain(JobId id) const {
                         StoppedPerhaps(job));
   }
   if (state == "stopped") {
-    return absl::StrCat("has not answered a request for ", FormatBytes(job.spill ? job.spill->bytes : 0),
-                        " for ", Seconds(job.spill ? now_ - job.spill->sent : absl::ZeroDuration()),
-                        "; it gets no turn until it does. ", StoppedPerhaps(job));
+    const absl::Time asked = job.spill ? job.spill->sent : job.ahead ? job.ahead->sent : now_;
+    return absl::StrCat("has not answered a request ", job.ahead && !job.spill ? "to bring back " : "for ",
+                        FormatBytes(job.spill   ? job.spill->bytes
+                                    : job.ahead ? job.ahead->bytes
+                                                : 0),
+                        " for ", Seconds(now_ - asked), "; it gets no turn until it does. ",
+                        StoppedPerhaps(job));
   }
   if (state == "holds") return ExplainHolding(job);
   if (state == "paused") return absl::StrCat("is paused; go on with: hocket resume ", job.info.name);
@@ -108,6 +112,9 @@ std::string Core::ExplainWaiting(const Job& job) const {
   if (job.lacked > 0)
     absl::StrAppend(&text, "; it found no room for ", FormatBytes(job.lacked),
                     " in its last turn, so others went first");
+  if (job.restored_ahead > 0)
+    absl::StrAppend(&text, "; ", FormatBytes(job.restored_ahead), " of it have come back ahead of its turn, ",
+                    FormatBytes(job.spilled), " are on the host");
   absl::StrAppend(&text, ExplainCap(job));
   if (job.held_back) return text;
   const Device& device = DeviceOf(job);

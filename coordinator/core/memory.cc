@@ -30,6 +30,7 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
                      absl::StrCat("NeedRoom from ", job->info.name, ", whose last one is not answered yet"));
   }
   if (now_ - job->room_answered > kAnswerLimit) job->room_since = now_;
+  if (job->turn != 0 && !event.restoring) state_.turns.at(job->turn).lacks_room = true;
   const Bytes freed = job->unclaimed + (job->room ? job->room->freed : 0);
   job->unclaimed = 0;
   job->room = RoomRequest{.bytes = event.bytes,
@@ -197,17 +198,17 @@ std::vector<Job*> Core::Victims(const Job& job) {
 // Sends as many orders as may be needed for `wanted` bytes and returns what all unanswered ones may bring.
 // Guaranteed bytes are taken when all others are not enough: somebody could not run at all otherwise.
 Bytes Core::AskToSpill(Job& job, Bytes wanted) {
-  const Bytes coming = AskToSpill(job, wanted, /*guaranteed_too=*/false);
-  return coming >= wanted ? coming : AskToSpill(job, wanted, /*guaranteed_too=*/true);
+  const Bytes coming = AskToSpill(job, wanted, Victims(job), /*guaranteed_too=*/false);
+  return coming >= wanted ? coming : AskToSpill(job, wanted, Victims(job), /*guaranteed_too=*/true);
 }
 
-Bytes Core::AskToSpill(Job& job, Bytes wanted, bool guaranteed_too) {
+Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims, bool guaranteed_too) {
   Bytes coming = 0;
   for (const Job* other : Others(job)) {
     if (other->spill && !other->unresponsive && other->spill->for_job == job.id)
       coming += std::min(other->spill->bytes, other->persistent);
   }
-  for (Job* victim : Victims(job)) {
+  for (Job* victim : victims) {
     if (coming >= wanted) break;
     const Bytes kept = guaranteed_too ? 0 : std::min(victim->persistent, victim->guarantee);
     if (kept == victim->persistent) continue;
@@ -221,13 +222,20 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, bool guaranteed_too) {
 
 void Core::GiveUpOnSilentVictims() {
   for (auto& [id, job] : state_.jobs) {
-    if (!job.spill || job.unresponsive || now_ < AnswerLimit(*job.spill)) continue;
-    job.unresponsive = true;
-    Say(absl::StrCat(job.info.name, " (pid ", job.info.pid, ") has not answered for ",
-                     absl::FormatDuration(now_ - job.spill->sent), " to a request for ",
-                     FormatBytes(job.spill->bytes), "; it gets no turn until it does. ",
-                     StoppedPerhaps(job)));
+    if (job.unresponsive) continue;
+    if (job.spill && now_ >= AnswerLimit(*job.spill))
+      SaySilent(job, now_ - job.spill->sent, absl::StrCat("a request for ", FormatBytes(job.spill->bytes)));
+    else if (job.ahead && now_ >= AnswerLimit(*job.ahead))
+      SaySilent(job, now_ - job.ahead->sent,
+                absl::StrCat("the order to restore ", FormatBytes(job.ahead->bytes), " ahead of its turn"));
   }
+}
+
+void Core::SaySilent(Job& job, absl::Duration since, const std::string& to_what) {
+  job.unresponsive = true;
+  Say(absl::StrCat(job.info.name, " (pid ", job.info.pid, ") has not answered for ",
+                   absl::FormatDuration(since), " to ", to_what, "; it gets no turn until it does. ",
+                   StoppedPerhaps(job)));
 }
 
 // At the grant already: what the ledger says will be missing is asked for before the job has noticed.

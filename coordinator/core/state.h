@@ -29,8 +29,17 @@ struct SpillOrder {
   Bytes freed = 0;    // by the parts so far
 };
 
+// A Restore sent to a job that waits, and not answered yet.
+struct RestoreOrder {
+  std::uint64_t request = 0;
+  Bytes bytes = 0;
+  TurnNumber turn = 0;  // the other's, in which it was sent
+  absl::Time sent;
+};
+
 // When the job counts as silent.
 absl::Time AnswerLimit(const SpillOrder& order);
+absl::Time AnswerLimit(const RestoreOrder& order);
 
 // A job's device is full and it waits for others to make room.
 struct RoomRequest {
@@ -96,6 +105,9 @@ struct Job {
   std::string cannot_spill;  // not empty: it was asked, stood at its doors and gave nothing
   std::optional<SpillOrder> spill;
   std::optional<RoomRequest> room;
+  std::optional<RestoreOrder> ahead;
+  Bytes restored_ahead = 0;   // for its next turn, or the one that it has
+  absl::Duration ahead_time;  // that took so long
   Bytes unclaimed = 0;  // others have given it back for this job's turn, and nobody waited for an answer
   absl::Time room_since = absl::InfinitePast();  // first of several requests in a row
   absl::Time room_answered = absl::InfinitePast();
@@ -163,10 +175,13 @@ struct Turn {
   bool asked_stop = false;                           // Yield{now=true} is out
   absl::Time stop_asked;                             // since when
   absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it, or it is paused
-  bool overdue = false;    // has not stopped within its limit while others wait, and has been named
-  std::uint64_t stop = 0;  // gangs: the step after which all stop, counted from Gang::base
-  int renamed = 0;         // how often a later one had to be named
-  Bytes spilled = 0;       // by others, for it
+  bool overdue = false;     // has not stopped within its limit while others wait, and has been named
+  std::uint64_t stop = 0;   // gangs: the step after which all stop, counted from Gang::base
+  int renamed = 0;          // how often a later one had to be named
+  Bytes spilled = 0;        // by others, for it
+  JobId next = 0;           // whose bytes are brought back while it lasts; 0: nobody's
+  bool lacks_room = false;  // somebody has asked for room in it: what is free is his
+  Bytes no_use = 0;         // a job that was to restore into so much had no use for it
 };
 
 struct State {

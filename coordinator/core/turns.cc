@@ -404,12 +404,14 @@ absl::Time Core::StopTime(const Turn& turn) const {
   return stop;
 }
 
-// What getting here cost, when bytes had to move for it; nothing when none had to.
+// What getting here cost, when bytes had to move for it; nothing when none had to. What came back before the
+// turn counts as if it had come in it: it has kept nobody waiting, and the link as busy.
 void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last) {
-  const bool moved = last.restored > 0 || turn.spilled > 0;
-  const absl::Duration cost = moved ? absl::Nanoseconds(static_cast<int64_t>(
-                                          std::min<uint64_t>(last.drain_ns + last.ready_ns, INT64_MAX)))
-                                    : absl::ZeroDuration();
+  const bool moved = last.restored > 0 || turn.spilled > 0 || job.restored_ahead > 0;
+  const absl::Duration cost =
+      moved ? job.ahead_time + absl::Nanoseconds(static_cast<int64_t>(
+                                   std::min<uint64_t>(last.drain_ns + last.ready_ns, INT64_MAX)))
+            : absl::ZeroDuration();
   job.switch_cost = job.switch_cost ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
 }
 
@@ -442,6 +444,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
                    .end = now_,
                    .steps = last.turn_steps,
                    .restored = last.restored,
+                   .ahead = job.restored_ahead,
                    .spilled = turn.spilled,
                    .ready = job.last_ready,
                    .died = died,
@@ -464,6 +467,8 @@ void Core::LeavePart(Job& job) {
   job.grant_open = false;
   job.left = now_;
   job.room.reset();
+  job.restored_ahead = 0;
+  job.ahead_time = absl::ZeroDuration();
   job.unclaimed = 0;
   turn.granted.erase(job.id);
   if (turn.granted.empty()) EndTurn(turn.number);

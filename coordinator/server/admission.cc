@@ -122,6 +122,13 @@ absl::Status CheckSaid(wire::Spilled& spilled) {
                        {"spilled", spilled.spilled, kMaxBytes}});
 }
 
+absl::Status CheckSaid(wire::Restored& restored) {
+  return CheckNumbers({{"restored", restored.restored, kMaxBytes},
+                       {"persistent", restored.persistent, kMaxBytes},
+                       {"spilled", restored.spilled, kMaxBytes},
+                       {"took_ns", restored.took_ns, kMaxCount}});
+}
+
 absl::Status CheckSaid(wire::ArenaGrew& grew) { return CheckNumbers({{"size", grew.size, kMaxBytes}}); }
 
 absl::Status CheckSaid(wire::Gang& gang) { return CheckGang(gang.gang, gang.rank, gang.size); }

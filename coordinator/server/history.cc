@@ -17,6 +17,7 @@ nlohmann::json ToJson(const TurnEnded& turn, std::uint64_t index) {
           {"restored", turn.restored},
           {"spilled", turn.spilled},
           {"ready_ns", absl::ToInt64Nanoseconds(turn.ready)},
+          {"ahead", turn.ahead},
           {"hand_over_ns", absl::ToInt64Nanoseconds(turn.hand_over)},
           {"died", turn.died},
           {"reason", turn.reason}};

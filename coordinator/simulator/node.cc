@@ -31,6 +31,7 @@ void Node::Place(Player& player, absl::Time now) {
   player.spilled = std::min(job.persistent, options_.capacity);
   wire::Join join{.name = job.name, .device = "gpu", .capacity = options_.capacity, .weight = job.weight};
   join.priority = job.priority;
+  join.heeds_restore = true;
   join.total_steps = job.told();
   join.job = player.id;
   Handle(player.id, JobJoins{std::move(join), job.user});
@@ -46,6 +47,10 @@ void Node::Tick(absl::Time now) {
 
 bool Node::Act(Player& player, absl::Time now) {
   now_ = now;
+  if (player.restore.request != 0) {
+    AnswerRestore(player);
+    return false;
+  }
   if (player.spill.request != 0) {
     AnswerSpill(player);
     return false;
@@ -105,14 +110,17 @@ void Node::Hear(Player& player, const wire::Message& message) {
     player.running = player.stop_asked = player.asked_room = false;
     player.idle_asked = grant->contended;
     player.restored = 0;
-    Next(player, now_);
+    if (player.restore.request == 0) Next(player, now_);
   } else if (auto* yield = std::get_if<wire::Yield>(&message)) {
     player.idle_asked = true;
     player.stop_asked |= yield->now;
     if (player.running) PlanEndOfTurn(player);
   } else if (auto* spill = std::get_if<wire::Spill>(&message)) {
     player.spill = *spill;
-    Next(player, now_ + Transfer(std::min<Bytes>(spill->bytes, player.resident)));
+    if (player.restore.request == 0) PlanSpill(player);
+  } else if (auto* restore = std::get_if<wire::Restore>(&message)) {
+    player.restore = *restore;
+    Next(player, now_ + Transfer(std::min<Bytes>(restore->bytes, player.spilled)));
   } else if (auto* room = std::get_if<wire::Room>(&message)) {
     player.steps_aside = room->step_aside;
     Next(player, now_);
@@ -222,6 +230,32 @@ void Node::StepAside(Player& player) {
                      .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(now_ - player.granted)),
                      .stood_aside = true});
   if (player.spill.request == 0) Next(player, now_);
+}
+
+void Node::PlanSpill(Player& player) {
+  Next(player, now_ + Transfer(std::min<Bytes>(player.spill.bytes, player.resident)));
+}
+
+// Of a job that has not begun nothing comes back: it has made nothing yet.
+void Node::AnswerRestore(Player& player) {
+  const wire::Restore order = std::exchange(player.restore, wire::Restore{});
+  const Bytes back = player.steps == 0 ? 0 : std::min({Bytes{order.bytes}, player.spilled, Free()});
+  player.spilled -= back;
+  player.resident += back;
+  resident_ += back;
+  moved_ += back;
+  const absl::Duration took = Transfer(back);
+  Handle(player.id, wire::Restored{.request = order.request,
+                                   .restored = back,
+                                   .persistent = player.resident,
+                                   .spilled = player.spilled,
+                                   .took_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(took))});
+  if (player.restore.request != 0) return;  // the next one
+  if (player.spill.request != 0) {
+    PlanSpill(player);
+  } else if (player.turn != 0) {
+    Next(player, now_);
+  }
 }
 
 void Node::AnswerSpill(Player& player) {

@@ -35,8 +35,9 @@ struct Player {
   absl::Time granted;
   absl::Time began;  // of the first step of this turn
   Bytes restored = 0;
-  absl::Time asks;    // when it wants the turn again
-  wire::Spill spill;  // to be answered
+  absl::Time asks;        // when it wants the turn again
+  wire::Spill spill;      // to be answered
+  wire::Restore restore;  // to be answered, before that
 
   std::uint64_t generation = 0;  // of its next deed: what was planned before is void
 };
@@ -70,6 +71,8 @@ class Node {
   void GiveUp(Player& player);
   void StepAside(Player& player);
   void AnswerSpill(Player& player);
+  void AnswerRestore(Player& player);
+  void PlanSpill(Player& player);
   void Next(Player& player, absl::Time at);
   std::uint64_t StepsDone(const Player& player) const;
   absl::Duration Transfer(Bytes bytes) const;

@@ -188,6 +188,7 @@ class ClientImpl final : public Client {
   SpillParts PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told);
   void TellSpilled(wire::Spilled& answer, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool BeginSpill(std::string* why_not);
+  bool BeginRestore();
   Holdings Held() const;
   // Held(), with the mutex dropped meanwhile: look again at what was known before.
   Holdings HeldUnlocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -224,6 +225,7 @@ class ClientImpl final : public Client {
   void ReturnUnwantedTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void On(const wire::Yield& yield, UniqueFd descriptor);
   void On(const wire::Spill& spill, UniqueFd descriptor);
+  void On(const wire::Restore& order, UniqueFd descriptor);
   void On(const wire::Room& room, UniqueFd descriptor);
   void On(const wire::ArenaAdd& add, UniqueFd descriptor);
   void On(const wire::ArenaDrop& drop, UniqueFd descriptor);

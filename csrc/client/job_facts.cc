@@ -73,7 +73,8 @@ absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string&
                     .total_steps = options.total_steps,
                     .hocket_version = kVersion,
                     .torch_version = options.torch_version,
-                    .heeds_limit = true};
+                    .heeds_limit = true,
+                    .heeds_restore = true};
 }
 
 }  // namespace hocket

@@ -159,6 +159,38 @@ bool ClientImpl::BeginSpill(std::string* why_not) {
   return spilling_;
 }
 
+// --- before the turn ------------------------------------------------------------------------------
+
+// Where that is not possible any more, the turn brings them back.
+void ClientImpl::On(const wire::Restore& order, UniqueFd descriptor) {
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  wire::Restored answer{.request = order.request};
+  const bool began = BeginRestore();
+  if (began && allocator != nullptr) {
+    const std::uint64_t start = Progress::NowNs();
+    answer.restored = allocator->RestoreAhead(order.bytes).value_or(0);
+    answer.took_ns = Progress::NowNs() - start;
+  }
+  const Holdings held = Held();
+  answer.persistent = held.persistent;
+  answer.spilled = held.spilled;
+  MutexLock lock(&mutex_);
+  if (began) {
+    spilling_ = false;
+    NotifyAll();
+  }
+  progress_.Holds(held);
+  Tell(answer);
+}
+
+bool ClientImpl::BeginRestore() {
+  MutexLock lock(&mutex_);
+  while (spilling_) changed_.Wait(&mutex_);
+  if (outside_ || phase_ != Phase::kAsked) return false;
+  spilling_ = true;
+  return true;
+}
+
 void ClientImpl::SpillEverything() {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return;

@@ -5,8 +5,9 @@
 // Hocket talk to each other as long as the major version of the frame is the same.
 //
 //   job -> coordinator   Join, Gang, Wait, TurnOver, YieldAck, NeedRoom, Spilled, ArenaGrew, ArenaLost,
-//                        Report, Leave
-//   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport, Limit
+//                        Report, Leave, Restored
+//   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport, Limit,
+//                        Restore
 //   CLI <-> coordinator  Command, CommandResult
 #ifndef HOCKET_CSRC_WIRE_MESSAGES_H_
 #define HOCKET_CSRC_WIRE_MESSAGES_H_
@@ -52,15 +53,16 @@ struct Join {
   std::string gang;  // rejoin: as in Gang
   uint64_t gang_rank = 0;
   uint64_t gang_size = 0;
-  uint64_t turn = 0;         // rejoin: of the turn held, or granted and still without the lane lock
-  std::string lane_lock;     // rejoin: as told last by Joined or Grant
-  bool heeds_limit = false;  // it understands Limit
+  uint64_t turn = 0;           // rejoin: of the turn held, or granted and still without the lane lock
+  std::string lane_lock;       // rejoin: as told last by Joined or Grant
+  bool heeds_limit = false;    // it understands Limit
+  bool heeds_restore = false;  // and Restore
   // Retired, never to be used again: 3, 19.
   HOCKET_FIELDS(F(1, name) F(2, pid) F(4, program) F(5, device) F(6, device_name) F(7, capacity) F(8, weight)
                     F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
                         F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent)
                             F(18, spilled) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size)
-                                F(24, turn) F(25, lane_lock) F(26, heeds_limit))
+                                F(24, turn) F(25, lane_lock) F(26, heeds_limit) F(27, heeds_restore))
 };
 
 struct Joined {
@@ -305,12 +307,34 @@ struct Limit {
   HOCKET_FIELDS(F(1, memory))
 };
 
+// To a job that waits, whose Join says heeds_restore: your turn comes next; bring back up to so many of your
+// spilled bytes now, into device memory that is free.
+struct Restore {
+  static constexpr uint16_t kType = 24;
+  static constexpr const char* kName = "Restore";
+  uint64_t request = 0;
+  uint64_t bytes = 0;
+  HOCKET_FIELDS(F(1, request) F(2, bytes))
+};
+
+// Answer to Restore.
+struct Restored {
+  static constexpr uint16_t kType = 25;
+  static constexpr const char* kName = "Restored";
+  uint64_t request = 0;
+  uint64_t restored = 0;    // device bytes taken; 0: there was no room, or it is no longer the time for it
+  uint64_t persistent = 0;  // bytes, as in Report, after it
+  uint64_t spilled = 0;
+  uint64_t took_ns = 0;
+  HOCKET_FIELDS(F(1, request) F(2, restored) F(3, persistent) F(4, spilled) F(5, took_ns))
+};
+
 #undef F
 #undef HOCKET_FIELDS
 
 using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room,
                              Spill, Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang,
-                             Report, Leave, Command, CommandResult, Limit>;
+                             Report, Leave, Command, CommandResult, Limit, Restore, Restored>;
 
 }  // namespace hocket::wire
 

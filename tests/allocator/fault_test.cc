@@ -60,6 +60,8 @@ class FaultFixture : public ::testing::Test {
     job.allocator->Unlock();
     job.allocator->CheckInvariants();
     (void)job.Spill(kEverything, {.size = kChunk});
+    (void)job.allocator->RestoreAhead(2 * kChunk);
+    job.allocator->CheckInvariants();
     Bytes missing = 0;
     (void)job.TakeTurn(&missing);
   }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> idle{true};
   std::atomic<bool> capturing{false};
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
+  std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
   std::atomic<Bytes> lacking{0};  // Malloc() lacks so much room, each time, until it is 0
@@ -75,6 +77,16 @@ class FakeAllocator : public CachingAllocator {
     Record("take turn");
     return absl::OkStatus();
   }
+  absl::StatusOr<Bytes> RestoreAhead(Bytes at_most) override {
+    Hear("restore ahead");
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Bytes back = std::min({at_most, spilled_, free_ahead.load()});
+    spilled_ -= back;
+    persistent_ += back;
+    restored_total_ += back;
+    Record("restore ahead");
+    return back;
+  }
   void PassTurn() override { Record("pass turn"); }
 
   absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override {
@@ -119,7 +131,7 @@ class FakeAllocator : public CachingAllocator {
   }
 
   // From now on called at the begin of some calls, on their thread: "drain", "drain locked", "take turn",
-  // "spill", "add", "drop all" and "held".
+  // "restore ahead", "spill", "add", "drop all" and "held".
   using Hook = std::function<void(const std::string& call)>;
   void SetHook(Hook hook) {
     std::lock_guard<std::mutex> lock(log_mutex_);

@@ -140,6 +140,77 @@ TEST(MemoryTest, ASpillThatComesWhileTheProcessEndsMovesNothing) {
   EXPECT_EQ(scene.allocator().Held().spilled, 0u);
 }
 
+// 60 of the job's 100 bytes are on the host, and it waits for its turn on `thread`.
+void SpillsAndWaits(Scene& scene, std::thread& thread) {
+  thread = std::thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  while (scene.Expects<wire::Spilled>().request != 1) continue;
+}
+
+TEST(MemoryTest, AJobThatIsNextBringsItsBytesBackBeforeItsTurn) {
+  Scene scene;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.Says(wire::Restore{.request = 7, .bytes = 40});
+  const wire::Restored answer = scene.Expects<wire::Restored>();
+  EXPECT_EQ(answer.request, 7u);
+  EXPECT_EQ(answer.restored, 40u);
+  EXPECT_EQ(answer.persistent, 80u);
+  EXPECT_EQ(answer.spilled, 20u);
+  scene.Grants(1);
+  thread.join();
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().restored, 20u) << "in the turn itself";
+}
+
+TEST(MemoryTest, BytesComeBackBeforeTheTurnAsFarAsThereIsRoom) {
+  Scene scene;
+  scene.allocator().free_ahead = 10;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.Says(wire::Restore{.request = 7, .bytes = 40});
+  EXPECT_EQ(scene.Expects<wire::Restored>().restored, 10u);
+  scene.Grants(1);
+  thread.join();
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+}
+
+TEST(MemoryTest, AnOrderToRestoreMovesNothingInATurnNorWhereNoneIsWantedNorAfterLeaving) {
+  Scene scene;
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  scene.Expects<wire::Spilled>();
+  const auto nothing_moves = [&](std::uint64_t request) {
+    scene.allocator().TakeLog();
+    scene.Says(wire::Restore{.request = request, .bytes = 40});
+    EXPECT_EQ(scene.Expects<wire::Restored>().restored, 0u);
+    EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre());
+  };
+  nothing_moves(1);
+  scene.TakesTurn(1);
+  nothing_moves(2);
+}
+
+TEST(MemoryTest, AGrantThatComesWhileBytesComeBackWaitsForThem) {
+  Scene scene;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.allocator().TakeLog();
+  Happening began, may_end;
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call != "restore ahead") return;
+    began.Happens();
+    may_end.Await();
+  });
+  scene.Says(wire::Restore{.request = 7, .bytes = 40});
+  began.Await();
+  scene.Grants(1);
+  may_end.Happens();
+  thread.join();
+  EXPECT_THAT(scene.allocator().TakeLog(),
+              ElementsAre("restore ahead", "take turn", "begin step", "end step"));
+}
+
 TEST(MemoryTest, AFullDeviceAsksForRoomAndTriesAgain) {
   Scene scene;
   scene.TakesTurn(1);

@@ -30,6 +30,7 @@ enum class Deed {
   kNeedRoom,
   kAnswerSpill,
   kSpillPart,
+  kAnswerRestore,
   kReachDoors,
   kDie,
   kAcknowledge,
@@ -37,9 +38,9 @@ enum class Deed {
   kRead,
   kTime
 };
-constexpr const char* kDeedNames[] = {"asks",          "gives up",        "needs room", "spills",
-                                      "spills a part", "stands at doors", "dies",       "acknowledges",
-                                      "is past that",  "reads its Grant", "time passes"};
+constexpr const char* kDeedNames[] = {"asks",          "gives up",     "needs room",      "spills",
+                                      "spills a part", "restores",     "stands at doors", "dies",
+                                      "acknowledges",  "is past that", "reads its Grant", "time passes"};
 struct Move {
   Deed deed;
   JobId job;  // 0: nobody
@@ -65,6 +66,7 @@ struct Toy {
   TurnNumber turn = 0;
   std::optional<wire::Yield> yield;
   std::optional<wire::Spill> spill;
+  std::optional<wire::Restore> restore;
 };
 
 struct Cast {
@@ -73,6 +75,7 @@ struct Cast {
   Bytes persistent = 0;  // of each
   bool room = false;     // they may run out of room
   bool parts = false;    // and spill in two parts
+  bool ahead = false;    // and restore before their turns
   bool deaths = false;
   bool stops = false;  // they may not read a Grant for as long as they like
   double cap = 0;      // of the first's time
@@ -85,6 +88,7 @@ class World {
       toys_[id].resident = cast.persistent;
       wire::Join join{.name = absl::StrCat("j", id), .device = "gpu", .capacity = kCapacity, .job = id};
       join.persistent = cast.persistent;
+      join.heeds_restore = cast.ahead;
       Handle(id, JobJoins{join, 0});
     }
     for (JobId id = 1; id <= static_cast<JobId>(cast.gang); ++id)
@@ -105,6 +109,10 @@ class World {
       if (!toy.has_turn && !toy.asked) moves.push_back({Deed::kAsk, id});
       if (toy.has_turn && !toy.asked_room) moves.push_back({Deed::kGiveUp, id});
       if (toy.has_turn && !toy.asked_room && cast_.room) moves.push_back({Deed::kNeedRoom, id});
+      if (toy.restore) {  // one thread obeys, in order
+        moves.push_back({Deed::kAnswerRestore, id});
+        continue;
+      }
       if (toy.spill) moves.push_back({Deed::kAnswerSpill, id});
       if (toy.spill && cast_.parts && toy.spill->bytes > 10) moves.push_back({Deed::kSpillPart, id});
       if (toy.asked && !toy.movable && cast_.persistent > 0) moves.push_back({Deed::kReachDoors, id});
@@ -132,6 +140,8 @@ class World {
         return AnswerSpill(move.job, toy);
       case Deed::kSpillPart:
         return SpillPart(move.job, toy);
+      case Deed::kAnswerRestore:
+        return AnswerRestore(move.job, toy);
       case Deed::kReachDoors:
         toy.movable = true;
         return Handle(move.job,
@@ -160,13 +170,14 @@ class World {
                       toy.resident, " ", toy.spilled, " ",
                       cast_.gang > 0 ? std::min<std::uint64_t>(toy.steps, 5) : 0, toy.spill.has_value(),
                       toy.spill ? toy.spill->bytes : 0, toy.yield ? (toy.yield->now ? "n" : "i") : "-",
-                      toy.yield ? toy.yield->stop_step : 0, toy.unread, toy.void_grant, ";");
+                      toy.yield ? toy.yield->stop_step : 0, toy.unread, toy.void_grant,
+                      toy.restore ? toy.restore->bytes : 0, ";");
       auto job = core_.state().jobs.find(id);
       if (job == core_.state().jobs.end()) continue;
       absl::StrAppend(&text, job->second.grant_open, job->second.taken_back, job->second.unresponsive,
                       job->second.held_back, job->second.cannot_spill.empty(), job->second.lane,
                       job->second.room.has_value(), job->second.room ? job->second.room->freed : 0,
-                      job->second.unclaimed, "|");
+                      job->second.unclaimed, job->second.ahead.has_value(), "|");
       if (toy.asked) order.emplace_back(job->second.asked, id);
     }
     std::sort(order.begin(), order.end());
@@ -177,7 +188,8 @@ class World {
       for (const auto& [index, lane] : device.lanes) absl::StrAppend(&text, " f", lane.fresh);
     }
     for (const auto& [number, turn] : core_.state().turns)
-      absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size());
+      absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size(),
+                      turn.next, turn.lacks_room, turn.no_use);
     return absl::StrCat(text, timer_ != absl::InfiniteFuture());
   }
 
@@ -193,6 +205,7 @@ class World {
         if (!toy.alive) continue;
         if (toy.unread) Do({Deed::kRead, id});
         if (toy.asked && !toy.movable) Do({Deed::kReachDoors, id});
+        if (toy.restore) Do({Deed::kAnswerRestore, id});
         if (toy.spill) Do({Deed::kAnswerSpill, id});
         if (toy.has_turn) wanting.erase(id);
         if (!toy.has_turn || toy.asked_room) continue;
@@ -233,6 +246,19 @@ class World {
     Handle(id, wire::TurnOver{.turn = turn, .steps = toy.steps, .turn_steps = 1, .persistent = toy.resident});
   }
 
+  void AnswerRestore(JobId id, Toy& toy) {
+    const wire::Restore order = *std::exchange(toy.restore, std::nullopt);
+    Bytes used = 0;
+    for (const auto& [other, its] : toys_) used += its.resident;
+    const Bytes free = kCapacity - std::min(used, kCapacity);
+    const Bytes back = toy.has_turn ? 0 : std::min({Bytes{order.bytes}, toy.spilled, free});
+    toy.resident += back;
+    toy.spilled -= back;
+    Handle(
+        id,
+        wire::Restored{
+            .request = order.request, .restored = back, .persistent = toy.resident, .spilled = toy.spilled});
+  }
   void AnswerSpill(JobId id, Toy& toy) {
     const wire::Spill order = *std::exchange(toy.spill, std::nullopt);
     Bring(id, toy, order.request, order.bytes, /*more=*/false);
@@ -308,6 +334,10 @@ class World {
     } else if (auto* spill = std::get_if<wire::Spill>(&message)) {
       EXPECT_FALSE(toy.has_turn) << id << " is spilled in its turn";
       toy.spill = *spill;
+    } else if (auto* restore = std::get_if<wire::Restore>(&message)) {
+      EXPECT_FALSE(toy.has_turn || !toy.asked) << id << " is to restore before its turn, and does not wait";
+      EXPECT_FALSE(toy.restore) << id << " is to restore twice";
+      toy.restore = *restore;
     } else if (std::holds_alternative<wire::Room>(message)) {
       EXPECT_TRUE(toy.asked_room) << id << " is told of room it did not ask for";
       toy.asked_room = false;
@@ -376,6 +406,15 @@ TEST(InterleavingTest, ThreeJobsThatSpillEachOtherInPartsAndMayDie) {
 
 TEST(InterleavingTest, ThreeJobsThatSpillEachOther) {
   EXPECT_GT(TryEverything({.jobs = 3, .persistent = 30, .room = true}, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatRestoreBeforeTheirTurns) {
+  EXPECT_GT(TryEverything({.jobs = 3, .persistent = 45, .room = true, .ahead = true}, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatRestoreBeforeTheirTurnsAndMayBeStoppedOrDie) {
+  const Cast cast = {.jobs = 3, .persistent = 30, .room = true, .ahead = true, .deaths = true, .stops = true};
+  EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
 }
 
 TEST(InterleavingTest, TwoJobsThatSpillEachOtherAndMayDie) {

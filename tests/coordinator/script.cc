@@ -111,6 +111,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.gang_rank = part.rank;
   join.gang_size = part.size;
   join.lane_lock = part.lane_lock;
+  join.heeds_restore = part.ahead;
   Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
   if (!part.rejoin && part.persistent + part.spilled > 0)
     Says(name, wire::Report{.persistent = part.persistent, .spilled = part.spilled});
@@ -174,6 +175,17 @@ void Script::SpillsPart(const std::string& name, Bytes freed) {
   wire::Spilled answer = Moves(name, freed);
   answer.more = true;
   Says(name, std::move(answer));
+}
+
+void Script::Restores(const std::string& name, Bytes bytes, absl::Duration took) {
+  Actor& actor = actors_.at(name);
+  actor.resident += bytes;
+  actor.spilled -= bytes;
+  Says(name, wire::Restored{.request = Told<wire::Restore>(name).value_or(wire::Restore{}).request,
+                            .restored = bytes,
+                            .persistent = actor.resident,
+                            .spilled = actor.spilled,
+                            .took_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(took))});
 }
 
 void Script::StandsAtDoors(const std::string& name) {
@@ -288,6 +300,8 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
     actor.idle = true;
   } else if (std::holds_alternative<wire::Spill>(message) && actor.lives && !actor.stopped) {
     actor.next = std::min(actor.next, now_ + actor.part.spill_time);
+  } else if (std::holds_alternative<wire::Restore>(message) && actor.lives && !actor.stopped) {
+    actor.next = std::min(actor.next, now_ + actor.part.restore_time);
   } else if (std::holds_alternative<wire::Room>(message) && actor.lives && !actor.stopped) {
     actor.next = now_;
   }
@@ -296,6 +310,7 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
 void Script::Act(const std::string& name) {
   Actor& actor = actors_.at(name);
   actor.next = absl::InfiniteFuture();
+  if (JobOf(name).ahead) return AnswerRestore(actor, name);
   if (JobOf(name).spill) return AnswerSpill(actor, name);
   if (!actor.has_turn) {
     StandsAtDoors(name);
@@ -355,6 +370,13 @@ void Script::AsksAfter(Actor& actor, const std::string& name, absl::Duration gap
   }
   StandsAtDoors(name);
   Asks(name);
+}
+
+void Script::AnswerRestore(Actor& actor, const std::string& name) {
+  const auto order = *Told<wire::Restore>(name);
+  Restores(name, std::min({Bytes{order.bytes}, actor.spilled, FreeBytes(actor.part.device)}),
+           actor.part.restore_time);
+  if (actor.has_turn || JobOf(name).spill || JobOf(name).ahead) actor.next = now_;
 }
 
 void Script::AnswerSpill(Actor& actor, const std::string& name) {

@@ -31,6 +31,7 @@ struct Part {
   std::uint64_t total_steps = 0;  // 0: for ever; otherwise it ends after them
   absl::Duration spill_time;      // to answer a Spill
   absl::Duration restore_time;
+  bool ahead = false;  // heeds Restore
   // A rejoin: what it says about itself.
   bool rejoin = false;
   JobId id = 0;
@@ -68,6 +69,8 @@ class Script {
   void Spills(const std::string& name, Bytes freed, bool movable = true, const std::string& why_not = "");
   // The same, and there is more to come.
   void SpillsPart(const std::string& name, Bytes freed);
+  // Answers the Restore that it was told last: so many of its bytes come back.
+  void Restores(const std::string& name, Bytes bytes, absl::Duration took = absl::ZeroDuration());
   void StandsAtDoors(const std::string& name);  // and says so: it can be moved now
   void Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom = "");
   void Loses(const std::string& name, std::uint64_t chunk);
@@ -153,6 +156,7 @@ class Script {
   void EndStep(Actor& actor, const std::string& name);
   void EndGap(Actor& actor, const std::string& name);
   void AsksAfter(Actor& actor, const std::string& name, absl::Duration gap);
+  void AnswerRestore(Actor& actor, const std::string& name);
   void AnswerSpill(Actor& actor, const std::string& name);
   Bytes FreeBytes(const std::string& device) const;  // the driver's truth
   const std::string& NameOf(JobId id) const;

@@ -1,0 +1,97 @@
+// Bytes that come back before the turn that needs them.
+//
+// While a turn lasts that others wait for, the one who is to follow restores into what is free, and those
+// whose turns are farther away are spilled for him: so his turn begins with less to move, or with nothing. He
+// is chosen once in a turn. What is brought back for one who is not next after all is spilled like anything
+// else. Nothing is done where the holder has found no room itself. docs/decisions/0019 has the reasons.
+#include <algorithm>
+
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// Of one order: the job does nothing else while it obeys.
+constexpr Bytes kPart = Bytes{256} << 20;
+
+}  // namespace
+
+absl::Time AnswerLimit(const RestoreOrder& order) { return order.sent + kAnswerLimit; }
+
+void Core::On(Job* job, const wire::Restored& event) {
+  if (job == nullptr) return;
+  job->persistent = event.persistent;
+  job->spilled = event.spilled;
+  if (job->waiting) job->need = job->lacked + job->spilled;
+  if (!job->ahead || job->ahead->request != event.request) return;
+  const RestoreOrder order = *std::exchange(job->ahead, std::nullopt);
+  job->unresponsive = false;
+  const Bytes restored = std::min<Bytes>(event.restored, order.bytes);
+  const auto took = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(event.took_ns, INT64_MAX)));
+  job->restored_ahead += restored;
+  job->restored_total += restored;
+  job->ahead_time += std::min(took, now_ - order.sent);
+  auto turn = state_.turns.find(order.turn);
+  if (restored == 0 && turn != state_.turns.end()) turn->second.no_use = order.bytes;
+}
+
+void Core::LookAhead(Turn& turn) {
+  const bool settled = std::none_of(turn.granted.begin(), turn.granted.end(),
+                                    [&](JobId id) { return job(id).room.has_value(); });
+  if (!settled || turn.lacks_room || turn.devices.size() != 1) return;
+  if (turn.next == 0) turn.next = NextAfter(turn);
+  auto found = state_.jobs.find(turn.next);
+  if (found == state_.jobs.end() || !MayRestore(found->second)) return;
+  Job& next = found->second;
+  const Bytes missing = next.spilled - std::min(next.spilled, next.ahead ? next.ahead->bytes : 0);
+  const Bytes room = RoomAhead(turn);
+  if (missing > room) AskToSpill(next, missing - room, Behind(next), /*guaranteed_too=*/false);
+  const Bytes bytes = std::min({room, missing, kPart});
+  if (next.ahead || bytes <= turn.no_use) return;
+  next.ahead = RestoreOrder{.request = next_restore_++, .bytes = bytes, .turn = turn.number, .sent = now_};
+  SendTo(next.id, wire::Restore{.request = next.ahead->request, .bytes = bytes});
+}
+
+// The policy is asked when somebody waits for whom it would matter. A gang's ranks have several devices.
+JobId Core::NextAfter(const Turn& turn) const {
+  const bool matters = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+    return entry.second.info.device == turn.devices.front() && entry.second.turn == 0 &&
+           MayRestore(entry.second);
+  });
+  if (!matters) return 0;
+  const Device& device = state_.devices.at(turn.devices.front());
+  const std::vector<EntityId> waiting = NotAfterOthers(Candidates(device));
+  return waiting.empty() ? 0 : InOrder(*device.policy, ViewOf(device, waiting)).front().id;
+}
+
+bool Core::MayRestore(const Job& job) const {
+  return job.waiting && job.spilled > 0 && !job.paused && !job.gone && !job.spill && !job.unresponsive &&
+         !job.held_back && job.info.heeds_restore;
+}
+
+// Of those that can be spilled for `next`, the ones that wait, and have their turns after him. Who does not
+// wait may want his memory in the next moment, before him.
+std::vector<Job*> Core::Behind(const Job& next) {
+  const Policy& policy = *DeviceOf(next).policy;
+  std::vector<Job*> victims = Victims(next);
+  std::erase_if(victims, [&](const Job* other) {
+    return !other->waiting || (!other->paused && policy.Before(ViewOf(other->entity), ViewOf(next.entity)));
+  });
+  return victims;
+}
+
+// What is free, less what is promised: to the holder, whose bytes are on their way back, and to those who
+// restore already.
+Bytes Core::RoomAhead(const Turn& turn) const {
+  Bytes promised = 0;
+  for (const auto& [id, job] : state_.jobs) {
+    if (job.info.device != turn.devices.front()) continue;
+    if (job.turn != 0) promised += job.spilled;
+    if (job.ahead) promised += job.ahead->bytes;
+  }
+  const Bytes free = Free(state_.devices.at(turn.devices.front()));
+  return free - std::min(free, promised);
+}
+
+}  // namespace hocket::coordinator

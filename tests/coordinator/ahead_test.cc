@@ -1,0 +1,218 @@
+// Bytes that come back before the turn: who restores, into what, and who is spilled for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/script.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using absl::Milliseconds;
+using absl::Seconds;
+using testing::HasSubstr;
+
+// a holds the turn of a device of 100 bytes with 40 of them. b and c wait, in this order, with all their
+// threads at doors; 30 bytes of b are on the host.
+Script OneIsNext(Bytes of_b = 10, Bytes of_c = 20, const std::string& policy = "fifo") {
+  Script s(policy, 100);
+  s.Joins("a", {.persistent = 40, .ahead = true});
+  s.Joins("b", {.persistent = of_b, .spilled = 30, .ahead = true});
+  s.Joins("c", {.persistent = of_c, .ahead = true});
+  s.Asks("a");
+  s.Passes(Milliseconds(1));
+  s.Asks("b", {.movable = true});
+  s.Passes(Milliseconds(1));
+  s.Asks("c", {.movable = true});
+  return s;
+}
+
+TEST(AheadTest, TheNextOneRestoresIntoWhatIsFree) {
+  Script s = OneIsNext();
+  ASSERT_TRUE(s.Told<wire::Restore>("b")) << s.Story();
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 30u);
+  EXPECT_EQ(s.TimesTold<wire::Restore>("c"), 0);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c"), 0);
+  s.Restores("b", 30);
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
+  EXPECT_THAT(s.Why("b"), HasSubstr("30 B of it have come back ahead of its turn")) << s.Why("b");
+  s.GivesUp("a");
+  ASSERT_EQ(s.Holder(), "b");
+  s.GivesUp("b");
+  EXPECT_EQ(s.turns().back().ahead, 30u);
+  EXPECT_EQ(s.turns().back().restored, 0u);
+  EXPECT_EQ(s.JobOf("b").restored_total, 30u);
+}
+
+TEST(AheadTest, WhatIsOnItsWayIsNotOrderedTwice) {
+  Script s = OneIsNext();
+  s.Passes(Milliseconds(10));
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
+  s.Restores("b", 20);  // whole chunks
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 10u) << s.Story();
+}
+
+TEST(AheadTest, TheOneBehindIsSpilledForIt) {
+  Script s = OneIsNext(/*of_b=*/10, /*of_c=*/50);
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 0) << "nothing is free";
+  ASSERT_EQ(s.Told<wire::Spill>("c")->bytes, 30u) << s.Story();
+  s.SpillsPart("c", 10);
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 10u) << s.Story();
+  s.Restores("b", 10);
+  s.Spills("c", 20);
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 20u) << s.Story();
+  s.Restores("b", 20);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c"), 1) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Restore>("c"), 0) << "a's turn is b's to prepare for";
+  s.GivesUp("a", {.movable = true});
+  ASSERT_EQ(s.Holder(), "b");
+  EXPECT_EQ(s.TimesTold<wire::Spill>("a"), 0) << "nothing is missing\n" << s.Story();
+}
+
+// It may want its memory in the next moment, before the others.
+TEST(AheadTest, WhoDoesNotWaitKeepsHisMemory) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 40, .ahead = true});
+  s.Joins("b", {.persistent = 10, .spilled = 30, .ahead = true});
+  s.Joins("c", {.persistent = 50, .ahead = true});
+  s.StandsAtDoors("c");
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c"), 0) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 0) << s.Story();
+}
+
+TEST(AheadTest, WhoseTurnComesBeforeKeepsHisMemory) {
+  Script s("priority", 100);
+  s.Joins("a", {.persistent = 40, .ahead = true});
+  s.Joins("b", {.persistent = 10, .spilled = 30, .ahead = true});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  s.Joins("p", {.priority = "high", .persistent = 50, .ahead = true});
+  s.Asks("p", {.movable = true});
+  EXPECT_EQ(s.TimesTold<wire::Spill>("p"), 0) << s.Story();
+}
+
+TEST(AheadTest, GuaranteedBytesAreNotSpilledForIt) {
+  Script s = OneIsNext(10, 20);
+  s.Says("c", SetMemoryGuarantee{20});
+  s.Restores("b", 0);
+  s.NeedsRoom("a", 1);
+  s.GivesUp("a");
+  Script t("fifo", 100);
+  t.Joins("a", {.persistent = 40, .ahead = true});
+  t.Joins("b", {.persistent = 10, .spilled = 30, .ahead = true});
+  t.Joins("c", {.persistent = 50, .ahead = true});
+  t.Says("c", SetMemoryGuarantee{40});
+  t.Asks("a");
+  t.Asks("b", {.movable = true});
+  t.Asks("c", {.movable = true});
+  EXPECT_EQ(t.Told<wire::Spill>("c")->bytes, 10u) << t.Story();
+}
+
+TEST(AheadTest, WhatTheHolderBringsBackIsHis) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 10, .spilled = 50, .ahead = true});
+  s.Joins("b", {.persistent = 10, .spilled = 40, .ahead = true});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 30u) << s.Story();
+}
+
+TEST(AheadTest, WhereTheHolderLacksRoomNothingIsDone) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 40, .ahead = true});
+  s.Joins("b", {.persistent = 30, .spilled = 30, .ahead = true});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  ASSERT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
+  s.NeedsRoom("a", 20);
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 20u) << s.Story();
+  s.Restores("b", 30);
+  s.Spills("b", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << "a would have to ask for it again\n" << s.Story();
+}
+
+TEST(AheadTest, RoomThatIsOfNoUseIsNotOfferedAgain) {
+  Script s = OneIsNext(/*of_b=*/10, /*of_c=*/45);  // 5 bytes are free: less than a chunk
+  ASSERT_EQ(s.Told<wire::Restore>("b")->bytes, 5u) << s.Story();
+  s.Restores("b", 0);
+  s.Passes(Milliseconds(100));
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
+  s.SpillsPart("c", 10);
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 15u) << s.Story();
+}
+
+TEST(AheadTest, AJobThatDoesNotKnowTheOrderIsNotTold) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 40});
+  s.Joins("b", {.persistent = 10, .spilled = 30});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 0) << s.Story();
+}
+
+TEST(AheadTest, WhoDoesNotAnswerIsLeftAsideUntilHeDoes) {
+  Script s = OneIsNext();
+  s.Passes(Seconds(1.1));
+  EXPECT_THAT(s.sentences().back(), HasSubstr("has not answered")) << s.Story();
+  EXPECT_THAT(s.Why("b"), HasSubstr("a request to bring back 30 B")) << s.Why("b");
+  s.GivesUp("a");
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+  s.Restores("b", 30);
+  s.GivesUp("c");
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+}
+
+TEST(AheadTest, AnAnswerToNobodysQuestionChangesTheLedgerOnly) {
+  Script s = OneIsNext();
+  s.Says("b", wire::Restored{.request = 77, .restored = 5, .persistent = 15, .spilled = 25});
+  EXPECT_EQ(s.JobOf("b").persistent, 15u);
+  EXPECT_TRUE(s.JobOf("b").ahead);
+  EXPECT_EQ(s.JobOf("b").restored_ahead, 0u);
+}
+
+// It keeps nobody waiting, but the link as busy: turns do not become shorter, or the link would never rest.
+TEST(AheadTest, WhatCameBackBeforeTheTurnCountsAsItsCost) {
+  Script s = OneIsNext();
+  s.Passes(Milliseconds(20));
+  s.Restores("b", 30, Milliseconds(20));
+  s.GivesUp("a");
+  s.GivesUp("b");
+  s.GivesUp("c");
+  s.Asks("b");
+  const int before = s.TimesTold<wire::Yield>("b");
+  s.Asks("a");
+  s.Passes(Milliseconds(970));
+  EXPECT_EQ(s.TimesTold<wire::Yield>("b"), before) << s.Story();
+  s.Passes(Milliseconds(20));  // 20 ms * (1 / 0.02 - 1) = 980 ms
+  EXPECT_TRUE(s.Told<wire::Yield>("b")->now) << s.Story();
+}
+
+// Three jobs of which two fit: while one runs, another is copied out and the third in.
+TEST(AheadTest, TurnsOfThreeJobsBeginWithTheirBytesInPlace) {
+  for (const bool ahead : {false, true}) {
+    Script s("fifo", 100);
+    for (const char* name : {"a", "b", "c"}) {
+      s.Joins(name, {.persistent = *name == 'c' ? Bytes{20} : Bytes{40},
+                     .spilled = *name == 'c' ? Bytes{20} : Bytes{0},
+                     .step = Milliseconds(50),
+                     .spill_time = Milliseconds(10),
+                     .restore_time = Milliseconds(10),
+                     .ahead = ahead});
+    }
+    for (const char* name : {"a", "b", "c"}) s.Lives(name);
+    s.RunsFor(Seconds(60));
+    ASSERT_GT(s.turns().size(), 30u);
+    int waited = 0;
+    for (size_t i = 10; i < s.turns().size(); ++i) waited += s.turns()[i].restored > 0;
+    if (ahead) {
+      EXPECT_EQ(waited, 0) << s.Story();
+    } else {
+      EXPECT_GT(waited, 20) << s.Story();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
