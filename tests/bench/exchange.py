@@ -1,5 +1,6 @@
-"""A hand-over between two jobs of which one must go for the other to come back: from the end of the one's step to the
-first kernel of the other's, against plain pinned copies of as many bytes, both ways at once."""
+"""A hand-over between jobs of which one must go for another to come back: from the end of the one's step to the first
+kernel of the other's, against plain pinned copies of as many bytes, both ways at once. Between two jobs the bytes move
+at the hand-over; between three of which two fit, while the one before has its step."""
 
 from __future__ import annotations
 
@@ -10,23 +11,26 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
 from tests.bench import harness
 
 GIB = 1 << 30
 
 
-def await_waiter(environment: dict[str, str]) -> None:
-    """Until a job waits for the turn. Who ends a step before that would begin its next one at once."""
+def await_job(environment: dict[str, str], what: Callable[[dict[str, Any]], bool]) -> None:
+    """Until ``what`` holds of a job."""
     command = [harness.hocket(), "status", "--json"]
-    states: list[str] = []
-    while "waits" not in states:
+    jobs: list[dict[str, Any]] = []
+    while not any(what(job) for job in jobs):
         said = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True).stdout
-        states = [job["state"] for job in json.loads(said)["jobs"]]
+        jobs = json.loads(said)["jobs"]
 
 
-def hand_overs(size: int, rounds: int) -> list[dict[str, float]]:
-    """Two jobs of ``size`` bytes each on a device of 1.25 times that; each of ``rounds`` hand-overs."""
+def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
+    """``jobs`` of ``size`` bytes each on a device that holds all but one, and a quarter; each of ``rounds``
+    hand-overs. With more than two, who is next has his bytes before the step of the one before ends."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         # Each step is a turn.
         environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "1"}
@@ -34,23 +38,30 @@ def hand_overs(size: int, rounds: int) -> list[dict[str, float]]:
 
         def worker(name: str) -> harness.Worker:
             program = [sys.executable, "-m", "tests.bench.exchange_job", name, str(size)]
-            command = harness.emulate("bench-exchange", str(size + size // 4), program, timing=True)
+            command = harness.emulate("bench-exchange", str((jobs - 1) * size + size // 4), program, timing=True)
             return stack.enter_context(harness.Worker(command, environment, pathlib.Path(folder) / f"{name}.log"))
 
-        holds, waits = worker("a"), worker("b")
-        holds.ask()  # it is in its step
-        waits.begin()
-        await_waiter(environment)
+        names = "abc"[:jobs]
+        workers = {name: worker(name) for name in names}
+        workers["a"].ask()  # it is in its step
+        # Who ends a step before somebody waits would begin its next one at once.
+        for name in names[1:]:
+            workers[name].begin()
+            await_job(environment, lambda job, name=name: job["name"] == name and job["state"] == "waits")
         measured = []
-        for _ in range(rounds):
-            holds.begin()  # ends its step, and waits for the next
-            begun = waits.end()
-            waits.begin(plain=begun["restored"])
-            plain = waits.end()
-            holds, waits = waits, holds
+        for turn in range(rounds):
+            last, holds = names[turn % jobs], names[(turn + 1) % jobs]
+            if jobs > 2 and turn > jobs:  # each has made its bytes
+                await_job(environment, lambda job, name=holds: job["name"] == name and job["spilled"] == 0)
+            workers[last].begin()  # ends its step, and waits for the next
+            begun = workers[holds].end()
+            workers[holds].begin(plain=size * 3 // 4)
+            plain = workers[holds].end()
             measured.append({**begun, **plain})
-        holds.close()
-        waits.end()
+        for turn in range(rounds, rounds + jobs):
+            if turn > rounds:
+                workers[names[turn % jobs]].end()
+            workers[names[turn % jobs]].close()
         return measured
 
 
@@ -72,4 +83,15 @@ def run(quick: bool) -> None:
                 at_least=True,
             )
         )
+    rounds = hand_overs(4 * GIB, 11 if quick else 16, jobs=3)[6:]
+    raw["three"] = rounds
+    figures.append(
+        harness.figure(
+            "exchange_ahead",
+            "hand-over of three jobs of 4 GiB of which two fit, steps longer than the copies: time",
+            [each["took"] / each["plain"] for each in rounds],
+            0.1,
+            "plain pinned copies of 3 GiB, both ways at once",
+        )
+    )
     harness.record("exchange", figures, extra={"raw": raw})

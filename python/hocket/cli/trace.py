@@ -55,7 +55,11 @@ def events(trace: dict[str, Any]):
             yield {"ph": "M", **place, "name": "thread_name", "args": {"name": turn["name"]}}
         start, end, ready = (turn[key] / 1e3 for key in ("start_ns", "end_ns", "ready_ns"))
         if ready > 0:
-            moved = {"restored": turn["restored"], "spilled by others": turn["spilled"]}
+            moved = {
+                "restored": turn["restored"],
+                "restored ahead of the turn": turn["ahead"],
+                "spilled by others": turn["spilled"],
+            }
             yield {"ph": "X", **place, "name": "gets ready", "ts": start, "dur": ready, "args": moved}
         args = {"turn": turn["turn"], "steps": turn["steps"], "why": turn["reason"], "died": turn["died"]}
         yield {"ph": "X", **place, "name": "turn", "ts": start + ready, "dur": end - start - ready, "args": args}

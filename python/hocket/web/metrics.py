@@ -33,7 +33,7 @@ DEVICE_COUNTERS = {
     "hocket_turns": ("Turns that have ended.", "turns"),
     "hocket_died_in_turn": ("Turns that ended with the death of their job.", "deaths"),
     "hocket_spilled_bytes": ("Bytes moved to the host to make room for turns that have ended.", "spilled"),
-    "hocket_restored_bytes": ("Bytes moved back to the device in turns that have ended.", "restored"),
+    "hocket_restored_bytes": ("Bytes moved back to the device for turns that have ended.", "restored"),
 }
 DEVICE_HISTOGRAMS = {
     "hocket_turn_seconds": ("How long turns lasted.", "turn_s"),
