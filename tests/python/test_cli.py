@@ -320,7 +320,7 @@ def test_an_answer_as_data_is_the_coordinators(answers, command: tuple[str, ...]
 def test_trace_collects_every_page_and_begins_with_the_first_arrival(answers, tmp_path: pathlib.Path) -> None:
     fake, _ = answers
     turn = {"turn": 1, "job": 1, "name": "a", "device": "GPU-1", "start_ns": 5_000, "end_ns": 9_000, "ready_ns": 1_000,
-            "steps": 2, "restored": 0, "spilled": 0, "died": False, "reason": "came first"}  # fmt: skip
+            "steps": 2, "restored": 0, "ahead": 0, "spilled": 0, "died": False, "reason": "came first"}  # fmt: skip
     pages = [{"turns": [turn], "next": 1}, {"turns": [turn], "next": 2}, {"turns": [], "next": 2}]
     jobs = {"jobs": [{"name": "b", "arrival_s": 12.0, "steps": 3}, {"name": "a", "arrival_s": 10.0, "steps": 2}]}
     variables = fake(jobs=jobs, turns=pages)

@@ -36,7 +36,8 @@ def a_job(number: int = 1, name: str = "resnet", **other: Any) -> dict[str, Any]
 def a_turn(index: int, job: int = 1, name: str = "resnet", **other: Any) -> dict[str, Any]:
     turn = {
         "index": index, "turn": index + 1, "job": job, "name": name, "device": GPU, "start_ns": 0, "end_ns": 10**9,
-        "steps": 4, "restored": 0, "spilled": 0, "ready_ns": 0, "hand_over_ns": 10**6, "died": False, "reason": "only",
+        "steps": 4, "restored": 0, "ahead": 0, "spilled": 0, "ready_ns": 0, "hand_over_ns": 10**6, "died": False,
+        "reason": "only",
     }  # fmt: skip
     return turn | other
 

@@ -57,7 +57,7 @@ def events(trace: dict[str, Any]):
         if ready > 0:
             moved = {
                 "restored": turn["restored"],
-                "restored ahead of the turn": turn["ahead"],
+                "restored ahead of the turn": turn.get("ahead", 0),
                 "spilled by others": turn["spilled"],
             }
             yield {"ph": "X", **place, "name": "gets ready", "ts": start, "dur": ready, "args": moved}

@@ -87,7 +87,7 @@ def _turn(record: dict[str, Any]) -> Turn:
         start=record["start_ns"] / 1e9,
         end=record["end_ns"] / 1e9,
         steps=record["steps"],
-        restored=record["restored"] + record["ahead"],
+        restored=record["restored"] + record.get("ahead", 0),
         spilled=record["spilled"],
         hand_over=record["hand_over_ns"] / 1e9,
     )

@@ -133,7 +133,7 @@ class Counts:
         device.turns += 1
         device.deaths += bool(turn["died"])
         device.spilled += turn["spilled"]
-        device.restored += turn["restored"] + turn["ahead"]
+        device.restored += turn["restored"] + turn.get("ahead", 0)
         device.turn_s.add(seconds)
         device.hand_over_s.add(turn["hand_over_ns"] / 1e9)
         # A job may have come and gone, or made its last steps, since the last look.
