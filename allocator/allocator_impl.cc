@@ -98,7 +98,12 @@ absl::Status AllocatorImpl::Reserve(bool verify) {
   const auto positions = static_cast<Position>(2 * (capacity_ / chunk_size_ + 1));
   HOCKET_ASSIGN_OR_RETURN(persistent_, Space::Reserve(driver_, chunk_size_, positions));
   HOCKET_ASSIGN_OR_RETURN(transient_, Space::Reserve(driver_, chunk_size_, positions));
-  HOCKET_ASSIGN_OR_RETURN(spiller_, Spiller::Create(driver_, *host_, verify));
+  Verifier::ConstantAt constant_at;
+  if (verify) {
+    constant_at = [this](DevicePtr address) ABSL_NO_THREAD_SAFETY_ANALYSIS { return ConstantAt(address); };
+  }
+  HOCKET_ASSIGN_OR_RETURN(spiller_, Spiller::Create(driver_, *host_, std::move(constant_at)));
+  host_->WhenShort([this] { return DropKept(); });
   return absl::OkStatus();
 }
 
@@ -396,6 +401,49 @@ absl::StatusOr<std::pair<DevicePtr, Bytes>> AllocatorImpl::BlockOf(DevicePtr add
     if (block != nullptr) return std::pair(block->address, block->size);
   }
   return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
+}
+
+// --- constant memory (promise.h) ------------------------------------------------------------------------
+
+absl::StatusOr<Bytes> AllocatorImpl::DeclareConstant(DevicePtr address,
+                                                     std::shared_ptr<const Promise> promise) {
+  if (serves_segments_) {
+    return absl::UnimplementedError(
+        "memory cannot be declared constant under PyTorch's own allocator, which gives freed memory of a "
+        "segment to other tensors without telling Hocket: all of it is copied to the host at each spill.\n"
+        "  Use Hocket's allocator: unset HOCKET_ALLOCATOR, and import hocket before the first use of the "
+        "GPU.");
+  }
+  MutexLock lock(&mutex_);
+  Block* const block = FindInSpace(address);
+  if (block == nullptr)
+    return absl::NotFoundError(absl::StrCat("no block of ours is at 0x", absl::Hex(address)));
+  if (block->promise == nullptr || block->promise->Broken()) {
+    SpaceOf(address).BeginConstant(*block, std::move(promise));
+  }
+  return block->size;
+}
+
+void AllocatorImpl::EndConstant(DevicePtr address) {
+  MutexLock lock(&mutex_);
+  if (Block* const block = FindInSpace(address)) SpaceOf(address).EndConstant(*block);
+}
+
+Block* AllocatorImpl::FindInSpace(DevicePtr address) {
+  if (!Owns(address)) return nullptr;
+  if (plan_ != nullptr && plan_->Around(address) != nullptr) EndLease();
+  return SpaceOf(address).blocks().Find(address);
+}
+
+std::string AllocatorImpl::ConstantAt(DevicePtr address) const {
+  const Block* const block = FindBlock(address);
+  if (block == nullptr || block->promise == nullptr) return "memory that is not so declared any more";
+  return absl::StrCat(block->promise->name, ", ", block->size, " bytes from 0x", absl::Hex(block->address),
+                      " on");
+}
+
+bool AllocatorImpl::DropKept() {
+  return persistent_->region().DropLastKept() || transient_->region().DropLastKept();
 }
 
 void AllocatorImpl::SetMemoryLimit(Bytes limit) {

@@ -46,6 +46,8 @@ class AllocatorImpl final : public CachingAllocator {
   void EmptyCache() override;
   bool Owns(DevicePtr address) const override;
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const override;
+  absl::StatusOr<Bytes> DeclareConstant(DevicePtr address, std::shared_ptr<const Promise> promise) override;
+  void EndConstant(DevicePtr address) override;
   void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures) override;
   void EndAllocateToPool(PoolId pool) override;
   void ReleasePool(PoolId pool) override;
@@ -143,6 +145,12 @@ class AllocatorImpl final : public CachingAllocator {
   void UnplaceEmptyArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Space& SpaceOf(DevicePtr address) const;
   Block* FindBlock(DevicePtr address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The block that contains `address`, in its space and no plan's; nullptr: none.
+  Block* FindInSpace(DevicePtr address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For the verifier.
+  std::string ConstantAt(DevicePtr address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops the host's copy of some constant memory that is on the device; false: there is none.
+  bool DropKept();
   void FreeNow(DevicePtr block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeSegment(Block& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -66,11 +66,27 @@ void BlockMap::Unback(Position position, bool keep) {
 }
 
 std::vector<Extent> BlockMap::LiveExtents(Position position) const {
+  return Extents(position, [](const Block& block) { return block.state != Block::State::kFree; });
+}
+
+std::vector<Extent> BlockMap::ConstantExtents(Position position) const {
+  return Extents(position, [](const Block& block) { return block.promise != nullptr; });
+}
+
+void BlockMap::ForEachConstant(Position position, absl::FunctionRef<void(Block&)> f) {
+  const auto first = FirstEndingAfter(AddressOf(position));
+  for (auto it = blocks_.erase(first, first); it != blocks_.end(); ++it) {
+    if (it->first >= AddressOf(position + 1)) break;
+    if (it->second.promise != nullptr) f(it->second);
+  }
+}
+
+std::vector<Extent> BlockMap::Extents(Position position, absl::FunctionRef<bool(const Block&)> counts) const {
   const DevicePtr begin = AddressOf(position);
   const DevicePtr end = AddressOf(position + 1);
   std::vector<Extent> extents;
   for (auto it = FirstEndingAfter(begin); it != blocks_.end() && it->first < end; ++it) {
-    if (it->second.state == Block::State::kFree) continue;
+    if (!counts(it->second)) continue;
     const Bytes from = std::max(it->first, begin) - begin;
     const Bytes to = std::min(it->second.end(), end) - begin;
     if (!extents.empty() && extents.back().offset + extents.back().size == from) {
@@ -162,7 +178,8 @@ Block* BlockMap::AddBlock(DevicePtr address, Bytes size, Stream stream, PoolInde
                 .pool = pool,
                 .state = Block::State::kAllocated,
                 .birth = {},
-                .used_on = {}};
+                .used_on = {},
+                .promise = nullptr};
   AddLive(block);
   return &block;
 }
@@ -245,6 +262,7 @@ void BlockMap::MakeFree(Blocks::iterator it, Stream stream) {
   block.state = Block::State::kFree;
   block.birth = {};
   block.used_on.clear();
+  block.promise = nullptr;
   List(block);
 }
 
@@ -437,6 +455,9 @@ void BlockMap::CheckInvariants() const {
     HOCKET_CHECK(address == block.address && block.size > 0 && block.size % kBlockUnit == 0)
         << "block at " << address << " says " << block.address << ", " << block.size;
     HOCKET_CHECK(before == nullptr || before->end() <= address) << "blocks overlap at " << address;
+    HOCKET_CHECK(block.promise == nullptr || block.state == Block::State::kAllocated ||
+                 block.state == Block::State::kPending)
+        << "constant memory that is free, at " << address;
     if (block.state == Block::State::kFree) {
       const auto set = std::find_if(sets.begin(), sets.end(), [&](const auto& of) {
         return of.first == FreeKey(block.pool, block.stream);

@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "allocator/promise.h"
 #include "allocator/region.h"
 #include "allocator/survivors.h"
 
@@ -54,6 +56,8 @@ struct Block {
   State state = State::kFree;
   Birth birth;                  // which allocation of which step
   std::vector<Stream> used_on;  // other streams (record_stream)
+  std::shared_ptr<const Promise>
+      promise;  // that it does not change; nullptr: it may. Of an allocated block only
 
   DevicePtr end() const { return address + size; }
 };
@@ -84,6 +88,10 @@ class BlockMap {
   std::uint32_t live_blocks(Position position) const { return places_[position].live; }
   // The live bytes in it: not empty if live_blocks() > 0.
   std::vector<Extent> LiveExtents(Position position) const;
+  // Of them, those of blocks with a promise.
+  std::vector<Extent> ConstantExtents(Position position) const;
+  // Calls `f` for each block with a promise that lies in the position, wholly or in part.
+  void ForEachConstant(Position position, absl::FunctionRef<void(Block&)> f);
   // True if a block was placed in it since the last call of ForgetUse().
   bool used(Position position) const { return places_[position].used; }
   // Afterwards only positions with live blocks count as used.
@@ -170,6 +178,7 @@ class BlockMap {
   // (size, address) of the free block to cut.
   std::optional<std::pair<Bytes, DevicePtr>> Choose(Bytes size, Stream stream, PoolIndex pool, Fit fit) const;
   void AddLive(const Block& block);
+  std::vector<Extent> Extents(Position position, absl::FunctionRef<bool(const Block&)> counts) const;
   // Counts a leased block at the positions that it touches.
   void CountLeased(const Block& block, int change);
   // Free bytes of [begin, end) that no live block covers, as extents of addresses.

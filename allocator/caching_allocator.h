@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "allocator/driver.h"
 #include "allocator/gate.h"
+#include "allocator/promise.h"
 #include "allocator/stats.h"
 
 namespace hocket {
@@ -56,6 +57,7 @@ struct Holdings {
   Bytes transient_peak = 0;  // arena chunks in which a block lay at any time of the last turn
   Bytes spilled_total = 0;   // bytes copied to the host since the start (live ones only)
   Bytes restored_total = 0;  // and back
+  Bytes spared_total = 0;    // constant ones that spills did not copy because the host had them
   Bytes adopted_total = 0;   // bytes of survivors' chunks adopted since the start
   // Allocations in steps since the start: all, and those that a plan placed (the others deviated or had
   // none).
@@ -120,6 +122,16 @@ class CachingAllocator {
 
   // The block that contains `address`: its start and size. kNotFound when it is not ours.
   virtual absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const = 0;
+
+  // From now on nobody writes to the block that contains `address`, until it is freed (a return to a
+  // checkpoint frees, too) or EndConstant(): what spills copy of it stays on the host and is not copied
+  // again, as long as host memory suffices. A promise given for it before stays, unless it is broken. Returns
+  // the block's size. kNotFound: no block is there. kUnimplemented: segments, whose owner gives their memory
+  // to others without a word here (AllocatorOptions::serves_segments).
+  virtual absl::StatusOr<Bytes> DeclareConstant(DevicePtr address,
+                                                std::shared_ptr<const Promise> promise) = 0;
+  // It may be written to again, as any other. Where there is no block or no promise: nothing.
+  virtual void EndConstant(DevicePtr address) = 0;
 
   // Private pools, of CUDA graphs and a program's own: allocations on streams for which `filter` holds go to
   // the pool's own persistent chunks until EndAllocateToPool, which ends what was begun last with this pool.

@@ -60,11 +60,12 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(Bytes size) {
   size = RoundUp(size, kAlignment);
   if (size == 0) return HostBlock();
   std::byte* data = BestFit(size);
-  if (data == nullptr) {
-    HOCKET_RETURN_IF_ERROR(TakePiece(size));
+  while (data == nullptr) {
+    const absl::Status taken = TakePiece(size);
+    if (!taken.ok() && !give_back_()) return taken;
     data = BestFit(size);
+    HOCKET_CHECK(data != nullptr || !taken.ok()) << "a fresh piece does not hold " << size;
   }
-  HOCKET_CHECK(data != nullptr) << "a fresh piece does not hold " << size;
   used_ += size;
   return HostBlock(*this, data, size);
 }

@@ -12,6 +12,7 @@
 #define HOCKET_ALLOCATOR_HOST_MEMORY_H_
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,6 +57,9 @@ class HostMemory {
   // Half of what the machine and this process's memory group say is free now.
   static Bytes DefaultBudget();
 
+  // From now on asked where memory is short: gives one block back that is only good to have, or says false.
+  void WhenShort(std::function<bool()> give_back) { give_back_ = std::move(give_back); }
+
   // kResourceExhausted: the budget or the machine's memory does not suffice; the message has the numbers.
   // A block of size 0 holds nothing.
   absl::StatusOr<HostBlock> Allocate(Bytes size);
@@ -90,6 +94,7 @@ class HostMemory {
 
   const Driver& driver_;
   const Bytes budget_;
+  std::function<bool()> give_back_ = [] { return false; };
   Bytes taken_ = 0;
   Bytes used_ = 0;
   Pieces pieces_;

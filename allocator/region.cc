@@ -1,5 +1,7 @@
 #include "allocator/region.h"
 
+#include <utility>
+
 #include "csrc/base/check.h"
 #include "csrc/base/status_macros.h"
 
@@ -81,10 +83,10 @@ void Region::Adopt(Position position) {
   Enter(place, State::kPrivate);
 }
 
-absl::Status Region::FinishSpill(Position position, HostCopy& copy) {
+absl::Status Region::FinishSpill(Position position, HostCopies& copies) {
   Place& place = Require(position, State::kPrivate);
   HOCKET_RETURN_IF_ERROR(TakeChunk(position, State::kSpilled).status());
-  place.copy = std::move(copy);
+  place.copies = std::move(copies);
   return absl::OkStatus();
 }
 
@@ -96,9 +98,10 @@ absl::Status Region::StartRestore(Position position, Chunk& chunk) {
   return absl::OkStatus();
 }
 
-void Region::FinishRestore(Position position) {
+void Region::FinishRestore(Position position, const std::vector<Extent>& constant) {
   Place& place = Require(position, State::kRestoring);
-  place.copy = HostCopy();
+  place.copies.changing = HostCopy();
+  if (place.copies.constant.extents != constant) place.copies.constant = HostCopy();
   Enter(place, State::kPrivate);
 }
 
@@ -109,8 +112,27 @@ absl::StatusOr<Chunk> Region::AbandonRestore(Position position) {
 
 void Region::Forget(Position position) {
   Place& place = Require(position, State::kSpilled);
-  place.copy = HostCopy();
+  place.copies = HostCopies();
   Enter(place, State::kEmpty);
+}
+
+HostCopy Region::TakeKept(Position position, const std::vector<Extent>& constant) {
+  Place& place = Require(position, State::kPrivate);
+  HostCopy kept = std::exchange(place.copies.constant, HostCopy());
+  return kept.extents == constant ? std::move(kept) : HostCopy();
+}
+
+void Region::DropKept(Position position) {
+  if (places_[position].state == State::kPrivate) places_[position].copies = HostCopies();
+}
+
+bool Region::DropLastKept() {
+  for (auto place = places_.rbegin(); place != places_.rend(); ++place) {
+    if (place->state != State::kPrivate || !place->copies.constant.memory) continue;
+    place->copies = HostCopies();
+    return true;
+  }
+  return false;
 }
 
 void Region::CheckInvariants() const {
@@ -124,7 +146,13 @@ void Region::CheckInvariants() const {
     HOCKET_CHECK(static_cast<bool>(place.chunk) == mapped)
         << "position " << position << ": chunk and state disagree";
     HOCKET_CHECK((place.arena_id != 0) == (state == State::kArena)) << "position " << position;
-    HOCKET_CHECK(copied || !place.copy.memory) << "position " << position << " has a host copy";
+    HOCKET_CHECK(copied || !place.copies.changing.memory) << "position " << position << " has a host copy";
+    HOCKET_CHECK(copied || state == State::kPrivate || !place.copies.constant.memory)
+        << "position " << position << " has kept a host copy";
+    for (const HostCopy* copy : {&place.copies.changing, &place.copies.constant}) {
+      HOCKET_CHECK(static_cast<bool>(copy->memory) == !copy->extents.empty())
+          << "position " << position << ": a host copy and its extents disagree";
+    }
     ++position;
   }
   for (int i = 0; i < 5; ++i) HOCKET_CHECK(counts[i] == counts_[i]) << "state " << i;

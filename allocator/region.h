@@ -1,6 +1,6 @@
 // A range of device addresses, divided into positions of one chunk each, and what lies behind them.
 //
-//            Map(chunk)                    FinishSpill(copy)
+//            Map(chunk)                    FinishSpill(copies)
 //    empty -------------> private -------------------------------> spilled
 //    |  ^ ^                |   ^  ^                                 |  ^  |
 //    |  | +----- Unmap ----+   |  |                    StartRestore |  |  |
@@ -15,6 +15,11 @@
 //   arena      a chunk of the lane's arena, named by its id
 //   spilled    no device memory; the bytes that matter lie on the host
 //   restoring  a chunk is mapped and its bytes are on their way back; the host copy is still there
+//
+// The host has two copies of a spilled chunk: one of the bytes that may change, which is dropped when they
+// are back, and one of those that do not (promise.h), which can be kept, so that the next spill need not make
+// it again. While the chunk is private nothing but time depends on what is kept: it may be dropped at any
+// moment.
 //
 // A call that fails leaves the position as it was. The region owns the chunks behind its addresses
 // and the host copies; it knows nothing of blocks, and does not copy (spill.h does).
@@ -38,13 +43,21 @@ namespace hocket {
 struct Extent {
   Bytes offset = 0;
   Bytes size = 0;
+
+  bool operator==(const Extent&) const = default;
 };
 
-// What a spilled chunk keeps on the host: its extents, one behind the other.
+// Bytes of a chunk on the host: its extents, one behind the other.
 struct HostCopy {
   HostBlock memory;
   std::vector<Extent> extents;
   std::uint64_t checksum = 0;  // of all of it; where a Verifier looks only
+};
+
+// What the host has of a chunk.
+struct HostCopies {
+  HostCopy changing;
+  HostCopy constant;
 };
 
 class Region {
@@ -73,8 +86,8 @@ class Region {
   ArenaChunkId arena_id(Position position) const { return places_[position].arena_id; }
   // REQUIRES: something is mapped at `position`.
   const Chunk& chunk(Position position) const { return places_[position].chunk; }
-  // REQUIRES: spilled or restoring.
-  const HostCopy& host_copy(Position position) const { return places_[position].copy; }
+  // REQUIRES: spilled or restoring; private: what is kept.
+  const HostCopies& host_copies(Position position) const { return places_[position].copies; }
 
   // Device bytes in each state.
   Bytes BytesIn(State state) const { return counts_[static_cast<int>(state)] * chunk_size_; }
@@ -86,17 +99,25 @@ class Region {
   // arena -> private, in place.
   void Adopt(Position position);
 
-  // private -> spilled: unmaps and releases the chunk. Takes `copy` only on success.
-  // REQUIRES: the copy's bytes have arrived.
-  absl::Status FinishSpill(Position position, HostCopy& copy);
+  // private -> spilled: unmaps and releases the chunk. Takes `copies` only on success.
+  // REQUIRES: their bytes have arrived; nothing is kept.
+  absl::Status FinishSpill(Position position, HostCopies& copies);
   // spilled -> restoring. Takes `chunk` only on success.
   absl::Status StartRestore(Position position, Chunk& chunk);
-  // restoring -> private: drops the host copy. REQUIRES: the bytes have arrived.
-  void FinishRestore(Position position);
+  // restoring -> private: drops the host copies, or keeps that of the constant bytes, if these are still the
+  // `constant` ones. REQUIRES: the bytes have arrived.
+  void FinishRestore(Position position, const std::vector<Extent>& constant);
   // restoring -> spilled; the chunk goes to the caller.
   absl::StatusOr<Chunk> AbandonRestore(Position position);
   // spilled -> empty: nothing alive is left in it.
   void Forget(Position position);
+
+  // What is kept of a private position, if it is of these extents; otherwise it is dropped.
+  HostCopy TakeKept(Position position, const std::vector<Extent>& constant);
+  // If the position is private, nothing is kept of it.
+  void DropKept(Position position);
+  // Drops what is kept of the last private position of which something is. False: nothing is kept of any.
+  bool DropLastKept();
 
   // From now on remembers which positions cease or begin to be empty, the newest some thousands; or no
   // longer, and forgets them.
@@ -111,8 +132,8 @@ class Region {
   struct Place {
     State state = State::kEmpty;
     ArenaChunkId arena_id = 0;
-    Chunk chunk;    // private, arena, restoring
-    HostCopy copy;  // spilled, restoring
+    Chunk chunk;        // private, arena, restoring
+    HostCopies copies;  // spilled, restoring; private: only what is kept, of the constant bytes
   };
 
   Region(Range range, Bytes chunk_size, Position positions)

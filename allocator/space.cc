@@ -1,9 +1,33 @@
 #include "allocator/space.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "csrc/base/check.h"
 #include "csrc/base/status_macros.h"
 
 namespace hocket {
+namespace {
+
+// `all` without `taken`. Both in order.
+std::vector<Extent> Without(const std::vector<Extent>& taken, std::vector<Extent> all) {
+  if (taken.empty()) return all;
+  std::vector<Extent> rest;
+  auto next = taken.begin();
+  for (const Extent& extent : all) {
+    const Bytes end = extent.offset + extent.size;
+    Bytes from = extent.offset;
+    for (; next != taken.end() && next->offset < end; ++next) {
+      if (next->offset > from) rest.push_back({from, next->offset - from});
+      from = std::max(from, next->offset + next->size);
+      if (from > end) break;  // it may reach into the next one
+    }
+    if (from < end) rest.push_back({from, end - from});
+  }
+  return rest;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Space>> Space::Reserve(const Driver& driver, Bytes chunk_size,
                                                       Position positions) {
@@ -24,7 +48,22 @@ absl::StatusOr<Chunk> Space::Unback(Position position) {
   return chunk;
 }
 
+void Space::BeginConstant(Block& block, std::shared_ptr<const Promise> promise) {
+  EndConstant(block);
+  block.promise = std::move(promise);
+}
+
+void Space::EndConstant(Block& block) {
+  if (block.promise == nullptr) return;
+  block.promise = nullptr;
+  const Position last = region_.PositionOf(block.end() - 1);
+  for (Position position = region_.PositionOf(block.address); position <= last; ++position) {
+    region_.DropKept(position);
+  }
+}
+
 void Space::Free(Block* block) {
+  EndConstant(*block);
   blocks_.Free(block, [this](Position position) { region_.Forget(position); });
 }
 
@@ -46,12 +85,15 @@ std::vector<Space::Position> Space::EmptyPositions(Region::State state) const {
 }
 
 Spiller::Item Space::ItemFor(Position position) {
-  Spiller::Item item{.region = &region_, .position = position, .live = {}};
-  if (blocks_.pool(position) == 0) {
-    item.live = blocks_.LiveExtents(position);
-  } else {
-    item.live.push_back({0, region_.chunk_size()});
-  }
+  blocks_.ForEachConstant(position, [this](Block& block) {
+    if (block.promise->Broken()) EndConstant(block);
+  });
+  Spiller::Item item{.region = &region_,
+                     .position = position,
+                     .changing = {{.offset = 0, .size = region_.chunk_size()}},
+                     .constant = blocks_.ConstantExtents(position)};
+  if (blocks_.pool(position) == 0) item.changing = blocks_.LiveExtents(position);
+  item.changing = Without(item.constant, std::move(item.changing));
   return item;
 }
 
@@ -73,6 +115,10 @@ void Space::CheckInvariants() const {
     HOCKET_CHECK(state != Region::State::kSpilled || blocks_.live_blocks(position) > 0 ||
                  blocks_.pool(position) != 0)
         << "a host copy that nobody needs at position " << position;
+    if (state != Region::State::kPrivate) continue;
+    const std::vector<Extent>& kept = region_.host_copies(position).constant.extents;
+    HOCKET_CHECK(kept.empty() || Without(blocks_.ConstantExtents(position), kept).empty())
+        << "a host copy of bytes that may change was kept at position " << position;
   }
 }
 

@@ -34,12 +34,16 @@ class Space {
   absl::StatusOr<Chunk> Unback(Position position);
   // Frees the block; host copies that it was the last to need go too.
   void Free(Block* block);
+  // The block changes no more (promise.h).
+  void BeginConstant(Block& block, std::shared_ptr<const Promise> promise);
+  // Or may again: what the host has kept of the chunks that it lies in goes. Without a promise: nothing.
+  void EndConstant(Block& block);
 
   // Positions in `state`, in order of address; with or without live blocks in them.
   std::vector<Position> Positions(Region::State state) const;
   std::vector<Position> EmptyPositions(Region::State state) const;
   // What has to be copied to spill `position`: its live bytes; of a private pool's chunk all of it (a
-  // graph uses memory that is free to the allocator).
+  // graph uses memory that is free to the allocator). Promises that are broken end.
   Spiller::Item ItemFor(Position position);
 
   // Bytes behind addresses, on the device or on the host.

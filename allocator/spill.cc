@@ -17,19 +17,19 @@ Bytes Sum(const std::vector<Extent>& extents) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Spiller>> Spiller::Create(const Driver& driver, HostMemory& host,
-                                                         bool verify) {
+                                                         Verifier::ConstantAt constant_at) {
   std::unique_ptr<Spiller> spiller(new Spiller(driver, host));
-  HOCKET_RETURN_IF_ERROR(spiller->Open(verify));
+  HOCKET_RETURN_IF_ERROR(spiller->Open(std::move(constant_at)));
   return spiller;
 }
 
-absl::Status Spiller::Open(bool verify) {
+absl::Status Spiller::Open(Verifier::ConstantAt constant_at) {
   HOCKET_ASSIGN_OR_RETURN(out_, driver_.CreateStream());
   HOCKET_ASSIGN_OR_RETURN(in_, driver_.CreateStream());
   for (EventHandle& event : events_) {
     HOCKET_ASSIGN_OR_RETURN(event, driver_.CreateEvent());
   }
-  if (verify) verifier_.emplace(driver_, in_);
+  if (constant_at) verifier_.emplace(driver_, in_, std::move(constant_at));
   return absl::OkStatus();
 }
 
@@ -48,62 +48,96 @@ absl::Status Spiller::Settle(Stream stream) {
   return waited;
 }
 
-absl::StatusOr<HostCopy> Spiller::QueueSpill(const Item& item) {
-  HostCopy copy{.memory = {}, .extents = item.live, .checksum = 0};
-  HOCKET_ASSIGN_OR_RETURN(copy.memory, host_.Allocate(Sum(item.live)));
-  const DevicePtr base = item.region->AddressOf(item.position);
+absl::StatusOr<HostCopy> Spiller::NewCopy(const std::vector<Extent>& extents) {
+  HostCopy copy{.memory = {}, .extents = extents, .checksum = 0};
+  HOCKET_ASSIGN_OR_RETURN(copy.memory, host_.Allocate(Sum(extents)));
+  return copy;
+}
+
+absl::Status Spiller::QueueToHost(DevicePtr base, const HostCopy& copy) {
   std::byte* to = copy.memory.data();
   for (const Extent& extent : copy.extents) {
-    const absl::Status queued = driver_.CopyToHost(to, base + extent.offset, extent.size, out_);
-    if (!queued.ok()) {
-      // What was queued before must not arrive in memory that somebody else gets.
-      (void)Settle(out_);
-      return queued;
-    }
+    HOCKET_RETURN_IF_ERROR(driver_.CopyToHost(to, base + extent.offset, extent.size, out_));
     to += extent.size;
   }
-  return copy;
+  return absl::OkStatus();
+}
+
+absl::Status Spiller::QueueToDevice(DevicePtr base, const HostCopy& copy) {
+  const std::byte* from = copy.memory.data();
+  for (const Extent& extent : copy.extents) {
+    HOCKET_RETURN_IF_ERROR(driver_.CopyToDevice(base + extent.offset, from, extent.size, in_));
+    from += extent.size;
+  }
+  return absl::OkStatus();
+}
+
+// What is kept of the item is taken last: host memory for the rest may have to come from it.
+absl::StatusOr<Spiller::Part::Queued> Spiller::QueueSpill(const Item& item) {
+  Part::Queued queued{.copies = {}, .bytes = {.copied = Sum(item.changing)}};
+  HOCKET_ASSIGN_OR_RETURN(queued.copies.changing, NewCopy(item.changing));
+  HostCopy& constant = queued.copies.constant;
+  constant = item.region->TakeKept(item.position, item.constant);
+  const bool kept = static_cast<bool>(constant.memory);
+  (kept ? queued.bytes.spared : queued.bytes.copied) += Sum(item.constant);
+  if (!kept) {
+    HOCKET_ASSIGN_OR_RETURN(constant, NewCopy(item.constant));
+  }
+  const DevicePtr base = item.region->AddressOf(item.position);
+  absl::Status status = QueueToHost(base, queued.copies.changing);
+  if (status.ok() && !kept) status = QueueToHost(base, constant);
+  if (status.ok()) return queued;
+  // What was queued before must not arrive in memory that somebody else gets.
+  (void)Settle(out_);
+  return status;
 }
 
 absl::Status Spiller::QueuePart(Part& part) {
   absl::Status queued;
   for (const Item& item : part.items) {
-    absl::StatusOr<HostCopy> copy = QueueSpill(item);
-    queued = copy.status();
-    if (!copy.ok()) break;
-    part.copies.push_back(*std::move(copy));
+    absl::StatusOr<Part::Queued> one = QueueSpill(item);
+    queued = one.status();
+    if (!one.ok()) break;
+    part.queued.push_back(*std::move(one));
   }
   // Without the event nothing tells that they have arrived: they stay where they are.
   const absl::Status recorded = driver_.RecordEvent(part.event, out_);
   if (recorded.ok()) return queued;
   (void)Settle(out_);
-  part.copies.clear();
+  part.queued.clear();
   return recorded;
 }
 
-Bytes Spiller::FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved, absl::Status& status) {
-  Bytes copied = 0;
-  if (!part.copies.empty()) status = driver_.WaitForEvent(part.event);
-  for (std::size_t i = 0; i < part.copies.size() && status.ok(); ++i) {
+absl::Status Spiller::VerifySpilled(DevicePtr base, Part::Queued& queued) {
+  HOCKET_RETURN_IF_ERROR(verifier_->Spilled(base, queued.copies.changing));
+  HostCopy& constant = queued.copies.constant;
+  return queued.bytes.spared > 0 ? verifier_->Kept(base, constant) : verifier_->Spilled(base, constant);
+}
+
+Spiller::Moved Spiller::FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved,
+                                   absl::Status& status) {
+  Moved sum;
+  if (!part.queued.empty()) status = driver_.WaitForEvent(part.event);
+  for (std::size_t i = 0; i < part.queued.size() && status.ok(); ++i) {
     const Item& item = part.items[i];
-    HostCopy& copy = part.copies[i];
-    const Bytes bytes = Sum(copy.extents);
-    if (verifier_) status = verifier_->Spilled(item.region->AddressOf(item.position), copy);
-    if (status.ok()) status = item.region->FinishSpill(item.position, copy);
+    Part::Queued& queued = part.queued[i];
+    if (verifier_) status = VerifySpilled(item.region->AddressOf(item.position), queued);
+    if (status.ok()) status = item.region->FinishSpill(item.position, queued.copies);
     if (!status.ok()) break;
-    copied += bytes;
+    sum.copied += queued.bytes.copied;
+    sum.spared += queued.bytes.spared;
     moved(item);
   }
-  return copied;
+  return sum;
 }
 
 absl::Status Spiller::Spill(absl::Span<Item> items, std::size_t in_part,
                             absl::FunctionRef<void(const Item&)> moved,
-                            absl::FunctionRef<void(Bytes copied)> part_done) {
+                            absl::FunctionRef<void(const Moved& part)> part_done) {
   absl::Status queued;
   int parts = 0;
   const auto queue_next = [&] {
-    Part part{.items = items.subspan(0, in_part), .copies = {}, .event = events_[parts++ % 2]};
+    Part part{.items = items.subspan(0, in_part), .queued = {}, .event = events_[parts++ % 2]};
     items.remove_prefix(part.items.size());
     queued = QueuePart(part);
     return part;
@@ -124,20 +158,17 @@ absl::Status Spiller::Spill(absl::Span<Item> items, std::size_t in_part,
 absl::Status Spiller::QueueRestore(const Item& item, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk) {
   HOCKET_ASSIGN_OR_RETURN(Chunk chunk, new_chunk());
   HOCKET_RETURN_IF_ERROR(item.region->StartRestore(item.position, chunk));
-  const HostCopy& copy = item.region->host_copy(item.position);
+  const HostCopies& copies = item.region->host_copies(item.position);
   const DevicePtr base = item.region->AddressOf(item.position);
-  if (verifier_) verifier_->Restoring(base, copy);
-  const std::byte* from = copy.memory.data();
-  for (const Extent& extent : copy.extents) {
-    const absl::Status queued = driver_.CopyToDevice(base + extent.offset, from, extent.size, in_);
-    if (!queued.ok()) {
-      (void)Settle(in_);
-      (void)item.region->AbandonRestore(item.position);
-      return queued;
-    }
-    from += extent.size;
+  absl::Status queued;
+  for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
+    if (verifier_) verifier_->Restoring(base, *copy);
+    if (queued.ok()) queued = QueueToDevice(base, *copy);
   }
-  return absl::OkStatus();
+  if (queued.ok()) return queued;
+  (void)Settle(in_);
+  (void)item.region->AbandonRestore(item.position);
+  return queued;
 }
 
 Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
@@ -151,16 +182,17 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
   absl::Status arrived = Settle(in_);
   for (std::size_t i = 0; i < queued; ++i) {
     const Item& item = items[i];
-    const Region& region = *item.region;
-    if (verifier_ && arrived.ok()) {
-      arrived = verifier_->Restored(region.AddressOf(item.position), region.host_copy(item.position));
+    const HostCopies& copies = item.region->host_copies(item.position);
+    for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
+      if (!verifier_ || !arrived.ok()) break;
+      arrived = verifier_->Restored(item.region->AddressOf(item.position), *copy);
     }
     if (!arrived.ok()) {
       (void)item.region->AbandonRestore(item.position);
       continue;
     }
-    outcome.copied += Sum(region.host_copy(item.position).extents);
-    item.region->FinishRestore(item.position);
+    outcome.copied += Sum(copies.changing.extents) + Sum(copies.constant.extents);
+    item.region->FinishRestore(item.position, item.constant);
     ++outcome.done;
   }
   if (!arrived.ok()) outcome.status = arrived;

@@ -4,6 +4,10 @@
 // then does each chunk change its state (region.h). So a failure in the middle leaves every chunk either
 // where it was or where it was to go, never in between, and the same call may be made again.
 //
+// Bytes that do not change (promise.h) are copied to the host once: their copy is kept when they come back
+// (region.h), and the next spill copies the others only. Where a spill fails, what was kept of a chunk may be
+// gone, and is copied again.
+//
 // Not thread-safe: the allocator's lock guards it. Needs the device's context on the calling thread.
 #ifndef HOCKET_ALLOCATOR_SPILL_H_
 #define HOCKET_ALLOCATOR_SPILL_H_
@@ -22,11 +26,17 @@ namespace hocket {
 
 class Spiller {
  public:
-  // A chunk to move, and the bytes of it that matter.
+  // A chunk to move, and the bytes of it that matter: those that may change, and those that do not.
   struct Item {
     Region* region = nullptr;
     Region::Position position = 0;
-    std::vector<Extent> live;
+    std::vector<Extent> changing;
+    std::vector<Extent> constant;
+  };
+  // Bytes of spilled chunks: what was copied, and what was not because the host had it.
+  struct Moved {
+    Bytes copied = 0;
+    Bytes spared = 0;
   };
   // What became of items that were to come back: the first `done` have.
   struct Outcome {
@@ -35,43 +45,55 @@ class Spiller {
     absl::Status status;
   };
 
-  // `driver` and `host` are borrowed and must outlive the spiller. `verify`: see verifier.h.
-  static absl::StatusOr<std::unique_ptr<Spiller>> Create(const Driver& driver, HostMemory& host, bool verify);
+  // `driver` and `host` are borrowed and must outlive the spiller. `constant_at`: for a Verifier; without it
+  // there is none.
+  static absl::StatusOr<std::unique_ptr<Spiller>> Create(const Driver& driver, HostMemory& host,
+                                                         Verifier::ConstantAt constant_at);
   ~Spiller();
   Spiller(const Spiller&) = delete;
   Spiller& operator=(const Spiller&) = delete;
 
   // private -> spilled, `in_part` items at a time: while those of one part become free, the next part is
   // being copied. Calls `moved` for each item that has moved, in order, and `part_done` after each part with
-  // the bytes that were copied for it. Stops at the first item that fails (host memory, a copy): that one and
+  // the bytes of it. Stops at the first item that fails (host memory, a copy): that one and
   // those behind it stay resident. REQUIRES: no device work uses the chunks; in_part > 0, or no items.
   absl::Status Spill(absl::Span<Item> items, std::size_t in_part, absl::FunctionRef<void(const Item&)> moved,
-                     absl::FunctionRef<void(Bytes copied)> part_done);
+                     absl::FunctionRef<void(const Moved& part)> part_done);
 
-  // spilled -> private, item by item (`live` is not looked at), with chunks from `new_chunk`. Stops at the
-  // first for which there is no chunk; that one and those behind it stay spilled.
+  // spilled -> private, item by item, with chunks from `new_chunk`; the host's copy of the constant bytes is
+  // kept if it is of `constant` (`changing` is not looked at). Stops at the first for which there is no
+  // chunk; that one and those behind it stay spilled.
   Outcome Restore(absl::Span<Item> items, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk);
 
  private:
   // Items whose copies are queued, and an event behind these.
   struct Part {
+    struct Queued {
+      HostCopies copies;
+      Moved bytes;
+    };
     absl::Span<Item> items;
-    std::vector<HostCopy> copies;  // of the first so many
+    std::vector<Queued> queued;  // the first so many
     EventHandle event = nullptr;
   };
 
   Spiller(const Driver& driver, HostMemory& host) : driver_(driver), host_(host) {}
-  absl::Status Open(bool verify);
+  absl::Status Open(Verifier::ConstantAt constant_at);
 
   // Waits for `stream`; where that fails, for the whole device: nothing is under way afterwards, and the
   // error says that what was queued cannot be trusted.
   absl::Status Settle(Stream stream);
-  absl::StatusOr<HostCopy> QueueSpill(const Item& item);
+  // Host memory for these bytes.
+  absl::StatusOr<HostCopy> NewCopy(const std::vector<Extent>& extents);
+  absl::Status QueueToHost(DevicePtr base, const HostCopy& copy);
+  absl::Status QueueToDevice(DevicePtr base, const HostCopy& copy);
+  absl::StatusOr<Part::Queued> QueueSpill(const Item& item);
   // Queues as many of the part's items as can be; the error is that of the first that cannot.
   absl::Status QueuePart(Part& part);
-  // Waits for what is queued of it, and lets its chunks go. Returns the bytes copied so far, also on an
-  // error.
-  Bytes FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved, absl::Status& status);
+  // Waits for what is queued of it, and lets its chunks go. Returns the bytes moved so far, also on an error.
+  Moved FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved, absl::Status& status);
+  // REQUIRES: a verifier, and the copies have arrived.
+  absl::Status VerifySpilled(DevicePtr base, Part::Queued& queued);
   absl::Status QueueRestore(const Item& item, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk);
 
   const Driver& driver_;

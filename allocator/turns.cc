@@ -139,7 +139,10 @@ Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks,
   std::vector<Spiller::Item> items;
   for (const Position position : space.Positions(Region::State::kSpilled)) {
     if (items.size() == chunks) break;
-    items.push_back({.region = &space.region(), .position = position, .live = {}});
+    items.push_back({.region = &space.region(),
+                     .position = position,
+                     .changing = {},
+                     .constant = space.blocks().ConstantExtents(position)});
   }
   if (items.empty()) return {};
   const Spiller::Outcome outcome = spiller_->Restore(absl::MakeSpan(items), new_chunk);
@@ -261,8 +264,9 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     const auto moved = [&](const Spiller::Item& item) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       space->blocks().Unback(item.position, /*keep=*/!PoolIsReleased(space->blocks().pool(item.position)));
     };
-    const auto part_done = [&](Bytes copied) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      totals_.spilled_total += copied;
+    const auto part_done = [&](const Spiller::Moved& part) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      totals_.spilled_total += part.copied;
+      totals_.spared_total += part.spared;
       if (parts.told) parts.told(given_back(), HeldLocked());
     };
     const std::size_t in_part = parts.size == 0 ? items.size() : std::max<Bytes>(parts.size / chunk_size_, 1);

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
 #include "csrc/base/check.h"
 #include "csrc/base/status_macros.h"
 
@@ -17,13 +18,37 @@ std::uint64_t Checksum(const HostCopy& copy) {
   return absl::HashOf(std::string_view(reinterpret_cast<const char*>(copy.memory.data()), size));
 }
 
+// The process ends with it.
+std::string From(DevicePtr address) {
+  return absl::StrCat("HOCKET_VERIFY: from 0x", absl::Hex(address), " on, ");
+}
+
+std::string Bytes0x(int host, int device) {
+  return absl::StrCat("(0x", absl::Hex(host), " on the host, 0x", absl::Hex(device), " on the device)");
+}
+
 }  // namespace
 
 absl::Status Verifier::Spilled(DevicePtr base, HostCopy& copy) {
-  HOCKET_RETURN_IF_ERROR(Compare(base, copy,
-                                 "changed on the device while they were copied to the host: something wrote "
-                                 "there without the turn, and nobody waited for it"));
+  HOCKET_ASSIGN_OR_RETURN(const std::optional<Difference> difference, Compare(base, copy));
+  HOCKET_CHECK(!difference) << From(difference->address) << "bytes of a live range of " << difference->range
+                            << " changed on the device while they were copied to the host: something wrote "
+                               "there without the turn, and nobody waited for it "
+                            << Bytes0x(difference->host, difference->device);
   copy.checksum = Checksum(copy);
+  return absl::OkStatus();
+}
+
+absl::Status Verifier::Kept(DevicePtr base, const HostCopy& copy) {
+  Restoring(base, copy);
+  HOCKET_ASSIGN_OR_RETURN(const std::optional<Difference> difference, Compare(base, copy));
+  HOCKET_CHECK(!difference)
+      << From(difference->address)
+      << "bytes changed that were declared constant: " << constant_at_(difference->address) << ' '
+      << Bytes0x(difference->host, difference->device)
+      << ". The host's copy of them was to be used again, and the change would have been "
+         "lost.\n  Do not declare constant what is written to, or take it back before: "
+         "hocket.constant(it, False).";
   return absl::OkStatus();
 }
 
@@ -36,24 +61,29 @@ void Verifier::Restoring(DevicePtr base, const HostCopy& copy) const {
 }
 
 absl::Status Verifier::Restored(DevicePtr base, const HostCopy& copy) {
-  return Compare(base, copy, "are not those that were copied back to the device");
+  HOCKET_ASSIGN_OR_RETURN(const std::optional<Difference> difference, Compare(base, copy));
+  HOCKET_CHECK(!difference) << From(difference->address) << "bytes of a live range of " << difference->range
+                            << " are not those that were copied back to the device "
+                            << Bytes0x(difference->host, difference->device);
+  return absl::OkStatus();
 }
 
-absl::Status Verifier::Compare(DevicePtr base, const HostCopy& copy, const char* story) {
+absl::StatusOr<std::optional<Verifier::Difference>> Verifier::Compare(DevicePtr base, const HostCopy& copy) {
   const std::byte* expected = copy.memory.data();
   for (const Extent& extent : copy.extents) {
     if (read_.size() < extent.size) read_.resize(extent.size);
     HOCKET_RETURN_IF_ERROR(driver_.CopyToHost(read_.data(), base + extent.offset, extent.size, stream_));
     HOCKET_RETURN_IF_ERROR(driver_.SynchronizeStream(stream_));
     const auto [differs, other] = std::mismatch(expected, expected + extent.size, read_.data());
-    HOCKET_CHECK(differs == expected + extent.size)
-        << "HOCKET_VERIFY: from 0x" << std::hex << base + extent.offset + (differs - expected) << std::dec
-        << " on, bytes of a live range of " << extent.size << " " << story << " (0x" << std::hex
-        << std::to_integer<int>(*differs) << " on the host, 0x" << std::to_integer<int>(*other)
-        << " on the device)";
+    if (differs != expected + extent.size) {
+      return Difference{.address = base + extent.offset + static_cast<Bytes>(differs - expected),
+                        .range = extent.size,
+                        .host = std::to_integer<int>(*differs),
+                        .device = std::to_integer<int>(*other)};
+    }
     expected += extent.size;
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
 }  // namespace hocket

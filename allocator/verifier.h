@@ -4,6 +4,8 @@
 //               nobody waited for. The host copy gets a checksum.
 //   restoring   the host copy must have that checksum still
 //   restored    the device's bytes are read back, and must be the host copy's
+//   kept        bytes of which the host has a copy that was kept, because somebody promised that they do not
+//               change (promise.h): both must be what they were when they were copied
 //
 // What differs ends the process, naming the address: it would go on with wrong numbers. A spill and a restore
 // take twice as long, and more.
@@ -13,31 +15,50 @@
 #define HOCKET_ALLOCATOR_VERIFIER_H_
 
 #include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "allocator/region.h"
 
 namespace hocket {
 
 class Verifier {
  public:
+  // Who has promised that the byte at an address does not change, what lies there, from where on, and how
+  // much: in words.
+  using ConstantAt = std::function<std::string(DevicePtr address)>;
+
   // `driver` is borrowed and must outlive the verifier. `stream` is what it reads the device on.
-  Verifier(const Driver& driver, Stream stream) : driver_(driver), stream_(stream) {}
+  Verifier(const Driver& driver, Stream stream, ConstantAt constant_at)
+      : driver_(driver), stream_(stream), constant_at_(std::move(constant_at)) {}
 
   // `copy` has arrived from the chunk at `base`, which is still there. An error: the device cannot be read.
   absl::Status Spilled(DevicePtr base, HostCopy& copy);
+  // The chunk at `base`, which is still there, is to be spilled with `copy` of an earlier spill. An error:
+  // the device cannot be read.
+  absl::Status Kept(DevicePtr base, const HostCopy& copy);
   // `copy` is about to go back to the chunk at `base`.
   void Restoring(DevicePtr base, const HostCopy& copy) const;
   // `copy` has arrived in the chunk at `base`. An error: the device cannot be read.
   absl::Status Restored(DevicePtr base, const HostCopy& copy);
 
  private:
-  // Ends the process if the device's bytes are not those of `copy`; `story` says what that means.
-  absl::Status Compare(DevicePtr base, const HostCopy& copy, const char* story);
+  struct Difference {
+    DevicePtr address = 0;  // of the first byte that differs
+    Bytes range = 0;        // size of the range that it is in
+    int host = 0, device = 0;
+  };
+  // Between `copy` and the device.
+  absl::StatusOr<std::optional<Difference>> Compare(DevicePtr base, const HostCopy& copy);
 
   const Driver& driver_;
   const Stream stream_;
+  const ConstantAt constant_at_;
   std::vector<std::byte> read_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "tests/allocator/job.h"
 
@@ -33,6 +34,20 @@ class FaultFixture : public ::testing::Test {
     job.Free(held.begin()->first);
     held.erase(held.begin());
   }
+  // The block with the highest address does not change: with others in its first chunk, alone in its last.
+  void DeclareLast(Job& job) {
+    if (held.empty()) return;
+    const auto promise = std::make_shared<Promise>(Promise{.name = "weights"});
+    (void)job.allocator->DeclareConstant(constant = held.rbegin()->first, promise);
+  }
+  // The promise is taken back.
+  void WriteToConstant(Job& job) {
+    const auto block = held.find(std::exchange(constant, 0));
+    if (block == held.end() || !job.gate.holds_turn) return;
+    job.allocator->EndConstant(block->first);
+    block->second.second = 6;
+    std::memset(gpu.Host(block->first), 6, block->second.first);
+  }
   void Verify() {
     for (const auto& [block, content] : held) {
       EXPECT_TRUE(AllAre(content.second, gpu.Host(block), content.first));
@@ -42,6 +57,8 @@ class FaultFixture : public ::testing::Test {
   void Live(Job& job) {
     Malloc(job, 3_MiB, 1);
     Malloc(job, 1_KiB, 2);
+    Malloc(job, 3_MiB, 5);
+    DeclareLast(job);
     job.allocator->BeginStep();
     Malloc(job, 5_MiB, 3);
     Malloc(job, 1_KiB, 4);
@@ -50,6 +67,8 @@ class FaultFixture : public ::testing::Test {
     job.allocator->EndStep();
     job.allocator->EmptyCache();
     job.allocator->CheckInvariants();
+    for (int i = 0; i < 2; ++i) HandOver(job);
+    WriteToConstant(job);
     HandOver(job);
   }
   void HandOver(Job& job) {
@@ -69,6 +88,7 @@ class FaultFixture : public ::testing::Test {
   EmulatedGpu& gpu = EmulatedGpu::Get();
   Stream other = *gpu.driver().CreateStream();
   std::map<DevicePtr, std::pair<Bytes, unsigned char>> held;
+  DevicePtr constant = 0;
 };
 
 class FaultTest : public FaultFixture, public ::testing::WithParamInterface<cuda::Result> {

@@ -35,6 +35,7 @@ constexpr Bytes kStride = 8_KiB;  // a block is marked at its start, its end and
 struct Live {
   Bytes size = 0;
   std::uint64_t mark = 0;
+  std::shared_ptr<bool> written = nullptr;  // of a constant block: the promise is broken once it is true
 };
 
 // One line of a loop's body. Frees what its slot holds, if anything, and allocates into it if `size` > 0.
@@ -89,6 +90,8 @@ class World {
     if (draw < 35) return ToggleStep();
     if (draw < 43) return TogglePool();
     if (draw < 50) return CheckpointOrReturn();
+    if (draw < 54) return DeclareOrWrite();
+    if (draw < 56) return MoveAgainAndAgain();
     if (draw < 65) return FreeSomething(jobs_[Draw(3)]);  // a thread out of turn frees too
     if (draw < 80) return RunLoop();
     if (holder_->blocks.size() < 80 && draw % 100 < 55) return Allocate();
@@ -106,6 +109,13 @@ class World {
 
   // How often a pool went back to a checkpoint.
   int Returns() const { return returns_; }
+
+  // Bytes that were not copied because they are constant.
+  Bytes Spared() const {
+    Bytes spared = 0;
+    for (const Job& job : jobs_) spared += job.allocator->Held().spared_total;
+    return spared;
+  }
 
   // Of all allocations in steps, those that plans placed.
   double PlannedShare() const {
@@ -212,6 +222,29 @@ class World {
     job.allocator->Free(block->first);
     job.blocks.erase(block);
     job.allocator->CheckInvariants();
+  }
+
+  // A few blocks become constant, or are written to: announced, if they were constant, or seen.
+  void DeclareOrWrite() {
+    Job& job = *holder_;
+    for (unsigned count = Draw(8); count > 0 && !job.blocks.empty(); --count) {
+      const auto block = std::next(job.blocks.begin(), Draw(static_cast<unsigned>(job.blocks.size())));
+      Live& live = block->second;
+      if (Draw(3) > 0) {
+        if (!live.written || *live.written) live.written = std::make_shared<bool>(false);
+        const auto broken = [written = live.written] { return *written; };
+        const auto declared = job.allocator->DeclareConstant(
+            block->first, std::make_shared<Promise>(Promise{.name = "weights", .broken = broken}));
+        HOCKET_CHECK(declared.ok()) << declared.status().message();
+      } else {
+        if (live.written && Draw(2) == 0) *live.written = true;
+        if (!live.written || !*live.written) job.allocator->EndConstant(block->first);
+        live.written.reset();
+        live.mark = random_();
+        Write(block->first, live);
+      }
+      job.allocator->CheckInvariants();
+    }
   }
 
   // Some 40 allocations, most of which die in the loop's body; what is left in a slot at its end survives.
@@ -330,7 +363,16 @@ class World {
     return freed;
   }
 
-  void HandOver() {
+  // As if each other job's turn needed all of the device.
+  void MoveAgainAndAgain() {
+    for (unsigned times = 1 + Draw(4); times > 0; --times) {
+      if (Draw(2) == 0) DeclareOrWrite();
+      HandOver(holder_);
+    }
+  }
+
+  // `back_to`: everything is moved to the host and back to it.
+  void HandOver(Job* back_to = nullptr) {
     Job& from = *holder_;
     if (from.allocator->Capturing() || Draw(2) == 0) ClosePools(from);
     if (from.in_step && Draw(2) == 0) ToggleStep();
@@ -340,11 +382,11 @@ class World {
     from.gate.holds_turn = false;
     from.allocator->Unlock();
     from.allocator->CheckInvariants();
-    if (Draw(4) == 0) (void)from.allocator->Spill(~Bytes{0});
+    if (back_to != nullptr || Draw(4) == 0) (void)from.allocator->Spill(~Bytes{0});
     Deliver();
     CheckLedger();
 
-    holder_ = &jobs_[Draw(3)];
+    holder_ = back_to != nullptr ? back_to : &jobs_[Draw(3)];
     for (int tries = 0;; ++tries) {
       Bytes missing = 0;
       const absl::Status taken = holder_->allocator->TakeTurn(&missing);
@@ -395,6 +437,7 @@ TEST_P(ModelTest, ThreeJobsKeepTheirBytes) {
       world.Check();
     }
     EXPECT_GT(world.PlannedShare(), 0.1) << "plans are hardly tested";
+    EXPECT_GT(world.Spared(), 1_MiB) << "constant memory is hardly tested";
     EXPECT_GE(world.Returns(), 5) << "checkpoints are hardly tested";
   }
   EXPECT_EQ(EmulatedGpu::Get().used(), before);

@@ -52,6 +52,29 @@ TEST_F(VerifierTest, ACopyToTheDeviceThatDoesNotArriveIsFound) {
                                     HasSubstr("0x22 on the host")));
 }
 
+TEST_F(VerifierTest, AWriteIntoConstantMemoryIsFoundBeforeItIsLost) {
+  const auto write = [this](bool declared) {
+    Job job({.verify = true});
+    const DevicePtr others = job.Malloc(1_KiB), weights = job.Malloc(5_MiB);
+    gpu.Fill(others, 1_KiB, 0x11), gpu.Fill(weights, 5_MiB, 0x22);
+    const auto promise = std::make_shared<Promise>(Promise{.name = "backbone.weight"});
+    HOCKET_CHECK(!declared || job.allocator->DeclareConstant(weights, promise).ok()) << "not declared";
+    for (int i = 0; i < 2; ++i) {
+      job.PassTurn();
+      HOCKET_CHECK(job.Spill(kEverything).ok()) << "no spill";
+      job.TakeTurn();
+      gpu.Fill(others, 1_KiB, 0x33), gpu.Fill(weights + 3_MiB, 1, 0x44);
+    }
+    job.Free(others), job.Free(weights);
+  };
+  write(/*declared=*/false);
+  EXPECT_DEATH(
+      write(/*declared=*/true),
+      AllOf(HasSubstr("on, bytes changed that were declared constant: backbone.weight, 5242880 bytes"),
+            HasSubstr("(0x22 on the host, 0x44 on the device)"),
+            HasSubstr("take it back before: hocket.constant")));
+}
+
 // A chunk's bytes on the device and their copy on the host, all 0x33.
 class CopyTest : public VerifierTest {
  protected:
@@ -68,7 +91,7 @@ class CopyTest : public VerifierTest {
   const DevicePtr base = job.Malloc(kSize);
   HostMemory host{gpu.driver(), 1_GiB};
   HostCopy copy;
-  Verifier verifier{gpu.driver(), nullptr};
+  Verifier verifier{gpu.driver(), nullptr, [](DevicePtr) { return "the weights"; }};
 };
 
 TEST_F(CopyTest, WhatIsTheSameIsLetPass) {
@@ -83,6 +106,18 @@ TEST_F(CopyTest, AByteWrittenWhileItWasSpilledIsNamed) {
   EXPECT_DEATH(
       (void)verifier.Spilled(base, copy),
       AllOf(HasSubstr("changed on the device while they were copied"), HasSubstr("0x44 on the device")));
+}
+
+TEST_F(CopyTest, WhatIsKeptAndTheSameIsLetPass) {
+  ASSERT_TRUE(verifier.Spilled(base, copy).ok());
+  gpu.Fill(base, kSize / 4, 0);  // in no extent
+  EXPECT_TRUE(verifier.Kept(base, copy).ok());
+}
+
+TEST_F(CopyTest, ABitThatFlipsInWhatIsKeptIsFound) {
+  ASSERT_TRUE(verifier.Spilled(base, copy).ok());
+  copy.memory.data()[0] ^= std::byte{1};
+  EXPECT_DEATH((void)verifier.Kept(base, copy), HasSubstr("changed in host memory"));
 }
 
 TEST_F(CopyTest, ABitThatFlipsInHostMemoryIsFound) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -158,6 +159,10 @@ class FakeAllocator : public CachingAllocator {
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr) const override {
     return absl::NotFoundError("none");
   }
+  absl::StatusOr<Bytes> DeclareConstant(DevicePtr, std::shared_ptr<const Promise>) override {
+    return absl::NotFoundError("none");
+  }
+  void EndConstant(DevicePtr) override {}
   void BeginAllocateToPool(PoolId, std::function<bool(Stream)>, bool) override {}
   void EndAllocateToPool(PoolId) override {}
   void ReleasePool(PoolId) override {}
