@@ -262,7 +262,6 @@ void BlockMap::MakeFree(Blocks::iterator it, Stream stream) {
   block.state = Block::State::kFree;
   block.birth = {};
   block.used_on.clear();
-  block.promise = nullptr;
   List(block);
 }
 

@@ -32,6 +32,14 @@ void Configure(const std::string& name, double weight, const std::string& priori
   Process::Get().Configure({name, weight, priority, memory_limit, total_steps, Process::BuiltFor()});
 }
 
+// `tensor`: its _cdata.
+Bytes DeclareConstant(std::uintptr_t tensor, const std::string& name) {
+  return ValueOrRaise(
+      Process::Get().DeclareConstant(*reinterpret_cast<const c10::TensorImpl*>(tensor), name));
+}
+
+void EndConstant(DevicePtr address) { Process::Get().EndConstant(address); }
+
 void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {
   Process::Get().JoinGang(gang, rank, size);
 }
@@ -50,7 +58,8 @@ py::dict Holding(const Process::DeviceHoldings& on) {
       py::arg("device") = on.device, py::arg("uuid") = on.uuid, py::arg("persistent") = on.held.persistent,
       py::arg("arena") = on.held.arena, py::arg("spilled") = on.held.spilled,
       py::arg("transient_peak") = on.held.transient_peak, py::arg("spilled_total") = on.held.spilled_total,
-      py::arg("restored_total") = on.held.restored_total, py::arg("adopted_total") = on.held.adopted_total);
+      py::arg("restored_total") = on.held.restored_total, py::arg("spared_total") = on.held.spared_total,
+      py::arg("adopted_total") = on.held.adopted_total);
 }
 
 py::list HoldingsOfDevices() {
@@ -80,6 +89,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("end_step", &EndStep, py::arg("count") = true, Waits());
   m.def("begin_away", &BeginAway, Waits());
   m.def("end_away", &EndAway, Waits());
+  m.def("declare_constant", &DeclareConstant, py::arg("tensor"), py::arg("name"), Waits());
+  m.def("end_constant", &EndConstant, py::arg("address"), Waits());
   m.def("join_gang", &JoinGang, py::arg("gang"), py::arg("rank"), py::arg("size"), Waits());
   m.def("leave", &Leave, Waits());
   m.def("forked", [] { return Process::Get().forked(); });

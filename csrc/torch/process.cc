@@ -13,6 +13,7 @@
 #include "csrc/base/status_macros.h"
 #include "csrc/client/process_end.h"
 #include "csrc/torch/alloc_conf.h"
+#include "csrc/torch/constants.h"
 #include "csrc/torch/cuda_allocator.h"
 #include "csrc/torch/native_allocator.h"
 #include "csrc/torch/peers.h"
@@ -208,6 +209,18 @@ void Process::BeginAway() {
 void Process::EndAway() {
   if (forked_) return;
   for (Client* client : devices_.table().participants) client->EndAway();
+}
+
+absl::StatusOr<Bytes> Process::DeclareConstant(const c10::TensorImpl& tensor, const std::string& name) {
+  const auto address = reinterpret_cast<DevicePtr>(tensor.unsafe_storage().data());
+  const Devices::Device* const owner = forked_ ? nullptr : devices_.OwnerOf(address);
+  if (owner == nullptr) return Bytes{0};
+  return owner->allocator->DeclareConstant(address, PromiseFor(tensor, name));
+}
+
+void Process::EndConstant(DevicePtr address) {
+  const Devices::Device* const owner = forked_ ? nullptr : devices_.OwnerOf(address);
+  if (owner != nullptr) owner->allocator->EndConstant(address);
 }
 
 void Process::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {

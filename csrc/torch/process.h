@@ -23,6 +23,10 @@
 #include "csrc/torch/devices.h"
 #include "csrc/torch/export.h"
 
+namespace c10 {
+struct TensorImpl;
+}
+
 namespace hocket {
 
 class CudaAllocator;
@@ -77,6 +81,12 @@ class HOCKET_EXPORT Process {
   // See Client: on every device in use. Nothing where there is none.
   void BeginAway();
   void EndAway();
+
+  // Promises that nobody writes to the memory of this tensor from now on (promise.h, constants.h), until that
+  // is freed or EndConstant(). `name`: for messages. Returns its size; 0: it is not Hocket's to move. An
+  // error as of CachingAllocator::DeclareConstant. REQUIRES: the tensor has storage.
+  absl::StatusOr<Bytes> DeclareConstant(const c10::TensorImpl& tensor, const std::string& name);
+  void EndConstant(DevicePtr address);
 
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size);
 

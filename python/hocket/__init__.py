@@ -19,6 +19,7 @@ import _hocket_start
 
 if TYPE_CHECKING:
     from hocket._cmake import cmake_prefix as cmake_prefix
+    from hocket._constant import constant as constant
     from hocket._job import join as join
     from hocket._job import leave as leave
     from hocket._steps import away as away
@@ -34,6 +35,7 @@ _PUBLIC = {
     "steps": "hocket._steps",
     "step": "hocket._steps",
     "away": "hocket._steps",
+    "constant": "hocket._constant",
     "join": "hocket._job",
     "leave": "hocket._job",
     "cmake_prefix": "hocket._cmake",
