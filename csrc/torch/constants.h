@@ -1,9 +1,9 @@
 // A promise that a tensor does not change, watched by what PyTorch counts: every write that goes through
 // PyTorch raises the version of the tensor, which all its views share (tensor._version).
 //
-// Not counted, and so not noticed: writes of kernels that PyTorch does not know, through `.data`, by a CUDA
-// graph that is replayed, by a fused optimizer, and into a batch norm's running statistics; and any write to
-// a tensor made in inference mode.
+// Not counted, and so not noticed: writes of kernels that PyTorch does not know, through `.data`, by
+// operators over lists of tensors (torch._foreach_*, fused optimizers), by a CUDA graph that is replayed, and
+// into a batch norm's running statistics; and any write to a tensor made in inference mode.
 #ifndef HOCKET_CSRC_TORCH_CONSTANTS_H_
 #define HOCKET_CSRC_TORCH_CONSTANTS_H_
 

@@ -1,8 +1,8 @@
 """``hocket.constant()``: memory that does not change is copied to the host once.
 
 Nothing on a device tells what was written to, so the program says it. What PyTorch knows of a later write is used: the
-tensor's version, compared before each spill (``csrc/torch/constants.h``), and, because fused optimizers do not raise
-it, the gradients that an optimizer finds at its step.
+tensor's version, compared before each spill (``csrc/torch/constants.h``), and, because the operators over lists of
+tensors that optimizers use do not raise it, the gradients that an optimizer finds at its step.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def constant(of: torch.nn.Module | torch.Tensor | Iterable[torch.Tensor], on: bo
 
     Frozen weights are then copied to the host once, however often the job is moved there; the copy is kept while they
     are on the GPU. A write through PyTorch ends the promise with a line on stderr, and nothing is lost. **A write that
-    PyTorch does not count is lost at the next move:** one of a kernel of your own, through ``.data``, by a CUDA graph,
-    or into a batch norm's running statistics. ``HOCKET_VERIFY=1`` finds it.
+    PyTorch does not count is lost at the next move:** one of a kernel of your own, through ``.data``, by
+    ``torch._foreach_*`` (averages of weights), by a CUDA graph, or into a batch norm's running statistics.
+    ``HOCKET_VERIFY=1`` finds it.
 
     Args:
         of: a module, whose parameters without gradients are meant, and no buffers; or a tensor, or several.
