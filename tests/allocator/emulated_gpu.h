@@ -26,6 +26,8 @@ class EmulatedGpu {
   static EmulatedGpu& Get();
 
   Driver& driver() { return *driver_; }
+  // On the calling thread, if it uses none yet.
+  void UseContext();
   Bytes capacity();
   // Device memory that is given out, to whom ever.
   Bytes used();
@@ -65,7 +67,6 @@ class EmulatedGpu {
 
  private:
   EmulatedGpu();
-  void UseContext();
   void Copy(std::function<absl::Status(Stream)> copy);
 
   std::unique_ptr<Driver> driver_;

@@ -126,7 +126,7 @@ Story Shortened(const Story& story) {
                 kTries);
 }
 
-TEST(ModelTest, AByteThatChangesIsToldInThreeLines) {
+TEST(ModelTest, AByteThatChangesIsToldInAFewLines) {
   Story story = Told(6, 6'000);
   for (std::size_t i = 3'000; i < 6'000; i += 50) {
     for (const std::uint8_t job : {0, 1, 2}) {

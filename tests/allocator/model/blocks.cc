@@ -34,6 +34,7 @@ Bytes FirstWrong(const unsigned char* bytes, Bytes size, std::uint64_t mark) {
 Stream StreamOf(StreamNumber number) {
   static const std::array<Stream, kStreams> streams = [] {
     std::array<Stream, kStreams> made = {};
+    EmulatedGpu::Get().UseContext();
     for (StreamNumber i = 1; i < kStreams; ++i) made[i] = *EmulatedGpu::Get().driver().CreateStream();
     return made;
   }();

@@ -73,17 +73,24 @@ void Teller::Rarity() {
       return Tell(Kind::kLook, any);
     case 12:
       if (Draw(4) != 0) return Tell(Kind::kLook, any);
-      Tell(Draw(2) == 0 ? Kind::kRestart : Kind::kLeave, any, {Draw(4) == 0 ? 1u : 0u});
-      jobs_[any].steps = 0;
-      jobs_[any].open_pools.clear();
-      if (any == holder_) Tell(Kind::kTakeTurn, holder_ = static_cast<std::uint8_t>(Draw(kJobs)));
-      return;
+      return NewProcess(any);
     case 13:  // an allocation takes the turn
       ClosePools();
       return Tell(Kind::kMalloc, holder_ = any, {Draw(kRandomSlots), DrawSize(), Draw(kStreams)});
     default:
       return Tell(Kind::kLook, any);
   }
+}
+
+void Teller::NewProcess(std::uint8_t job) {
+  const bool leaves = Draw(2) == 0;  // otherwise it ends wherever it is, in the midst of a capture too
+  if (leaves && job == holder_) ClosePools();
+  Tell(leaves ? Kind::kLeave : Kind::kRestart, job, {Draw(4) == 0 ? 1u : 0u});
+  jobs_[job].steps = 0;
+  jobs_[job].open_pools.clear();
+  if (job != holder_) return;
+  holder_ = static_cast<std::uint8_t>(Draw(kJobs));
+  Tell(Kind::kTakeTurn, holder_);
 }
 
 std::uint32_t Teller::DrawSize() {
