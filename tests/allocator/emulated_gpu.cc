@@ -108,7 +108,7 @@ EmulatedGpu::EmulatedGpu() {
   setenv("HOCKET_EMULATOR_MEMORY", "256MiB", /*overwrite=*/0);
   setenv("HOCKET_EMULATOR_CHECK", "1", /*overwrite=*/0);
   driver_ = Must(Driver::Open(Wrap(Must(DriverTable::Load(HOCKET_EMULATED_DRIVER)))));
-  HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
+  UseContext();
   stream_ = Must(driver_->CreateStream());
   void* library = dlopen(HOCKET_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
   const auto offset = reinterpret_cast<std::ptrdiff_t (*)()>(dlsym(library, "hocket_emulator_alias_offset"));
@@ -116,6 +116,12 @@ EmulatedGpu::EmulatedGpu() {
   alias_offset_ = offset();
   begin_kernel_ = reinterpret_cast<decltype(begin_kernel_)>(dlsym(library, "hocket_emulator_begin_kernel"));
   end_kernel_ = reinterpret_cast<decltype(end_kernel_)>(dlsym(library, "hocket_emulator_end_kernel"));
+  wait_event_ = reinterpret_cast<decltype(wait_event_)>(dlsym(library, "cuStreamWaitEvent"));
+}
+
+void EmulatedGpu::UseContext() {
+  if (driver_->CurrentContext() != nullptr) return;
+  HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
 }
 
 Bytes EmulatedGpu::capacity() { return Must(driver_->MemoryInfo()).total; }
@@ -126,7 +132,7 @@ Bytes EmulatedGpu::used() {
 }
 
 void EmulatedGpu::Copy(std::function<absl::Status(Stream)> copy) {
-  HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
+  UseContext();
   absl::Status status = copy(stream_);
   if (status.ok()) status = driver_->SynchronizeStream(stream_);
   HOCKET_CHECK(status.ok()) << status.message();
@@ -153,11 +159,21 @@ bool EmulatedGpu::Holds(DevicePtr address, Bytes size, unsigned char value) {
   return AllAre(value, bytes.data(), bytes.size());
 }
 
-void EmulatedGpu::ReadInKernel(const char* name, Stream stream, DevicePtr address, Bytes size) {
-  HOCKET_CHECK(driver_->UseContext(Must(driver_->PrimaryContext(0))).ok()) << "no context";
-  const HocketEmulatorRange range = {address, size, /*write=*/0};
+void EmulatedGpu::RunKernel(const char* name, Stream stream, DevicePtr address, Bytes size, bool writes,
+                            absl::FunctionRef<void()> compute) {
+  UseContext();
+  const HocketEmulatorRange range = {address, size, writes ? 1 : 0};
   begin_kernel_(stream, name, &range, 1);
+  compute();
   end_kernel_(stream, &range, 1);
+}
+
+void EmulatedGpu::WaitForStream(Stream later, Stream earlier) {
+  UseContext();
+  const EventHandle event = Must(driver_->CreateEvent());
+  HOCKET_CHECK(driver_->RecordEvent(event, earlier).ok()) << "no event";
+  HOCKET_CHECK(wait_event_(later, event, 0) == cuda::kSuccess) << "no wait";
+  (void)driver_->DestroyEvent(event);
 }
 
 void EmulatedGpu::FailCall(int n, cuda::Result error) {

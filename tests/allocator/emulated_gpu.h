@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/driver.h"
@@ -25,6 +26,8 @@ class EmulatedGpu {
   static EmulatedGpu& Get();
 
   Driver& driver() { return *driver_; }
+  // On the calling thread, if it uses none yet.
+  void UseContext();
   Bytes capacity();
   // Device memory that is given out, to whom ever.
   Bytes used();
@@ -33,8 +36,16 @@ class EmulatedGpu {
   // True if all bytes are `value`.
   bool Holds(DevicePtr address, Bytes size, unsigned char value);
   std::vector<unsigned char> Read(DevicePtr address, Bytes size);
-  // A kernel called `name` reads these bytes on `stream`. It computes nothing; check mode remembers the use.
-  void ReadInKernel(const char* name, Stream stream, DevicePtr address, Bytes size);
+  // A kernel called `name` reads or writes these bytes on `stream`, by `compute`; check mode remembers the
+  // use.
+  void RunKernel(const char* name, Stream stream, DevicePtr address, Bytes size, bool writes,
+                 absl::FunctionRef<void()> compute);
+  // One that computes nothing.
+  void ReadInKernel(const char* name, Stream stream, DevicePtr address, Bytes size) {
+    RunKernel(name, stream, address, size, /*writes=*/false, [] {});
+  }
+  // What is queued on `later` from now on waits for what is queued on `earlier`.
+  void WaitForStream(Stream later, Stream earlier);
   // The byte at `address` as the host may touch it, at once and in no stream's order.
   unsigned char* Host(DevicePtr address) const {
     return reinterpret_cast<unsigned char*>(address + alias_offset_);
@@ -63,6 +74,7 @@ class EmulatedGpu {
   std::ptrdiff_t alias_offset_ = 0;
   decltype(&hocket_emulator_begin_kernel) begin_kernel_ = nullptr;
   decltype(&hocket_emulator_end_kernel) end_kernel_ = nullptr;
+  cuda::Result (*wait_event_)(Stream, cuda::Event, unsigned) = nullptr;
 };
 
 // True if the `size` bytes from `bytes` on are all `value`.

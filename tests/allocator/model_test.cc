@@ -1,449 +1,182 @@
 // Three jobs of one lane on a small device, driven at random for a long time and compared with a model that
-// knows what every block must hold. Some of what they do is random, some are steps of a loop that repeats
-// itself with a deviation now and then, so that plans are made, followed and left. What is checked after each
-// operation: the invariants of the allocator, and that live blocks do not overlap; at each free and each turn
-// taken: the bytes; at each hand-over: that the device holds what the jobs say they hold, the arena counted
-// once.
+// knows every byte (model/). What is checked: all bytes of a block at each free and each use, of all blocks
+// at each turn taken; that blocks do not overlap, at each allocation; at each hand-over that the device holds
+// what the jobs say they hold, the arena counted once; the allocator's invariants after each of the first
+// operations and after each rare one, later after one operation in 16; and by check mode, at each use, that
+// memory was not given out again before its last user was done.
+//
+//   HOCKET_MODEL_OPERATIONS=12500000   for each of the eight seeds: a hundred million
+//   HOCKET_MODEL_SEED=100              the first of the eight
+//   HOCKET_MODEL_STORY=FILE            does what the file tells, and no more (ReplaysAStory)
+//
+// Where a seed fails, the shortest story found that fails too is printed and kept in a file.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdlib>
-#include <cstring>
-#include <map>
-#include <optional>
-#include <random>
+#include <fstream>
+#include <iterator>
 
-#include "csrc/base/check.h"
-#include "tests/allocator/emulated_gpu.h"
+#include "absl/strings/str_cat.h"
+#include "tests/allocator/model/child.h"
+#include "tests/allocator/model/shrink.h"
 
 namespace hocket {
 namespace {
 
-using testing::EmulatedGpu;
-using testing::ScriptedGate;
+using ::testing::HasSubstr;
+using testing::Kind;
+using testing::Operation;
+using testing::Outcome;
+using testing::RunInChild;
+using testing::Shrink;
+using testing::Story;
+using testing::Teller;
 
-// A device in small: what is tried is the order of things, and bytes that move only take time, most of all
-// under a sanitizer.
-constexpr Bytes kChunk = 256_KiB;
-constexpr Bytes kStride = 8_KiB;  // a block is marked at its start, its end and at every multiple of it
-[[maybe_unused]] const bool small_device = [] {
-  setenv("HOCKET_EMULATOR_MEMORY", "32MiB", /*overwrite=*/1);
-  setenv("HOCKET_EMULATOR_GRANULARITY", "256KiB", /*overwrite=*/1);
-  return true;
-}();
-
-struct Live {
-  Bytes size = 0;
-  std::uint64_t mark = 0;
-  std::shared_ptr<bool> written = nullptr;  // of a constant block: the promise is broken once it is true
-};
-
-// One line of a loop's body. Frees what its slot holds, if anything, and allocates into it if `size` > 0.
-struct Instruction {
-  unsigned slot = 0;
-  Bytes size = 0;
-  unsigned stream = 0;
-};
-
-struct Job {
-  ScriptedGate gate;
-  std::unique_ptr<CachingAllocator> allocator;
-  std::map<DevicePtr, Live> blocks;
-  bool in_step = false;
-  bool pool_open = false;
-  int pools = 0;
-  std::optional<PoolCheckpoint> checkpoint;
-  std::array<std::vector<Instruction>, 2> loops;         // training, evaluation
-  std::map<unsigned, std::pair<DevicePtr, Live>> slots;  // what a loop holds
-};
-
-// size == 0: the chunk has left the arena.
-struct Message {
-  const Job* from;
-  ArenaChunkId id;
-  Bytes size;
-  UniqueFd descriptor;
-};
-
-class World {
- public:
-  explicit World(unsigned seed) : random_(seed) {
-    for (Stream& stream : streams_) stream = *gpu_.driver().CreateStream();
-    streams_[0] = nullptr;
-    for (Job& job : jobs_) {
-      Start(job);
-      for (auto& loop : job.loops) loop = DrawLoop();
-    }
-    holder_ = &jobs_[0];
-    holder_->gate.holds_turn = true;
-  }
-
-  ~World() {
-    for (Job& job : jobs_) job.allocator.reset();
-  }
-
-  void Operate() {
-    const unsigned draw = Draw(1000);
-    if (draw < 8) return HandOver();
-    if (draw < 12) return (void)SpillSomebody(Draw(60) * 128_KiB);
-    if (draw < 15) return holder_->allocator->EmptyCache();
-    if (draw < 35) return ToggleStep();
-    if (draw < 43) return TogglePool();
-    if (draw < 50) return CheckpointOrReturn();
-    if (draw < 54) return DeclareOrWrite();
-    if (draw < 56) return MoveAgainAndAgain();
-    if (draw < 65) return FreeSomething(jobs_[Draw(3)]);  // a thread out of turn frees too
-    if (draw < 80) return RunLoop();
-    if (holder_->blocks.size() < 80 && draw % 100 < 55) return Allocate();
-    FreeSomething(*holder_);
-  }
-
-  void Check() {
-    holder_->allocator->CheckInvariants();
-    DevicePtr end = 0;
-    for (const auto& [address, live] : holder_->blocks) {
-      ASSERT_GE(address, end) << "blocks overlap";
-      end = address + live.size;
-    }
-  }
-
-  // How often a pool went back to a checkpoint.
-  int Returns() const { return returns_; }
-
-  // Bytes that were not copied because they are constant.
-  Bytes Spared() const {
-    Bytes spared = 0;
-    for (const Job& job : jobs_) spared += job.allocator->Held().spared_total;
-    return spared;
-  }
-
-  // Of all allocations in steps, those that plans placed.
-  double PlannedShare() const {
-    double all = 0, planned = 0;
-    for (const Job& job : jobs_) {
-      all += static_cast<double>(job.allocator->Held().step_allocations);
-      planned += static_cast<double>(job.allocator->Held().planned_allocations);
-    }
-    return planned / all;
-  }
-
- private:
-  unsigned Draw(unsigned below) { return static_cast<unsigned>(random_() % below); }
-
-  void Start(Job& job) {
-    job.gate.holds_turn = false;
-    job.gate.await_room = [this](Bytes bytes) {
-      return SpillSomebody(bytes) > 0 ? absl::OkStatus()
-                                      : absl::ResourceExhaustedError("nobody can be moved");
-    };
-    job.gate.grew = [this, &job](ArenaChunkId id, Bytes size, UniqueFd descriptor) {
-      messages_.push_back({&job, id, size, std::move(descriptor)});
-    };
-    job.gate.lost = [this, &job](ArenaChunkId id) { messages_.push_back({&job, id, 0, {}}); };
-    auto made =
-        CachingAllocator::Create(gpu_.driver(), {.chunk_size = kChunk, .host_budget = 1_GiB}, &job.gate);
-    HOCKET_CHECK(made.ok()) << made.status().message();
-    job.allocator = *std::move(made);
-  }
-
-  // What the coordinator passes on between the jobs, in order.
-  void Deliver() {
-    for (const Message& message : messages_) {
-      for (Job& job : jobs_) {
-        if (&job == message.from) continue;
-        if (message.size == 0) {
-          job.allocator->DropArenaChunk(message.id);
-        } else {
-          const absl::Status added =
-              job.allocator->AddArenaChunk(message.id, message.size, message.descriptor.Duplicate());
-          // A chunk that has left the arena meanwhile may find the device full; its loss is the next message.
-          HOCKET_CHECK(added.ok() || absl::IsResourceExhausted(added)) << added.message();
-        }
-      }
-    }
-    messages_.clear();
-  }
-
-  template <typename Function>
-  void ForEachMark(DevicePtr address, Bytes size, Function f) {
-    for (Bytes offset = 0; offset + 8 <= size; offset += kStride) f(address + offset);
-    if (size >= 8 && (size - 8) % kStride >= 8) f(address + size - 8);
-  }
-  void Write(DevicePtr address, const Live& live) {
-    ForEachMark(address, live.size, [&](DevicePtr at) { std::memcpy(gpu_.Host(at), &live.mark, 8); });
-  }
-  void Verify(DevicePtr address, const Live& live) {
-    ForEachMark(address, live.size, [&](DevicePtr at) {
-      std::uint64_t found = 0;
-      std::memcpy(&found, gpu_.Host(at), 8);
-      HOCKET_CHECK(found == live.mark)
-          << "the block at 0x" << std::hex << address << " holds " << found << ", not " << live.mark;
-    });
-  }
-
-  Bytes DrawSize() {
-    switch (Draw(10)) {
-      case 0:
-        return 1 + Draw(12) * 128_KiB;
-      case 1:
-        return 1 + Draw(512 << 10);
-      default:
-        return 1 + Draw(12'500);
-    }
-  }
-
-  using Blocks = std::map<DevicePtr, Live>;
-
-  void Allocate() { TryAllocate(DrawSize(), streams_[Draw(3)]); }
-
-  Blocks::iterator TryAllocate(Bytes size, Stream stream) {
-    const auto block = holder_->allocator->Malloc(size, stream);
-    if (!block.ok()) {
-      EXPECT_EQ(block.status().code(), absl::StatusCode::kResourceExhausted) << block.status();
-      for (int i = 0; i < 10; ++i) FreeSomething(*holder_);
-      return holder_->blocks.end();
-    }
-    const Live live{size, random_()};
-    const auto [made, is_new] = holder_->blocks.emplace(*block, live);
-    HOCKET_CHECK(is_new) << "given out twice";
-    Write(*block, live);
-    return made;
-  }
-
-  void FreeSomething(Job& job) {
-    if (job.blocks.empty()) return;
-    Free(job, std::next(job.blocks.begin(), Draw(static_cast<unsigned>(job.blocks.size()))), Draw(4) == 0);
-  }
-  void Free(Job& job, Blocks::iterator block, bool recorded) {
-    if (&job == holder_) {
-      Verify(block->first, block->second);
-      if (recorded) job.allocator->RecordStream(block->first, streams_[Draw(3)]);
-    }
-    job.allocator->Free(block->first);
-    job.blocks.erase(block);
-    job.allocator->CheckInvariants();
-  }
-
-  // A few blocks become constant, or are written to: announced, if they were constant, or seen.
-  void DeclareOrWrite() {
-    Job& job = *holder_;
-    for (unsigned count = Draw(8); count > 0 && !job.blocks.empty(); --count) {
-      const auto block = std::next(job.blocks.begin(), Draw(static_cast<unsigned>(job.blocks.size())));
-      Live& live = block->second;
-      if (Draw(3) > 0) {
-        if (!live.written || *live.written) live.written = std::make_shared<bool>(false);
-        const auto broken = [written = live.written] { return *written; };
-        const auto declared = job.allocator->DeclareConstant(
-            block->first, std::make_shared<Promise>(Promise{.name = "weights", .broken = broken}));
-        HOCKET_CHECK(declared.ok()) << declared.status().message();
-      } else {
-        if (live.written && Draw(2) == 0) *live.written = true;
-        if (!live.written || !*live.written) job.allocator->EndConstant(block->first);
-        live.written.reset();
-        live.mark = random_();
-        Write(block->first, live);
-      }
-      job.allocator->CheckInvariants();
-    }
-  }
-
-  // Some 40 allocations, most of which die in the loop's body; what is left in a slot at its end survives.
-  // Half of them are of a few sizes, as in a program: one may be taken for another.
-  std::vector<Instruction> DrawLoop() {
-    std::vector<Instruction> loop;
-    for (unsigned i = 0; i < 40; ++i) {
-      const unsigned slot = Draw(24);
-      const Bytes odd = Draw(8) == 0 ? 1 + Draw(512 << 10) : 1 + Draw(25'000);
-      const Bytes size = Draw(2) == 0 ? Bytes{512} << Draw(5) : odd;
-      loop.push_back({.slot = slot, .size = size, .stream = Draw(12) == 0 ? 1u : 0u});
-      if (Draw(2) == 0) loop.push_back({.slot = Draw(24)});
-    }
-    for (unsigned slot = 4; slot < 24; ++slot) loop.push_back({.slot = slot});
-    return loop;
-  }
-
-  // A few passes of a loop; one line in 300, at times in 25, is left out, or something else happens before
-  // it.
-  void RunLoop() {
-    Job& job = *holder_;
-    if (job.in_step) ToggleStep();
-    const auto& loop = job.loops[Draw(4) == 0];
-    const unsigned order = Draw(4) == 0 ? 25 : 300;
-    for (unsigned passes = 1 + Draw(4); passes > 0; --passes) {
-      ToggleStep();
-      for (const Instruction& line : loop) {
-        const unsigned draw = Draw(order);
-        if (draw == 0) continue;
-        if (draw == 1) Allocate();
-        if (draw == 2) FreeSomething(job);
-        if (draw == 3 && Draw(10) == 0) job.allocator->EmptyCache();
-        if (draw == 4 && Draw(10) == 0) return HandOver();  // in mid-step
-        if (draw < 5) job.allocator->CheckInvariants();
-        Run(job, line);
-      }
-      ToggleStep();
-    }
-  }
-  // The invariants are checked after each thing it does.
-  void Run(Job& job, const Instruction& line) {
-    const auto held = job.slots.find(line.slot);
-    if (held != job.slots.end()) {
-      const auto [address, live] = held->second;
-      const auto block = job.blocks.find(address);
-      // A random free may have been there before, and the address may be another's by now.
-      if (block != job.blocks.end() && block->second.mark == live.mark) Free(job, block, Draw(100) == 0);
-      job.slots.erase(held);
-    }
-    if (line.size == 0) return;
-    const auto made = TryAllocate(line.size, streams_[line.stream]);
-    if (made != job.blocks.end()) job.slots[line.slot] = *made;
-    job.allocator->CheckInvariants();
-  }
-
-  void ToggleStep() {
-    holder_->in_step ? holder_->allocator->EndStep() : holder_->allocator->BeginStep();
-    holder_->in_step = !holder_->in_step;
-    holder_->allocator->CheckInvariants();
-  }
-
-  void TogglePool() {
-    Job& job = *holder_;
-    if (!job.pool_open && Draw(3) == 0) {
-      job.pool_open = true;
-      job.allocator->BeginAllocateToPool(
-          {0, 1 + Draw(2)}, [this](Stream stream) { return stream == streams_[1]; },
-          /*captures=*/Draw(2) == 0);
-      ++job.pools;
-    } else {
-      ClosePools(job);
-    }
-  }
-  void ClosePools(Job& job) {
-    for (std::uint64_t id : {1, 2}) {
-      if (job.pool_open) job.allocator->EndAllocateToPool({0, id});
-    }
-    for (; job.pools > 0 && Draw(2) == 0; --job.pools) job.allocator->ReleasePool({0, 1 + Draw(2)});
-    job.pool_open = false;
-  }
-
-  // Remembers what is in use of a pool, or goes back to what was.
-  void CheckpointOrReturn() {
-    Job& job = *holder_;
-    if (!job.checkpoint || Draw(4) == 0) {
-      const auto made = job.allocator->CheckpointPool({0, 1 + Draw(2)});
-      if (made.ok()) job.checkpoint = *made;
-      return;
-    }
-    for (const auto& [address, live] : job.blocks) Verify(address, live);
-    const auto delta = job.allocator->ReturnToCheckpoint(*job.checkpoint);
-    job.allocator->CheckInvariants();
-    if (!delta.ok()) return;  // released meanwhile, or one is open: nothing has changed
-    ++returns_;
-    for (const DevicePtr freed : delta->freed) {
-      HOCKET_CHECK(job.blocks.erase(freed) == 1) << "freed what nobody had";
-    }
-    for (const PoolCheckpoint::Block& block : job.checkpoint->blocks) {
-      const Live live{block.requested, random_()};
-      HOCKET_CHECK(job.blocks.emplace(block.address, live).second) << "given out twice";
-      Write(block.address, live);
-    }
-  }
-
-  // Bytes that other jobs gave back.
-  Bytes SpillSomebody(Bytes wanted) {
-    Deliver();
-    Bytes freed = 0;
-    for (Job& job : jobs_) {
-      if (&job == holder_ || freed > wanted) continue;
-      const auto result = job.allocator->SpillInParts(wanted - freed + 1, {.size = Draw(4) * kChunk});
-      HOCKET_CHECK(result.ok()) << result.status().message();
-      freed += *result;
-      job.allocator->CheckInvariants();
-    }
-    return freed;
-  }
-
-  // As if each other job's turn needed all of the device.
-  void MoveAgainAndAgain() {
-    for (unsigned times = 1 + Draw(4); times > 0; --times) {
-      if (Draw(2) == 0) DeclareOrWrite();
-      HandOver(holder_);
-    }
-  }
-
-  // `back_to`: everything is moved to the host and back to it.
-  void HandOver(Job* back_to = nullptr) {
-    Job& from = *holder_;
-    if (from.allocator->Capturing() || Draw(2) == 0) ClosePools(from);
-    if (from.in_step && Draw(2) == 0) ToggleStep();
-    HOCKET_CHECK(from.allocator->Drain().ok()) << "no drain";
-    from.allocator->Lock();
-    from.allocator->PassTurn();
-    from.gate.holds_turn = false;
-    from.allocator->Unlock();
-    from.allocator->CheckInvariants();
-    if (back_to != nullptr || Draw(4) == 0) (void)from.allocator->Spill(~Bytes{0});
-    Deliver();
-    CheckLedger();
-
-    holder_ = back_to != nullptr ? back_to : &jobs_[Draw(3)];
-    for (int tries = 0;; ++tries) {
-      Bytes missing = 0;
-      const absl::Status taken = holder_->allocator->TakeTurn(&missing);
-      holder_->allocator->CheckInvariants();
-      if (taken.ok()) break;
-      HOCKET_CHECK(tries < 3) << taken.message();
-      SpillSomebody(missing);
-    }
-    Deliver();
-    holder_->gate.holds_turn = true;
-    for (const auto& [address, live] : holder_->blocks) Verify(address, live);
-  }
-
-  // The arena is empty of blocks now and known to all.
-  void CheckLedger() {
-    Bytes sum = jobs_[0].allocator->Held().arena;
-    for (Job& job : jobs_) {
-      EXPECT_EQ(job.allocator->Held().arena, jobs_[0].allocator->Held().arena);
-      sum += job.allocator->Held().persistent;
-    }
-    EXPECT_EQ(gpu_.used(), sum);
-  }
-
-  EmulatedGpu& gpu_ = EmulatedGpu::Get();
-  std::mt19937_64 random_;
-  std::array<Stream, 3> streams_;
-  std::array<Job, 3> jobs_;
-  Job* holder_ = nullptr;
-  std::vector<Message> messages_;
-  int returns_ = 0;
-};
-
-// HOCKET_MODEL_OPERATIONS: how many for each seed.
-int Operations() {
-  const char* wanted = std::getenv("HOCKET_MODEL_OPERATIONS");
-  return wanted == nullptr ? 12'000 : std::atoi(wanted);
+std::uint64_t Wanted(const char* variable, std::uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-class ModelTest : public ::testing::TestWithParam<unsigned> {};
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t kOperations = 50'000;
+#else
+constexpr std::uint64_t kOperations = 1'250'000;
+#endif
+constexpr std::uint64_t kChecked = 60'000;
+constexpr int kTries = 500;  // to shorten a story
 
-TEST_P(ModelTest, ThreeJobsKeepTheirBytes) {
-  const Bytes before = EmulatedGpu::Get().used();
-  {
-    World world(GetParam());
-    for (int i = 0; i < Operations() && !HasFatalFailure(); ++i) {
-      SCOPED_TRACE("operation " + std::to_string(i));
-      world.Operate();
-      world.Check();
-    }
-    EXPECT_GT(world.PlannedShare(), 0.1) << "plans are hardly tested";
-    EXPECT_GT(world.Spared(), 1_MiB) << "constant memory is hardly tested";
-    EXPECT_GE(world.Returns(), 5) << "checkpoints are hardly tested";
-  }
-  EXPECT_EQ(EmulatedGpu::Get().used(), before);
+Story Told(std::uint64_t seed, std::uint64_t operations) {
+  Teller teller(seed);
+  Story story;
+  while (story.size() < operations) story.push_back(teller.Next());
+  return story;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, ModelTest, ::testing::Range(1u, 9u));
+std::optional<std::size_t> HowLongItLasts(const Story& story) {
+  const Outcome outcome = RunInChild(story);
+  return outcome.ok ? std::nullopt : std::optional<std::size_t>(outcome.told);
+}
+
+// The shortest story found, and how to see it again.
+std::string ShortStory(const Story& story) {
+  const Story shortest = Shrink(story, HowLongItLasts, kTries);
+  const std::string path = absl::StrCat(::testing::TempDir(), "hocket-model-story-", getpid());
+  std::ofstream(path) << ToString(shortest);
+  return absl::StrCat("the shortest story found:\n", ToString(shortest), RunInChild(shortest).said,
+                      "To see it again: HOCKET_MODEL_STORY=", path,
+                      " allocator_model_test --gtest_filter=ModelTest.ReplaysAStory\n");
+}
+
+// What no seed may hardly try, if it has the operations that it takes.
+void ExpectAllTried(const Outcome& outcome) {
+  const testing::Tally& tally = outcome.tally;
+  EXPECT_GT(tally.planned_allocations, tally.step_allocations / 10) << "plans";
+  EXPECT_LT(tally.refused, tally.Of(Kind::kMalloc) / 5) << "allocations that succeed";
+  if (outcome.applied < 1'000'000) return;
+  EXPECT_GE(tally.returns, 5) << "checkpoints";
+  EXPECT_GT(tally.spared, 1'000'000u) << "constant bytes that are not copied again";
+  for (int kind = 0; kind < static_cast<int>(Kind::kCorrupt); ++kind) {
+    EXPECT_GE(tally.Of(static_cast<Kind>(kind)), 1) << Operation{.kind = static_cast<Kind>(kind)}.ToString();
+  }
+}
+
+class ModelSeedsTest : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(ModelSeedsTest, ThreeJobsKeepTheirBytes) {
+  const std::uint64_t seed = Wanted("HOCKET_MODEL_SEED", 1) + GetParam();
+  const std::uint64_t operations = Wanted("HOCKET_MODEL_OPERATIONS", kOperations);
+  Teller teller(seed);
+  Operation operation;
+  const auto next = [&] {
+    operation = teller.Next();
+    return &operation;
+  };
+  const Outcome outcome = RunInChild(next, {.operations = operations, .checked = kChecked});
+  ASSERT_TRUE(outcome.ok) << "seed " << seed << " fails after operation " << outcome.told << ":\n"
+                          << outcome.said << ShortStory(Told(seed, outcome.told));
+  ExpectAllTried(outcome);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, ModelSeedsTest, ::testing::Range<std::uint64_t>(0, 8));
+
+TEST(ModelTest, ASeedTellsTheSameStoryInEveryProcess) {
+  const Story story = Told(5, 20'000);
+  const Outcome once = RunInChild(story), again = RunInChild(story);
+  ASSERT_TRUE(once.ok && again.ok) << once.said << again.said;
+  EXPECT_EQ(once.tally.digest, again.tally.digest);
+  EXPECT_EQ(once.tally.by_kind, again.tally.by_kind);
+  EXPECT_EQ(once.tally.refused, again.tally.refused);
+}
+
+TEST(ModelTest, AStoryIsReadAsItIsPrinted) {
+  const Story story = Told(5, 20'000);
+  const auto read = testing::ParseStory(ToString(story));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, story);
+  EXPECT_THAT(std::string(testing::ParseStory("a allocates slot x").status().message()),
+              HasSubstr("is no operation: a allocates slot x"));
+}
+
+// --- mistakes, seeded: found, and told in few words ---
+
+Story Shortened(const Story& story) {
+  const std::optional<std::size_t> length = HowLongItLasts(story);
+  if (!length) return {};
+  return Shrink(Story(story.begin(), story.begin() + static_cast<std::ptrdiff_t>(*length)), HowLongItLasts,
+                kTries);
+}
+
+TEST(ModelTest, AByteThatChangesIsToldInAFewLines) {
+  Story story = Told(6, 6'000);
+  for (std::size_t i = 3'000; i < 6'000; i += 50) {
+    for (const std::uint8_t job : {0, 1, 2}) {
+      story.insert(story.begin() + static_cast<std::ptrdiff_t>(i),
+                   {.kind = Kind::kCorrupt, .job = job, .arguments = {80}});
+    }
+  }
+  const Story shortest = Shortened(story);
+  EXPECT_LE(shortest.size(), 4u) << ToString(shortest);  // the turn, a block, the byte, and who looks
+  EXPECT_THAT(ToString(shortest), HasSubstr("corrupts slot 80"));
+  EXPECT_THAT(RunInChild(shortest).said, HasSubstr("byte"));
+}
+
+// The allocator relies on the driver to wait; where it does not, a chunk goes while a kernel may use it.
+TEST(ModelTest, AWaitThatIsMissingIsToldInAFewLines) {
+  Story story = Told(7, 6'000);
+  story.insert(story.begin() + 2'000, {.kind = Kind::kSkipWaits});
+  const Story shortest = Shortened(story);
+  EXPECT_LE(shortest.size(), 5u) << ToString(shortest);
+  EXPECT_THAT(ToString(shortest), HasSubstr("skips-waits"));
+  EXPECT_THAT(RunInChild(shortest).said, HasSubstr("uses without order"));
+}
+
+// An invariant that does not hold ends a story where it is, so what is left of it is no longer than that.
+TEST(ModelTest, ShrinkKeepsWhatIsNeededAndNothingElse) {
+  Story story(1'000);
+  for (std::uint32_t i = 0; i < story.size(); ++i) story[i].arguments[0] = i;
+  const auto fails_after = [](const Story& candidate) -> std::optional<std::size_t> {
+    bool seen = false;
+    for (std::size_t i = 0; i < candidate.size(); ++i) {
+      seen |= candidate[i].arguments[0] == 17;
+      if (seen && candidate[i].arguments[0] == 830) return i + 1;
+    }
+    return std::nullopt;
+  };
+  const Story shortest = Shrink(Story(story.begin(), story.begin() + 831), fails_after, 1'000);
+  ASSERT_EQ(shortest.size(), 2u);
+  EXPECT_EQ(shortest[0].arguments[0], 17u);
+  EXPECT_EQ(shortest[1].arguments[0], 830u);
+}
+
+TEST(ModelTest, ReplaysAStory) {
+  const char* path = std::getenv("HOCKET_MODEL_STORY");
+  if (path == nullptr) GTEST_SKIP() << "HOCKET_MODEL_STORY names no file";
+  std::ifstream file(path);
+  const auto story = testing::ParseStory({std::istreambuf_iterator<char>(file), {}});
+  ASSERT_TRUE(story.ok()) << story.status();
+  testing::Run(*story);
+}
 
 }  // namespace
 }  // namespace hocket
