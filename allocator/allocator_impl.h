@@ -51,6 +51,7 @@ class AllocatorImpl final : public CachingAllocator {
   void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures) override;
   void EndAllocateToPool(PoolId pool) override;
   void ReleasePool(PoolId pool) override;
+  PoolId PoolOf(DevicePtr address) const override;
   absl::StatusOr<PoolCheckpoint> CheckpointPool(PoolId pool) const override;
   absl::StatusOr<PoolDelta> ReturnToCheckpoint(const PoolCheckpoint& checkpoint) override;
   Usage InUse() const override;

@@ -142,6 +142,9 @@ class CachingAllocator {
   virtual void EndAllocateToPool(PoolId pool) = 0;
   virtual void ReleasePool(PoolId pool) = 0;
 
+  // The pool that the block which contains `address` is of; {0, 0}: none.
+  virtual PoolId PoolOf(DevicePtr address) const = 0;
+
   // The blocks in use of a pool. kNotFound: there is none of this id, or it is released.
   virtual absl::StatusOr<PoolCheckpoint> CheckpointPool(PoolId pool) const = 0;
   // Frees every block of the pool and allocates those of `checkpoint`, at their addresses. No byte changes,

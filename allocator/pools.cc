@@ -46,6 +46,12 @@ absl::StatusOr<PoolIndex> AllocatorImpl::Require(PoolId id) const {
                                           ") on device ", device_, ", or no graph uses it any more"));
 }
 
+CachingAllocator::PoolId AllocatorImpl::PoolOf(DevicePtr address) const {
+  MutexLock lock(&mutex_);
+  const Block* block = FindBlock(address);
+  return block == nullptr || block->pool == 0 ? PoolId() : pools_[block->pool - 1].id;
+}
+
 void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter, bool captures) {
   MutexLock lock(&mutex_);
   const PoolIndex index = FindOrAdd(id);

@@ -33,7 +33,7 @@ void Core::On(Job* job, const wire::Restored& event) {
   job->restored_total += restored;
   job->ahead_time += std::min(took, now_ - order.sent);
   auto turn = state_.turns.find(order.turn);
-  if (restored == 0 && turn != state_.turns.end()) turn->second.no_use = order.bytes;
+  if (restored == 0 && turn != state_.turns.end()) turn->second.no_use += order.bytes;
 }
 
 void Core::LookAhead(Turn& turn) {
@@ -45,10 +45,10 @@ void Core::LookAhead(Turn& turn) {
   if (found == state_.jobs.end() || !MayRestore(found->second)) return;
   Job& next = found->second;
   const Bytes missing = next.spilled - std::min(next.spilled, next.ahead ? next.ahead->bytes : 0);
-  const Bytes room = RoomAhead(turn);
+  const Bytes room = RoomAhead(turn) - std::min(RoomAhead(turn), turn.no_use);
   if (missing > room) AskToSpill(next, missing - room, Behind(next), /*guaranteed_too=*/false);
   const Bytes bytes = std::min({room, missing, kPart});
-  if (next.ahead || bytes <= turn.no_use) return;
+  if (next.ahead || bytes == 0) return;
   next.ahead = RestoreOrder{.request = next_restore_++, .bytes = bytes, .turn = turn.number, .sent = now_};
   SendTo(next.id, wire::Restore{.request = next.ahead->request, .bytes = bytes});
 }

@@ -181,7 +181,7 @@ struct Turn {
   Bytes spilled = 0;        // by others, for it
   JobId next = 0;           // whose bytes are brought back while it lasts; 0: nobody's
   bool lacks_room = false;  // somebody has asked for room in it: what is free is his
-  Bytes no_use = 0;         // a job that was to restore into so much had no use for it
+  Bytes no_use = 0;         // that should be free, and a job that was to restore into it could not
 };
 
 struct State {

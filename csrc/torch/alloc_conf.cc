@@ -34,9 +34,9 @@ AllocConf ParseAllocConf(std::string_view text) {
     const std::string value = colon == std::string::npos ? "" : option.substr(colon + 1);
     double fraction = 0;
     if (name.empty() || IsOfPinnedMemory(name) || (name == "backend" && value == "native")) continue;
-    if (name == "per_process_memory_fraction") {
-      if (absl::SimpleAtod(value, &fraction) && fraction > 0 && fraction <= 1)
-        conf.memory_fraction = fraction;
+    const bool usable = absl::SimpleAtod(value, &fraction) && fraction > 0 && fraction <= 1;
+    if (name == "per_process_memory_fraction" && usable) {
+      conf.memory_fraction = fraction;
     } else {
       conf.without_effect.push_back(name);
     }

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "csrc/base/bytes.h"
 #include "csrc/torch/captures.h"
 #include "csrc/torch/process.h"
 #include "csrc/torch/refusals.h"
@@ -42,6 +44,8 @@ Devices::Device& CudaAllocator::UseDevice(c10::DeviceIndex device) {
 }
 
 void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream) {
+  if (!caches_) [[unlikely]]
+    return MallocUncached(size, device);
   Devices::Device& used = UseDevice(device);
   const bool recorded = history_.enabled() && !forked_;
   if (recorded) [[unlikely]] {
@@ -51,7 +55,8 @@ void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t s
   if (!block.ok()) Raise(block.status(), device, size);
   auto* address = reinterpret_cast<void*>(*block);
   if (recorded) [[unlikely]] {
-    history_.Allocated(device, *block, size, stream, [&] { return used.allocator->TakeSegmentChanges(); });
+    history_.Allocated(device, *block, size, stream, used.allocator->PoolOf(*block),
+                       [&] { return used.allocator->TakeSegmentChanges(); });
     if (!history_.enabled()) used.allocator->RecordSegments(false);  // it has just been stopped
   }
   if (const auto* python = c10::impl::GPUTrace::get_trace()) [[unlikely]] {
@@ -65,6 +70,7 @@ void CudaAllocator::Free(void* block) {
   if (block == nullptr || forked_) return;
   const auto address = reinterpret_cast<DevicePtr>(block);
   Devices::Device* owner = devices_.OwnerOf(address);
+  if (owner == nullptr && FreeUncached(block)) return;
   TORCH_CHECK_VALUE(owner != nullptr, "hocket: cannot free ", block,
                     ": no block of this process begins there.");
   if (c10::memoryProfilingEnabled())
@@ -74,6 +80,33 @@ void CudaAllocator::Free(void* block) {
   }
   history_.Freed(static_cast<c10::DeviceIndex>(owner->ordinal), address);  // before it can be given out again
   owner->allocator->Free(address);
+}
+
+void* CudaAllocator::MallocUncached(size_t size, c10::DeviceIndex device) {
+  const c10::cuda::CUDAGuard guard(device);
+  void* block = nullptr;
+  const cudaError_t error = cudaMalloc(&block, size);
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    Raise(absl::ResourceExhaustedError(absl::StrCat(
+              "CUDA out of memory: the driver does not have the ", FormatBytes(size),
+              " that were asked for while the caching allocator was off (caching_allocator_enable).\n"
+              "  Such memory is not shared with other jobs: switch the caching allocator on.")),
+          device, size);
+  }
+  C10_CUDA_CHECK(error);
+  absl::MutexLock lock(&mutex_);
+  uncached_.insert(block);
+  return block;
+}
+
+bool CudaAllocator::FreeUncached(void* block) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (uncached_.erase(block) == 0) return false;
+  }
+  C10_CUDA_CHECK(cudaFree(block));
+  return true;
 }
 
 void CudaAllocator::Delete(void* block) { installed.load()->Free(block); }
@@ -161,8 +194,8 @@ double CudaAllocator::getMemoryFraction(c10::DeviceIndex device) {
 }
 
 void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
-  TORCH_CHECK_VALUE(fraction > 0 && fraction <= 1, "hocket: the fraction of the device's memory is ",
-                    fraction, ": it must be greater than 0 and at most 1.");
+  TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1, "hocket: the fraction of the device's memory is ",
+                    fraction, ": it must be at least 0 and at most 1.");
   const Devices::Device& used = UseDevice(device);
   used.allocator->SetMemoryLimit(static_cast<Bytes>(fraction * static_cast<double>(used.capacity)));
 }
@@ -266,6 +299,14 @@ void CudaAllocator::setUseOnOOM(c10::DeviceIndex, pytorch::MempoolId_t, bool use
       kWithNative);
 }
 
+void CudaAllocator::setNoSplit(c10::DeviceIndex, pytorch::MempoolId_t) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "hocket gives a pool's memory out in blocks of the size asked for. Make the pool "
+      "without no_split, ",
+      kWithNative);
+}
+
 std::shared_ptr<pytorch::caching::AllocatorState> CudaAllocator::getCheckpointState(
     c10::DeviceIndex device, pytorch::MempoolId_t pool) {
   absl::StatusOr<PoolCheckpoint> checkpoint = Use(device).CheckpointPool(pool);
@@ -286,7 +327,7 @@ pytorch::caching::CheckpointDelta CudaAllocator::setCheckpointPoolState(
   }
   for (const PoolCheckpoint::Block& block : ours->checkpoint.blocks) {
     history_.Allocated(device, block.address, block.requested, static_cast<cudaStream_t>(block.stream),
-                       [&] { return Use(device).TakeSegmentChanges(); });
+                       Use(device).PoolOf(block.address), [&] { return Use(device).TakeSegmentChanges(); });
     auto* address = reinterpret_cast<void*>(block.address);
     result.dataptrs_allocd.emplace_back(address, address, &Delete, c10::Device(c10::kCUDA, device));
   }

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "csrc/torch/devices.h"
 #include "csrc/torch/history.h"
@@ -47,6 +48,9 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   void* getBaseAllocation(void* address, size_t* size) override;
 
   // --- the cache and its limits ---
+  // While it is off, memory is the driver's own: no other job's arena, never spilled, given back when freed.
+  void enable(bool caches) override { caches_ = caches; }
+  bool isEnabled() const override { return caches_; }
   void emptyCache(pytorch::MempoolId_t pool = {0, 0}) override;
   void cacheInfo(c10::DeviceIndex device, size_t* largest_free) override;
   double getMemoryFraction(c10::DeviceIndex device) override;
@@ -66,6 +70,14 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   void recordHistory(bool enabled, pytorch::caching::CreateContextFn gather_context, size_t max_entries,
                      pytorch::caching::RecordContext when, bool clear_history,
                      const std::vector<std::string>& skip_actions) override;
+  History::Context getContextForPointer(const void* address) {
+    return history_.ContextOf(reinterpret_cast<std::size_t>(address));
+  }
+  void pushCompileContext(std::string& context) override { History::PushCompileContext(context); }
+  void popCompileContext() override { History::PopCompileContext(); }
+  bool supportsUserMetadata() { return true; }
+  void setUserMetadata(const std::string& metadata) { History::SetUserMetadata(metadata); }
+  std::string getUserMetadata() { return History::UserMetadata(); }
   void attachOutOfMemoryObserver(pytorch::caching::OutOfMemoryObserver observer) override;
   void attachAllocatorTraceTracker(pytorch::caching::AllocatorTraceTracker tracker) override;
 
@@ -79,6 +91,7 @@ class CudaAllocator final : public pytorch::BaseAllocator {
                           std::shared_ptr<CUDAAllocator> allocator) override;
   int getPoolUseCount(c10::DeviceIndex device, pytorch::MempoolId_t pool) override;
   void setUseOnOOM(c10::DeviceIndex device, pytorch::MempoolId_t pool, bool use) override;
+  void setNoSplit(c10::DeviceIndex device, pytorch::MempoolId_t pool);
   std::shared_ptr<pytorch::caching::AllocatorState> getCheckpointState(c10::DeviceIndex device,
                                                                        pytorch::MempoolId_t pool) override;
   pytorch::caching::CheckpointDelta setCheckpointPoolState(
@@ -103,6 +116,9 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   CachingAllocator& Use(c10::DeviceIndex device) { return *UseDevice(device).allocator; }
   void* Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream);
   void Free(void* block);
+  void* MallocUncached(size_t size, c10::DeviceIndex device);
+  // False: `block` is none of those.
+  bool FreeUncached(void* block);
   [[noreturn]] void Raise(const absl::Status& status, c10::DeviceIndex device, size_t size);
   // Calls the observers, and notes it in the history.
   void TellOutOfMemory(c10::DeviceIndex device, size_t size);
@@ -111,8 +127,10 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   Devices& devices_;
   const std::atomic<bool>& forked_;
   History history_;
+  std::atomic<bool> caches_{true};
   absl::Mutex mutex_;
   std::vector<pytorch::caching::OutOfMemoryObserver> observers_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<void*> uncached_ ABSL_GUARDED_BY(mutex_);
   std::map<PoolKey, int> pool_uses_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -68,10 +68,7 @@ absl::StatusOr<AllocatorOptions> ReadOptions(int device, Bytes memory_limit, boo
 
 }  // namespace
 
-Bytes Devices::Device::Limit() const {
-  const Bytes limit = allocator->MemoryLimit();
-  return limit > 0 ? limit : capacity;
-}
+Bytes Devices::Device::Limit() const { return allocator->MemoryLimit(); }
 
 Bytes Devices::Device::Room() const {
   const Bytes limit = Limit();  // read once: it may be set meanwhile

@@ -12,6 +12,9 @@ using pytorch::caching::RecordContext;
 
 constexpr std::size_t kNoAddress = 0;
 
+thread_local std::vector<std::string> compile_contexts;
+thread_local std::string user_metadata;
+
 // Microseconds since the epoch, the unit of entries in a snapshot.
 c10::time_t Now() { return c10::getTime() / 1000; }
 
@@ -63,9 +66,11 @@ void History::Add(Entry::Action action, c10::DeviceIndex device, std::size_t add
   if (std::find(skipped_.begin(), skipped_.end(), action) != skipped_.end()) return;
   std::deque<Entry>& ring = entries_[device];
   Context context = options_.when >= level ? block.context : nullptr;
-  ring.emplace_back(action, device, address, block.size, block.stream, pytorch::MempoolId_t{0, 0}, 0,
-                    std::move(context));
-  ring.back().time_.t_ = Now();
+  ring.emplace_back(action, device, address, block.size, block.stream, block.pool, 0, std::move(context));
+  Entry& entry = ring.back();
+  entry.time_.t_ = Now();
+  entry.compile_context_ = compile_contexts.empty() ? "N/A" : compile_contexts.back();  // PyTorch's word
+  pytorch::SetUserMetadata(entry, user_metadata);
   while (ring.size() > options_.max_entries) ring.pop_front();
 }
 
@@ -81,9 +86,9 @@ void History::AddSegments(c10::DeviceIndex device, const Context& came, const Co
 }
 
 void History::Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream,
-                        Changes changes) {
+                        pytorch::MempoolId_t pool, Changes changes) {
   if (!enabled()) return;
-  Block block{size, stream, Gather(RecordContext::STATE)};
+  Block block{size, stream, Gather(RecordContext::STATE), pool};
   absl::MutexLock lock(&mutex_);
   AddSegments(device, block.context, nullptr, changes);
   Add(Entry::ALLOC, device, address, block, RecordContext::ALLOC);
@@ -122,6 +127,16 @@ void History::SnapshotTaken(c10::DeviceIndex device) {
   absl::MutexLock lock(&mutex_);
   Add(Entry::SNAPSHOT, device, kNoAddress, {}, RecordContext::ALL);
 }
+
+void History::PushCompileContext(const std::string& context) { compile_contexts.push_back(context); }
+
+void History::PopCompileContext() {
+  if (!compile_contexts.empty()) compile_contexts.pop_back();
+}
+
+void History::SetUserMetadata(const std::string& metadata) { user_metadata = metadata; }
+
+std::string History::UserMetadata() { return user_metadata; }
 
 std::vector<History::Entry> History::Entries(c10::DeviceIndex device) const {
   absl::MutexLock lock(&mutex_);

@@ -56,13 +56,20 @@ class History {
   using Changes = absl::FunctionRef<std::vector<SegmentChange>()>;
 
   void Allocated(c10::DeviceIndex device, std::size_t address, std::size_t size, void* stream,
-                 Changes changes);
+                 pytorch::MempoolId_t pool, Changes changes);
   void Freed(c10::DeviceIndex device, std::size_t address);
   // `here`: what has gone has been given back by this thread, and its stack says why.
   void SegmentsChanged(c10::DeviceIndex device, bool here, Changes changes);
   void OutOfMemory(c10::DeviceIndex device, std::size_t size, std::size_t free, void* stream);
   // A snapshot is taken: an entry that lets a reader align the two.
   void SnapshotTaken(c10::DeviceIndex device);
+
+  // What all entries of the calling thread carry from now on: the compiled region that it is in, and a note
+  // of the program's.
+  static void PushCompileContext(const std::string& context);
+  static void PopCompileContext();
+  static void SetUserMetadata(const std::string& metadata);
+  static std::string UserMetadata();
 
   // Oldest first.
   std::vector<Entry> Entries(c10::DeviceIndex device) const;
@@ -74,6 +81,7 @@ class History {
     std::size_t size = 0;
     void* stream = nullptr;
     Context context;
+    pytorch::MempoolId_t pool = {0, 0};
   };
 
   // The stack here, if stacks are wanted for what is recorded at `level` and above.

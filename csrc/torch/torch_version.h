@@ -4,7 +4,8 @@
 // The base class is PyTorch's concrete pluggable allocator and not its abstract one: virtuals that a new
 // version adds are implemented there already, so our class stays complete.
 //   2.12 .. 2.15 added attachOomRejectionObserver, markCaptureBegin/End, annotateMemory, allocateWithAddress,
-//   getContextForPointer (inherited), and DeviceStats::reserved_bytes_by_private_pools (left empty).
+//   setNoSplit, getContextForPointer, and DeviceStats::reserved_bytes_by_private_pools (left empty). Those
+//   that we implement are written without `override`: an older base has none of them.
 #ifndef HOCKET_CSRC_TORCH_TORCH_VERSION_H_
 #define HOCKET_CSRC_TORCH_TORCH_VERSION_H_
 
@@ -13,6 +14,7 @@
 #include <torch/headeronly/version.h>
 
 #include <functional>
+#include <string>
 #include <type_traits>
 
 static_assert(TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11),
@@ -36,6 +38,12 @@ struct RejectionObserverOf<Allocator, std::void_t<decltype(&Allocator::attachOom
   static Argument ArgumentOf(void (Allocator::*)(Argument));
   using Type = decltype(ArgumentOf(&Allocator::attachOomRejectionObserver));
 };
+// Of entries that a version has no such member of: nothing.
+template <typename Entry>
+void SetUserMetadata(Entry& entry, const std::string& metadata) {
+  if constexpr (requires { entry.user_metadata_; }) entry.user_metadata_ = metadata;
+}
+
 using OomRejectionObserver = RejectionObserverOf<BaseAllocator>::Type;
 
 using c10::MempoolId_t;

@@ -166,6 +166,7 @@ class FakeAllocator : public CachingAllocator {
   void BeginAllocateToPool(PoolId, std::function<bool(Stream)>, bool) override {}
   void EndAllocateToPool(PoolId) override {}
   void ReleasePool(PoolId) override {}
+  PoolId PoolOf(DevicePtr) const override { return {}; }
   absl::StatusOr<PoolCheckpoint> CheckpointPool(PoolId) const override { return absl::NotFoundError("none"); }
   absl::StatusOr<PoolDelta> ReturnToCheckpoint(const PoolCheckpoint&) override {
     return absl::NotFoundError("none");

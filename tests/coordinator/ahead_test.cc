@@ -140,7 +140,19 @@ TEST(AheadTest, RoomThatIsOfNoUseIsNotOfferedAgain) {
   s.Passes(Milliseconds(100));
   EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
   s.SpillsPart("c", 10);
-  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 15u) << s.Story();
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 10u) << s.Story();
+}
+
+// The ledger does not see everything: what others hold outside Hocket, say.
+TEST(AheadTest, ForRoomThatIsNotThereSomebodyIsSpilled) {
+  Script s = OneIsNext(/*of_b=*/10, /*of_c=*/20);
+  ASSERT_EQ(s.Told<wire::Restore>("b")->bytes, 30u) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c"), 0);
+  s.Restores("b", 20);
+  s.Restores("b", 0);
+  EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 10u) << s.Story();
+  s.Spills("c", 10);
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 10u) << s.Story();
 }
 
 TEST(AheadTest, AJobThatDoesNotKnowTheOrderIsNotTold) {

@@ -94,10 +94,38 @@ def test_a_fraction_of_the_device_is_a_limit():
 
 
 def test_a_fraction_out_of_range_is_refused():
-    for fraction in (0.0, 1.5):
+    for fraction in (-0.5, 1.5):
         with pytest.raises(ValueError):
             torch.cuda.memory.set_per_process_memory_fraction(fraction)
             torch.cuda.caching_allocator_alloc(0)
+
+
+def test_of_a_fraction_of_0_nothing_can_be_had():
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.0)
+    try:
+        assert torch.cuda.get_per_process_memory_fraction() == 0
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            block(100)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_without_the_cache_memory_is_the_drivers():
+    before = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()
+    torch.cuda.caching_allocator_enable(False)
+    try:
+        direct = block(8).fill_(3)
+        assert torch.cuda.memory_allocated() == before[0]
+        assert direct.sum().item() == 3 * 8 * MIB
+        with pytest.raises(torch.cuda.OutOfMemoryError, match="caching allocator was off"):
+            block(1 << 20)
+    finally:
+        torch.cuda.caching_allocator_enable(True)
+    cached = block(8)
+    assert torch.cuda.memory_allocated() == before[0] + 8 * MIB
+    del direct, cached  # each goes back where it came from
+    assert torch.cuda.memory_allocated() == before[0]
 
 
 def test_the_cache_can_be_emptied():
@@ -310,6 +338,38 @@ def test_the_history_names_who_allocated_and_opens_in_pytorchs_viewer(history):
     assert "3.0MiB" in _memory_viz.trace(snapshot)
     assert "Active Memory Timeline" in _memory_viz.trace_plot(snapshot)
     assert "Allocator State History" in _memory_viz.segment_plot(snapshot)
+
+
+@pytest.mark.skipif(not hasattr(torch.cuda.memory, "_allocation_traceback"), reason="this PyTorch has no such function")
+def test_the_history_says_where_a_living_block_came_from(history):
+    x = block(3)
+    address = x.data_ptr()
+    frames = torch.cuda.memory._allocation_traceback(address)
+    assert any(frame["name"] == "block" for frame in frames)
+    del x
+    assert torch.cuda.memory._allocation_traceback(address) is None
+
+
+def test_the_history_says_the_pool_of_a_block(history):
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = block(1)
+    outside = block(1)
+    pools = {entry["addr"]: entry.get("pool_id", pool.id) for entry in entries("alloc")}
+    assert pools[inside.data_ptr()] == pool.id
+    if any("pool_id" in entry for entry in entries("alloc")):  # as PyTorch 2.12 and newer say it
+        assert pools[outside.data_ptr()] == (0, 0)
+
+
+@pytest.mark.skipif(not hasattr(torch.cuda.memory, "_set_memory_metadata"), reason="this PyTorch has no such function")
+def test_the_history_carries_the_programs_note(history):
+    torch.cuda.memory._set_memory_metadata("the first")
+    x = block(3)
+    torch.cuda.memory._set_memory_metadata("")
+    y = block(3)
+    notes = {entry["addr"]: entry["user_metadata"] for entry in entries("alloc")}
+    assert notes[x.data_ptr()] == "the first"
+    assert notes[y.data_ptr()] == ""
 
 
 def test_the_history_shows_memory_that_comes_and_goes(history):
