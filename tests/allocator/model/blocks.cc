@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "allocator/block_map.h"
 #include "csrc/base/check.h"
