@@ -84,6 +84,7 @@ class AllocatorImpl final : public CachingAllocator {
   void LeaveArena() override;
   void ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) override;
   Holdings Held() const override;
+  std::optional<Bytes> DeviceFree() const override;
   void CheckInvariants() const override;
 
  private:

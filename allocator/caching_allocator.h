@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -238,6 +239,8 @@ class CachingAllocator {
   virtual void ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) = 0;
 
   virtual Holdings Held() const = 0;
+  // Bytes that the driver has free on the device; none: it does not say.
+  virtual std::optional<Bytes> DeviceFree() const = 0;
 
   // Aborts, naming the first invariant that does not hold.
   virtual void CheckInvariants() const = 0;

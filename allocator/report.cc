@@ -224,6 +224,12 @@ std::vector<SegmentChange> AllocatorImpl::TakeSegmentChanges() {
   return changes;
 }
 
+std::optional<Bytes> AllocatorImpl::DeviceFree() const {
+  const InContext in_context(driver_, context_);
+  const absl::StatusOr<DeviceMemory> device = driver_.MemoryInfo();
+  return device.ok() ? std::optional<Bytes>(device->free) : std::nullopt;
+}
+
 Holdings AllocatorImpl::Held() const {
   MutexLock lock(&mutex_);
   return HeldLocked();

@@ -210,6 +210,7 @@ class Core {
   void RenewArena(Job& job);
   void ExportArenaTo(Job& job);
   void Expect(Device& device, Bytes bytes, absl::Duration within);
+  void Compare(Device& device, Bytes driver_free);
   std::vector<Job*> Victims(const Job& job);
   std::vector<const Job*> Others(const Job& job) const;
   bool MayBeEnding(const Job& other) const;

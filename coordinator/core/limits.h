@@ -19,6 +19,8 @@ inline constexpr absl::Duration kLeaverLimit = absl::Seconds(10);
 inline constexpr absl::Duration kArenaDropLimit = absl::Seconds(1);
 // Who waits for memory that is on its way back tries again after so long.
 inline constexpr absl::Duration kReturningRetry = absl::Milliseconds(20);
+// So long it does so when the driver seems to have it back already.
+inline constexpr absl::Duration kReturnedRetry = absl::Milliseconds(100);
 // A job that stands at its doors and still cannot spill (its device is busy, its host memory is used up) is
 // asked again for so long before somebody else is told that there is no room.
 inline constexpr absl::Duration kCannotSpillLimit = absl::Seconds(1);

@@ -29,6 +29,11 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
     return RejectJob(*job,
                      absl::StrCat("NeedRoom from ", job->info.name, ", whose last one is not answered yet"));
   }
+  if (event.says_free) {
+    job->persistent = event.persistent;
+    job->spilled = event.spilled;
+    Compare(DeviceOf(*job), event.device_free);
+  }
   if (now_ - job->room_answered > kAnswerLimit) job->room_since = now_;
   if (job->turn != 0 && !event.restoring) state_.turns.at(job->turn).lacks_room = true;
   const Bytes freed = job->unclaimed + (job->room ? job->room->freed : 0);
@@ -320,6 +325,25 @@ Bytes Core::Free(const Device& device) const {
 void Core::Expect(Device& device, Bytes bytes, absl::Duration within) {
   std::erase_if(device.returning, [&](const Returning& r) { return r.until <= now_; });
   device.returning.push_back({bytes, now_ + within});
+}
+
+// The driver may have had back for long what we still wait for. What is in use besides the ledger's is known
+// as it was last when nothing was on its way, so what shows is believed only after a few more tries.
+void Core::Compare(Device& device, Bytes driver_free) {
+  std::vector<Returning>& returning = device.returning;
+  std::erase_if(returning, [&](const Returning& r) { return r.until <= now_; });
+  if (returning.empty()) {
+    const Bytes known = Free(device);
+    if (now_ >= state_.window_ends + kDeadMemoryLimit) device.unseen = known - std::min(known, driver_free);
+    return;
+  }
+  Bytes seen = 0;  // of what is on its way
+  const Bytes there = driver_free + device.unseen;
+  for (Returning& r : returning) {
+    if (r.bytes == 0 || there < Free(device) + seen + r.bytes) continue;
+    seen += r.bytes;
+    r.until = std::min(r.until, now_ + kReturnedRetry);
+  }
 }
 
 // --- the arena ------------------------------------------------------------------------------------

@@ -155,6 +155,7 @@ struct Device {
   absl::Time free_since;
   std::map<int, Lane> lanes;
   std::vector<Returning> returning;
+  Bytes unseen = 0;  // in use besides what the ledger knows, as seen last: the driver's own, other programs'
   absl::Time kept_until = absl::InfinitePast();  // free until then for `kept_for`, which may be back soon
   EntityId kept_for = 0;
 };

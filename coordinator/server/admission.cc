@@ -113,7 +113,12 @@ absl::Status CheckSaid(wire::TurnOver& over) {
                        {"restored", over.restored, kMaxBytes}});
 }
 
-absl::Status CheckSaid(wire::NeedRoom& need) { return CheckNumbers({{"bytes", need.bytes, kMaxBytes}}); }
+absl::Status CheckSaid(wire::NeedRoom& need) {
+  return CheckNumbers({{"bytes", need.bytes, kMaxBytes},
+                       {"device_free", need.device_free, kMaxBytes},
+                       {"persistent", need.persistent, kMaxBytes},
+                       {"spilled", need.spilled, kMaxBytes}});
+}
 
 absl::Status CheckSaid(wire::Spilled& spilled) {
   spilled.why_not = wire::MadePrintable(std::move(spilled.why_not));

@@ -178,7 +178,9 @@ class ClientImpl final : public Client {
   void AbortGive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- memory.cc: room, spills, the arena, reports
-  absl::Status AskRoom(Bytes bytes, bool restoring, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How things stand, from before the lock.
+  wire::NeedRoom Lacks(Bytes bytes, bool restoring) const;
+  absl::Status AskRoom(wire::NeedRoom need, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitAnswer(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status StepAsideFor(const RoomRequest& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -39,8 +39,9 @@ absl::Status ClientImpl::Take(bool interruptible) {
     Bytes missing = 0;
     const absl::Status restored = allocator->TakeTurn(&missing);
     if (!absl::IsResourceExhausted(restored)) return restored;
+    const wire::NeedRoom need = Lacks(missing, /*restoring=*/true);
     MutexLock lock(&mutex_);
-    HOCKET_RETURN_IF_ERROR(AskRoom(missing, /*restoring=*/true, interruptible));
+    HOCKET_RETURN_IF_ERROR(AskRoom(need, interruptible));
   }
 }
 

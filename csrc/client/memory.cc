@@ -1,4 +1,5 @@
 // What the client does with the device's memory on others' behalf: room, spills, the lane's arena, reports.
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,23 +29,39 @@ Holdings ClientImpl::HeldUnlocked() {
 // (The doors' counts are handed on by reference.)
 absl::Status ClientImpl::AwaitRoom(Bytes bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const Blocking blocking(threads_.Mine());
+  const wire::NeedRoom need = Lacks(bytes, /*restoring=*/false);
   MutexLock lock(&mutex_);
   ComeBack(threads_.Mine());
   const Door door(threads_.Mine(), at_doors_);
-  return AskRoom(bytes, /*restoring=*/false, /*interruptible=*/false);
+  return AskRoom(need, /*interruptible=*/false);
+}
+
+wire::NeedRoom ClientImpl::Lacks(Bytes bytes, bool restoring) const {
+  wire::NeedRoom need{.bytes = bytes, .restoring = restoring};
+  const CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator == nullptr) return need;
+  const std::optional<Bytes> free = allocator->DeviceFree();
+  if (!free) return need;
+  const Holdings held = allocator->Held();
+  need.says_free = true;
+  need.device_free = *free;
+  need.persistent = held.persistent;
+  need.spilled = held.spilled;
+  return need;
 }
 
 // While bytes come back nothing but an interruption is an answer, and kAborted: others first. It waits, it
 // never fails. An allocation whose turn has passed is answered at once: it tries again, and asks for a turn
 // first.
-absl::Status ClientImpl::AskRoom(Bytes bytes, bool restoring, bool interruptible) {
+absl::Status ClientImpl::AskRoom(wire::NeedRoom need, bool interruptible) {
+  const bool restoring = need.restoring;
   const std::uint64_t turn = turn_.number;
   while (room_ || (!restoring && phase_ == Phase::kGiving)) changed_.Wait(&mutex_);
   if (outside_) return absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it");
   if (!restoring && (phase_ != Phase::kHeld || turn_.number != turn)) return absl::OkStatus();
-  room_ = RoomRequest{.bytes = bytes, .restoring = restoring};
+  room_ = RoomRequest{.bytes = need.bytes, .restoring = restoring};
   if (info_.coordinated) {
-    Tell(wire::NeedRoom{.bytes = bytes, .restoring = restoring});
+    Tell(need);
   } else {
     AnswerRoom(absl::ResourceExhaustedError("no coordinator can be had that would make room"));
   }

@@ -169,8 +169,12 @@ struct NeedRoom {
   static constexpr uint16_t kType = 9;
   static constexpr const char* kName = "NeedRoom";
   uint64_t bytes = 0;
-  bool restoring = false;  // at the begin of a turn: never answered "no"; it waits
-  HOCKET_FIELDS(F(1, bytes) F(2, restoring))
+  bool restoring = false;    // at the begin of a turn: never answered "no"; it waits
+  bool says_free = false;    // the next three are told
+  uint64_t device_free = 0;  // bytes, as the driver says
+  uint64_t persistent = 0;   // bytes, as in Report
+  uint64_t spilled = 0;
+  HOCKET_FIELDS(F(1, bytes) F(2, restoring) F(3, says_free) F(4, device_free) F(5, persistent) F(6, spilled))
 };
 
 // ok: try again, with `step_aside` after the others: give the turn up, in the midst of a step too, and wait

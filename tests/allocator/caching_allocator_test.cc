@@ -201,6 +201,13 @@ TEST_F(CachingAllocatorTest, ItTellsWhichMemoryHasComeAndGone) {
   EXPECT_EQ(gone[0].size, 4 * kChunk);
 }
 
+TEST_F(CachingAllocatorTest, SaysWhatTheDriverHasFree) {
+  Job job;
+  const DevicePtr block = job.Malloc(5 * kChunk);
+  EXPECT_EQ(job.allocator->DeviceFree(), gpu.capacity() - gpu.used());
+  job.Free(block);
+}
+
 TEST_F(CachingAllocatorTest, OnePartBecomesFreeWhileTheNextIsCopied) {
   Job job;
   const DevicePtr block = job.Malloc(5 * kChunk);

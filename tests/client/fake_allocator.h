@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -27,6 +28,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
+  std::atomic<Bytes> device_free{0};
   std::atomic<Bytes> lacking{0};  // Malloc() lacks so much room, each time, until it is 0
 
   // As the real one: asks the gate, and looks again with the lock held.
@@ -125,6 +127,7 @@ class FakeAllocator : public CachingAllocator {
     for (ArenaChunkId id : {7, 8}) announce(id, Bytes{64}, UniqueFd());
   }
 
+  std::optional<Bytes> DeviceFree() const override { return Bytes{device_free}; }
   Holdings Held() const override {
     Hear("held");
     std::lock_guard<std::mutex> lock(mutex_);

@@ -213,12 +213,17 @@ TEST(MemoryTest, AGrantThatComesWhileBytesComeBackWaitsForThem) {
 
 TEST(MemoryTest, AFullDeviceAsksForRoomAndTriesAgain) {
   Scene scene;
+  scene.allocator().device_free = 7;
   scene.TakesTurn(1);
   absl::Status status;
   std::thread thread([&] { status = scene.job().AwaitRoom(30); });
   const wire::NeedRoom need = scene.Expects<wire::NeedRoom>();
   EXPECT_EQ(need.bytes, 30u);
   EXPECT_FALSE(need.restoring);
+  EXPECT_TRUE(need.says_free);
+  EXPECT_EQ(need.device_free, 7u);
+  EXPECT_EQ(need.persistent, 100u);
+  EXPECT_EQ(need.spilled, 0u);
   scene.Says(wire::Room{.ok = true});
   thread.join();
   EXPECT_TRUE(status.ok()) << status;

@@ -407,6 +407,28 @@ TEST(DeviceTest, IsForgottenWithItsLastJobOnceNothingIsOnItsWayBack) {
   EXPECT_EQ(s.core().state().devices.count("gpu0"), 0u);
 }
 
+// a has grown into what b left. What the driver says shows it; what the ledger does not know of (5 bytes of
+// somebody else's, seen before) does not.
+TEST(RoomTest, MemoryOfTheDeadThatTheDriverHasBackIsNotWaitedFor) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 60});
+  s.Asks("a");
+  s.NeedsRoom("a", 20, false, /*device_free=*/5);
+  s.Passes(Seconds(2));
+  s.Dies("b");
+  const auto tries = [&](Bytes device_free) {
+    for (int i = 0; i < 10; ++i) {
+      s.NeedsRoom("a", 90, false, device_free);
+      s.Passes(Milliseconds(25));
+      if (!s.Told<wire::Room>("a")->ok) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(tries(5)) << "not back yet: it is waited for\n" << s.Story();
+  EXPECT_FALSE(tries(65)) << "back, and not enough\n" << s.Story();
+}
+
 TEST(RoomTest, MemoryOfTheDeadIsNotWaitedForForEver) {
   Script s("fifo", 100);
   s.Joins("a", {.persistent = 30});

@@ -149,8 +149,14 @@ void Script::GivesUp(const std::string& name, GiveUp how) {
                             .idle_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.idle))});
 }
 
-void Script::NeedsRoom(const std::string& name, Bytes bytes, bool restoring) {
-  Says(name, wire::NeedRoom{.bytes = bytes, .restoring = restoring});
+void Script::NeedsRoom(const std::string& name, Bytes bytes, bool restoring,
+                       std::optional<Bytes> device_free) {
+  Says(name, wire::NeedRoom{.bytes = bytes,
+                            .restoring = restoring,
+                            .says_free = device_free.has_value(),
+                            .device_free = device_free.value_or(0),
+                            .persistent = actors_.at(name).resident,
+                            .spilled = actors_.at(name).spilled});
 }
 
 wire::Spilled Script::Moves(const std::string& name, Bytes freed) {

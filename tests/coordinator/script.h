@@ -64,7 +64,9 @@ class Script {
   void Joins(const std::string& name, Part part = {});
   void Asks(const std::string& name, wire::Wait wait = {});
   void GivesUp(const std::string& name, GiveUp how = {});
-  void NeedsRoom(const std::string& name, Bytes bytes, bool restoring = false);
+  // `device_free`: as the driver says.
+  void NeedsRoom(const std::string& name, Bytes bytes, bool restoring = false,
+                 std::optional<Bytes> device_free = std::nullopt);
   // Answers the Spill that it was told last; gives back `freed` of its resident bytes.
   void Spills(const std::string& name, Bytes freed, bool movable = true, const std::string& why_not = "");
   // The same, and there is more to come.
