@@ -80,11 +80,20 @@ void Teller::Rarity() {
     case 14:
       return Tell(Kind::kRestore, any, {1 + Draw(20)});
     case 15:
-      for (unsigned count = 1 + Draw(12); count > 0; --count)
-        Tell(Kind::kDeclare, any, {Draw(Blocks::kSlots)});
-      return;
+      return MoveAgainAndAgain();
     default:
       return Tell(Kind::kLook, any);
+  }
+}
+
+// As if each other job's turn needed all of the device, while some of the job's memory does not change.
+void Teller::MoveAgainAndAgain() {
+  ClosePools();
+  for (unsigned times = 1 + Draw(4); times > 0; --times) {
+    for (unsigned count = Draw(12); count > 0; --count) Tell(Kind::kDeclare, holder_, {Draw(Blocks::kSlots)});
+    Tell(Kind::kPassTurn, holder_, {1});
+    Tell(Kind::kTakeTurn, holder_);
+    if (Draw(4) == 0) Tell(Kind::kWrite, holder_, {Draw(Blocks::kSlots), Draw(kStreams)});
   }
 }
 

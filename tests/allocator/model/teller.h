@@ -49,6 +49,7 @@ class Teller {
   void TogglePool();
   void ClosePools();
   void HandOver();
+  void MoveAgainAndAgain();
   void NewProcess(std::uint8_t job);
 
   std::mt19937_64 random_;
