@@ -17,6 +17,7 @@
 #ifndef HOCKET_CSRC_EMULATOR_DRIVER_DEVICE_MEMORY_H_
 #define HOCKET_CSRC_EMULATOR_DRIVER_DEVICE_MEMORY_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -71,7 +72,7 @@ class Chunk {
   const int device_;
   const Bytes size_;
   UniqueFd file_;
-  bool shared_ = false;
+  std::atomic<bool> shared_{false};  // marked by one thread while another's kernels are checked
 };
 
 struct Mapping {
