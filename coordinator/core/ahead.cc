@@ -26,7 +26,7 @@ void Core::On(Job* job, const wire::Restored& event) {
   if (job->waiting) job->need = job->lacked + job->spilled;
   if (!job->ahead || job->ahead->request != event.request) return;
   const RestoreOrder order = *std::exchange(job->ahead, std::nullopt);
-  job->unresponsive = false;
+  if (!job->taken_back) job->unresponsive = false;
   const Bytes restored = std::min<Bytes>(event.restored, order.bytes);
   const auto took = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(event.took_ns, INT64_MAX)));
   job->restored_ahead += restored;
@@ -46,7 +46,9 @@ void Core::LookAhead(Turn& turn) {
   Job& next = found->second;
   const Bytes missing = next.spilled - std::min(next.spilled, next.ahead ? next.ahead->bytes : 0);
   const Bytes room = RoomAhead(turn) - std::min(RoomAhead(turn), turn.no_use);
-  if (missing > room) AskToSpill(next, missing - room, Behind(next), /*guaranteed_too=*/false);
+  // No more at once than he can soon use: whoever spills gets no turn before he has done.
+  if (missing > room)
+    AskToSpill(next, std::min(missing - room, 2 * kPart), Behind(next), /*guaranteed_too=*/false);
   const Bytes bytes = std::min({room, missing, kPart});
   if (next.ahead || bytes == 0) return;
   next.ahead = RestoreOrder{.request = next_restore_++, .bytes = bytes, .turn = turn.number, .sent = now_};

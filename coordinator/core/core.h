@@ -213,6 +213,7 @@ class Core {
   void Compare(Device& device, Bytes driver_free);
   std::vector<Job*> Victims(const Job& job);
   std::vector<const Job*> Others(const Job& job) const;
+  bool HasNoTurn(JobId id) const;
   bool MayBeEnding(const Job& other) const;
   bool HeldUnseen(const Job& job) const;
   bool MayBecomeMovable(const Job& other) const;

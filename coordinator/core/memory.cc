@@ -60,6 +60,11 @@ void Core::On(Job* job, const wire::Spilled& event) {
   Holds(*job, event.persistent, event.spilled, event.movable);
   if (!event.movable) job->why_not_movable = event.why_not;
   job->spilled_total += event.freed;
+  if (job->turn == 0 && job->restored_ahead > 0) {  // in vain
+    const Bytes left = job->restored_ahead - std::min<Bytes>(job->restored_ahead, event.freed);
+    job->ahead_time *= static_cast<double>(left) / static_cast<double>(job->restored_ahead);
+    job->restored_ahead = left;
+  }
   if (!job->spill || job->spill->request != event.request) return;
   SpillOrder& order = *job->spill;
   Credit(order, event.freed);
@@ -122,7 +127,8 @@ void Core::WaitForRoom(Job& job) {
   job.room->others_first = false;
   const bool comes_back =
       HeldUnseen(job) ||
-      std::any_of(returning.begin(), returning.end(), [&](const Returning& r) { return r.until > now_; }) ||
+      std::any_of(returning.begin(), returning.end(),
+                  [&](const Returning& r) { return std::min(r.until, r.seen + kReturnedRetry) > now_; }) ||
       std::any_of(others.begin(), others.end(), [&](const Job* other) { return MayBeEnding(*other); });
   if (comes_back) return RetryRoomAt(job, kReturningRetry);
   const bool refused = std::any_of(others.begin(), others.end(),
@@ -163,6 +169,11 @@ void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_as
   if (!asked) return;
   job.room_answered = now_;
   SendTo(job.id, wire::Room{.ok = ok, .reason = reason, .step_aside = step_aside});
+}
+
+bool Core::HasNoTurn(JobId id) const {
+  auto found = state_.jobs.find(id);
+  return found == state_.jobs.end() || found->second.turn == 0;
 }
 
 std::vector<const Job*> Core::Others(const Job& job) const {
@@ -210,6 +221,9 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted) {
 Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims, bool guaranteed_too) {
   Bytes coming = 0;
   for (const Job* other : Others(job)) {
+    // What was ordered ahead of a turn is for whoever has one.
+    if (other->spill && job.turn != 0 && HasNoTurn(other->spill->for_job))
+      this->job(other->id).spill->for_job = job.id;
     if (other->spill && !other->unresponsive && other->spill->for_job == job.id)
       coming += std::min(other->spill->bytes, other->persistent);
   }
@@ -332,17 +346,23 @@ void Core::Expect(Device& device, Bytes bytes, absl::Duration within) {
 void Core::Compare(Device& device, Bytes driver_free) {
   std::vector<Returning>& returning = device.returning;
   std::erase_if(returning, [&](const Returning& r) { return r.until <= now_; });
+  // What is being moved the driver and the ledger do not see at the same time.
+  const bool moves = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+    const Job& job = entry.second;
+    return job.info.device == device.key && (job.spill || job.ahead || job.unclaimed > 0);
+  });
   if (returning.empty()) {
     const Bytes known = Free(device);
-    if (now_ >= state_.window_ends + kDeadMemoryLimit) device.unseen = known - std::min(known, driver_free);
+    if (!moves && now_ >= state_.window_ends + kDeadMemoryLimit)
+      device.unseen = known - std::min(known, driver_free);
     return;
   }
   Bytes seen = 0;  // of what is on its way
   const Bytes there = driver_free + device.unseen;
   for (Returning& r : returning) {
-    if (r.bytes == 0 || there < Free(device) + seen + r.bytes) continue;
-    seen += r.bytes;
-    r.until = std::min(r.until, now_ + kReturnedRetry);
+    const bool back = !moves && r.bytes > 0 && there >= Free(device) + seen + r.bytes;
+    seen += back ? r.bytes : 0;
+    r.seen = back ? std::min(r.seen, now_) : absl::InfiniteFuture();
   }
 }
 

@@ -164,6 +164,7 @@ void Core::Depart(Job& job, bool crashed) {
   job.overstays = 0;
   job.waiting = job.held_back = job.movable = false;
   job.spill.reset();
+  job.ahead.reset();
   job.room.reset();
   job.chunks.clear();
 }

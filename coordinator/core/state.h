@@ -143,7 +143,8 @@ struct Lane {
 // dead job's, or (with `bytes` 0) arena chunks that not every job has unmapped yet.
 struct Returning {
   Bytes bytes = 0;
-  absl::Time until;  // after it we no longer wait for it
+  absl::Time until;                          // after it we no longer wait for it
+  absl::Time seen = absl::InfiniteFuture();  // since then the driver seems to have it
 };
 
 struct Device {

@@ -83,6 +83,12 @@ void CudaAllocator::Free(void* block) {
 }
 
 void* CudaAllocator::MallocUncached(size_t size, c10::DeviceIndex device) {
+  // A door as any other allocation: whoever has such memory is about to compute with it.
+  const Devices::Device& used = UseDevice(device);
+  if (used.client && !used.client->HoldsTurn()) {
+    const absl::Status turn = used.client->AwaitTurn();
+    if (!turn.ok()) Raise(turn, device, size);
+  }
   const c10::cuda::CUDAGuard guard(device);
   void* block = nullptr;
   const cudaError_t error = cudaMalloc(&block, size);

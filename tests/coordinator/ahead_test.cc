@@ -133,6 +133,31 @@ TEST(AheadTest, WhereTheHolderLacksRoomNothingIsDone) {
   EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << "a would have to ask for it again\n" << s.Story();
 }
 
+TEST(AheadTest, WhatIsSpilledForTheNextOneServesTheHolderWhoLacksRoom) {
+  Script s = OneIsNext(/*of_b=*/10, /*of_c=*/50);
+  ASSERT_EQ(s.Told<wire::Spill>("c")->bytes, 30u) << s.Story();
+  s.NeedsRoom("a", 20);
+  s.Passes(Milliseconds(200));
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << "it comes, and nobody has to stand aside\n" << s.Story();
+  s.SpillsPart("c", 10);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  s.Spills("c", 10);
+  ASSERT_TRUE(s.Told<wire::Room>("a").has_value()) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok);
+  EXPECT_FALSE(s.Told<wire::Room>("a")->step_aside);
+}
+
+TEST(AheadTest, WhatCameBackInVainIsNoCostOfATurn) {
+  Script s = OneIsNext();
+  s.Passes(Milliseconds(20));
+  s.Restores("b", 30, Milliseconds(20));
+  s.NeedsRoom("a", 55);
+  s.Spills("c", 20);
+  s.Spills("b", 35);
+  EXPECT_EQ(s.JobOf("b").restored_ahead, 0u) << s.Story();
+  EXPECT_EQ(s.JobOf("b").ahead_time, absl::ZeroDuration());
+}
+
 TEST(AheadTest, RoomThatIsOfNoUseIsNotOfferedAgain) {
   Script s = OneIsNext(/*of_b=*/10, /*of_c=*/45);  // 5 bytes are free: less than a chunk
   ASSERT_EQ(s.Told<wire::Restore>("b")->bytes, 5u) << s.Story();

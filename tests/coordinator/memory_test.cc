@@ -426,6 +426,11 @@ TEST(RoomTest, MemoryOfTheDeadThatTheDriverHasBackIsNotWaitedFor) {
     return true;
   };
   EXPECT_TRUE(tries(5)) << "not back yet: it is waited for\n" << s.Story();
+  for (int i = 0; i < 10; ++i) {
+    s.NeedsRoom("a", 90, false, i % 2 == 0 ? 65 : 5);
+    s.Passes(Milliseconds(25));
+    EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << "one glimpse is none\n" << s.Story();
+  }
   EXPECT_FALSE(tries(65)) << "back, and not enough\n" << s.Story();
 }
 
