@@ -6,8 +6,8 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
