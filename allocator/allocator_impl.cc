@@ -98,12 +98,13 @@ absl::Status AllocatorImpl::Reserve(bool verify) {
   const auto positions = static_cast<Position>(2 * (capacity_ / chunk_size_ + 1));
   HOCKET_ASSIGN_OR_RETURN(persistent_, Space::Reserve(driver_, chunk_size_, positions));
   HOCKET_ASSIGN_OR_RETURN(transient_, Space::Reserve(driver_, chunk_size_, positions));
+  host_->MapChunks(device_, chunk_size_);
+  host_->WhenShort([this] { return DropKept(); });
   Verifier::ConstantAt constant_at;
   if (verify) {
     constant_at = [this](DevicePtr address) ABSL_NO_THREAD_SAFETY_ANALYSIS { return ConstantAt(address); };
   }
   HOCKET_ASSIGN_OR_RETURN(spiller_, Spiller::Create(driver_, *host_, std::move(constant_at)));
-  host_->WhenShort([this] { return DropKept(); });
   return absl::OkStatus();
 }
 

@@ -194,6 +194,15 @@ class AllocatorImpl final : public CachingAllocator {
 
   // --- turns.cc ---
   absl::Status WaitForDevice();
+  enum class Work { kNone, kSome, kUnknown };
+  // Whether there is any on the device, queued by whom ever. kUnknown: a capture that Hocket has not been
+  // told of, or a driver that fails.
+  Work LookForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // OK where there is none. All of this job's that Hocket knows of is done: what is seen is counted as a
+  // stray.
+  absl::Status CheckIdle(const char* when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Before other memory lies at spilled addresses, work that uses what is mapped there now must be over.
+  void AwaitStrays() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoCapture() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Chunks that the arena holds beyond what this job used of it in its recent turns.
   Bytes ArenaSurplus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

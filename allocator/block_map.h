@@ -80,6 +80,8 @@ class BlockMap {
   // Its free bytes can no longer be given out. `keep`: its addresses stay taken even without a live block in
   // them (a graph's memory on the host), until Back() or Release(). REQUIRES: backed.
   void Unback(Position position, bool keep = false);
+  // As for Unback(), of one that is not backed.
+  void Keep(Position position) { places_[position].kept = true; }
   // Kept addresses without live blocks may be taken again. True if that is so now.
   bool Release(Position position);
   bool backed(Position position) const { return places_[position].backed; }

@@ -60,6 +60,10 @@ struct Holdings {
   Bytes restored_total = 0;  // and back
   Bytes spared_total = 0;    // constant ones that spills did not copy because the host had them
   Bytes adopted_total = 0;   // bytes of survivors' chunks adopted since the start
+  // How often device work was seen, since the start, of a thread that Hocket has not seen while the job was
+  // spilled, about to be or on its way. Work that came and went between two looks is not counted.
+  std::uint64_t strays = 0;
+  bool maps_spilled = false;  // spilled addresses map their host copy: such work is slow, and right
   // Allocations in steps since the start: all, and those that a plan placed (the others deviated or had
   // none).
   std::uint64_t step_allocations = 0;
@@ -184,7 +188,8 @@ class CachingAllocator {
   virtual absl::Status Drain() = 0;
   // The same for a caller that has the lock: no capture begins meanwhile.
   virtual absl::Status DrainLocked() = 0;
-  // True if all that was queued is done and no graph is being captured. Never waits for the device.
+  // True if all that was queued is done and no graph is being captured. Does not wait for the device, but for
+  // the fraction of a millisecond in which an idle one answers.
   // REQUIRES: not locked by the caller.
   virtual bool IsIdle() = 0;
   // True while a graph is captured into a pool. Without the lock a capture may begin in the next moment.
@@ -219,7 +224,9 @@ class CachingAllocator {
   // Moves private resident chunks to the host until `wanted` bytes of device memory are given back or
   // nothing is left to move; returns the bytes given back (0 is no error). On a failed copy or an
   // exhausted host budget the chunk at hand stays resident and the error says why; what was moved before
-  // stays moved. REQUIRES: this job does not have the turn and its threads stand at doors.
+  // stays moved. kFailedPrecondition: the device has work, seen before anything was copied or, then what was
+  // being copied stays where it is, after; or a graph is being captured.
+  // REQUIRES: this job does not have the turn, its threads stand at doors and what they queued is done.
   absl::StatusOr<Bytes> Spill(Bytes wanted) { return SpillInParts(wanted, {}); }
   // The same. What one part gives back is free while the next is being copied.
   virtual absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) = 0;

@@ -38,6 +38,8 @@ inline constexpr Result kCaptureErrors[] = {900, 908};  // the first and the las
 
 inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributePosixHandles = 103;
+inline constexpr int kAttributeHostNode = 134;     // the host's NUMA node next to the device; -1: none
+inline constexpr int kAttributeHostMapping = 141;  // host memory can lie behind device addresses
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlockingSync = 1;
@@ -47,6 +49,7 @@ inline constexpr unsigned kHostRegisterPortable = 1;
 inline constexpr int kAllocationPinned = 1;
 inline constexpr int kHandlePosixFd = 1;
 inline constexpr int kLocationDevice = 1;
+inline constexpr int kLocationHostNode = 3;  // a NUMA node
 inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kGranularityMinimum = 0;
 inline constexpr int kCaptureRelaxed = 2;

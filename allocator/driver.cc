@@ -1,5 +1,7 @@
 #include "allocator/driver.h"
 
+#include <algorithm>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "csrc/base/check.h"
@@ -30,6 +32,13 @@ cuda::AllocationProperties PropertiesFor(int device) {
   properties.type = cuda::kAllocationPinned;
   properties.requested_handle_types = cuda::kHandlePosixFd;
   properties.location = {cuda::kLocationDevice, device};
+  return properties;
+}
+
+cuda::AllocationProperties HostProperties(int node) {
+  cuda::AllocationProperties properties{};
+  properties.type = cuda::kAllocationPinned;
+  properties.location = {cuda::kLocationHostNode, node};
   return properties;
 }
 
@@ -111,6 +120,26 @@ absl::Status Driver::CheckVirtualMemory(int device) const {
   return absl::OkStatus();
 }
 
+// A driver that does not know the attribute (CUDA 12) may have the thing; then trying tells.
+absl::StatusOr<int> Driver::NodeToMap(int device, Bytes size) const {
+  int can = 0, node = 0;
+  const bool says = call_.DeviceGetAttribute(&can, cuda::kAttributeHostMapping, device) == cuda::kSuccess;
+  if ((says && can == 0) ||
+      call_.DeviceGetAttribute(&node, cuda::kAttributeHostNode, device) != cuda::kSuccess) {
+    return absl::UnimplementedError(
+        absl::StrCat("the driver cannot map host memory at addresses of device ", device));
+  }
+  node = std::max(node, 0);
+  const cuda::AllocationProperties properties = HostProperties(node);
+  std::size_t unit = 0;
+  const cuda::Result asked = call_.MemGetAllocationGranularity(&unit, &properties, cuda::kGranularityMinimum);
+  if (asked != cuda::kSuccess || unit == 0 || size % unit != 0) {
+    return absl::UnimplementedError(absl::StrCat("the driver maps no host memory in chunks of ",
+                                                 FormatBytes(size), " (its unit: ", FormatBytes(unit), ")"));
+  }
+  return node;
+}
+
 absl::StatusOr<ContextHandle> Driver::PrimaryContext(int device) const {
   ContextHandle context = nullptr;
   HOCKET_RETURN_IF_ERROR(
@@ -173,6 +202,14 @@ absl::StatusOr<MemoryHandle> Driver::CreateMemory(int device, Bytes size) const 
   return handle;
 }
 
+absl::StatusOr<MemoryHandle> Driver::CreateHostMemory(int node, Bytes size) const {
+  const cuda::AllocationProperties properties = HostProperties(node);
+  MemoryHandle handle = 0;
+  HOCKET_RETURN_IF_ERROR(Check(call_.MemCreate(&handle, size, &properties, 0), "cuMemCreate(",
+                               FormatBytes(size), ", host node ", node, ")"));
+  return handle;
+}
+
 absl::Status Driver::ReleaseMemory(MemoryHandle handle) const {
   return Check(call_.MemRelease(handle), "cuMemRelease");
 }
@@ -188,6 +225,12 @@ absl::Status Driver::Map(DevicePtr address, Bytes size, MemoryHandle handle, int
     HOCKET_CHECK(undone.code() != absl::StatusCode::kInvalidArgument) << undone.message();
   }
   return status;
+}
+
+absl::Status Driver::LetHostAccess(DevicePtr address, Bytes size, int node) const {
+  const cuda::AccessDescription access{{cuda::kLocationHostNode, node}, cuda::kAccessReadWrite};
+  return Check(call_.MemSetAccess(address, size, &access, 1), "cuMemSetAccess(", Hex(address), ", ",
+               FormatBytes(size), ", host)");
 }
 
 absl::Status Driver::Unmap(DevicePtr address, Bytes size) const {

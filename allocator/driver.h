@@ -51,6 +51,10 @@ class Driver {
   // kUnavailable when the device cannot map memory by handle or export handles as descriptors.
   absl::Status CheckVirtualMemory(int device) const;
 
+  // Whether host memory can lie behind the device's addresses in chunks of `size`: OK with the node of the
+  // host to take it from. kUnimplemented: it cannot, or not in that size.
+  absl::StatusOr<int> NodeToMap(int device, Bytes size) const;
+
   // --- contexts and threads ---
   // The device's primary context, the one PyTorch uses; kept alive until the process ends.
   absl::StatusOr<ContextHandle> PrimaryContext(int device) const;
@@ -76,11 +80,15 @@ class Driver {
 
   // Device memory without an address, exportable as a descriptor. kResourceExhausted: the device is full.
   absl::StatusOr<MemoryHandle> CreateMemory(int device, Bytes size) const;
+  // Pinned host memory of a node, of no use to other processes. kResourceExhausted: the host is full.
+  absl::StatusOr<MemoryHandle> CreateHostMemory(int node, Bytes size) const;
   // Gives the handle up; the memory is free when no mapping and no exported descriptor is left either.
   absl::Status ReleaseMemory(MemoryHandle handle) const;
 
   // Puts memory behind addresses, readable and writable by `device`.
   absl::Status Map(DevicePtr address, Bytes size, MemoryHandle handle, int device) const;
+  // Host memory that Map() has put behind addresses can be read and written by the host there, too.
+  absl::Status LetHostAccess(DevicePtr address, Bytes size, int node) const;
   // REQUIRES: exactly what one Map() mapped; nothing queued still uses it.
   absl::Status Unmap(DevicePtr address, Bytes size) const;
 

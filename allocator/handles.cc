@@ -35,6 +35,11 @@ absl::StatusOr<Chunk> Chunk::Create(const Driver& driver, int device, Bytes size
   return Chunk(driver, device, handle, size);
 }
 
+absl::StatusOr<Chunk> Chunk::CreateOnHost(const Driver& driver, int device, int node, Bytes size) {
+  HOCKET_ASSIGN_OR_RETURN(const MemoryHandle handle, driver.CreateHostMemory(node, size));
+  return Chunk(driver, device, handle, size);
+}
+
 absl::StatusOr<Chunk> Chunk::Import(const Driver& driver, int device, Bytes size,
                                     const UniqueFd& descriptor) {
   HOCKET_ASSIGN_OR_RETURN(const MemoryHandle handle, driver.Import(descriptor));

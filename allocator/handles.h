@@ -44,6 +44,8 @@ class Range {
 class Chunk {
  public:
   static absl::StatusOr<Chunk> Create(const Driver& driver, int device, Bytes size);
+  // Memory of a node of the host, for `device` to reach.
+  static absl::StatusOr<Chunk> CreateOnHost(const Driver& driver, int device, int node, Bytes size);
   // The memory that another process exported as `descriptor`.
   static absl::StatusOr<Chunk> Import(const Driver& driver, int device, Bytes size,
                                       const UniqueFd& descriptor);

@@ -44,11 +44,22 @@ HostBlock::~HostBlock() {
   if (owner_ != nullptr) owner_->Free(data_, size_);
 }
 
+HostChunk& HostChunk::operator=(HostChunk&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(memory_, other.memory_);
+  return *this;
+}
+
+HostChunk::~HostChunk() {
+  if (owner_ != nullptr) owner_->Free(std::move(memory_));
+}
+
 HostMemory::HostMemory(const Driver& driver, Bytes budget) : driver_(driver), budget_(budget) {}
 
 HostMemory::~HostMemory() {
   HOCKET_CHECK(used_ == 0) << used_ << " bytes of spilled memory are left";
   for (auto piece = pieces_.begin(); piece != pieces_.end();) piece = GiveBack(piece);
+  for (SpareChunk& spare : spares_) GiveBack(std::move(spare.memory));
 }
 
 Bytes HostMemory::DefaultBudget() {
@@ -88,16 +99,23 @@ std::byte* HostMemory::BestFit(Bytes size) {
   return data;
 }
 
+absl::Status HostMemory::MakeRoom(Bytes size) {
+  if (size <= budget_ - taken_) return absl::OkStatus();
+  for (auto piece = pieces_.begin(); piece != pieces_.end();) {
+    piece = piece->second.unused() ? GiveBack(piece) : std::next(piece);
+  }
+  for (; !spares_.empty(); spares_.pop_back()) GiveBack(std::move(spares_.back().memory));
+  if (size <= budget_ - taken_) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "cannot spill ", FormatBytes(size), " to host memory: ", FormatBytes(used_), " of this job's ",
+      FormatBytes(budget_), " for spilled data are in use, ", FormatBytes(taken_), " are taken.\n",
+      "  Raise HOCKET_HOST_BUDGET, or let fewer jobs share the device."));
+}
+
 absl::Status HostMemory::TakePiece(Bytes at_least) {
   at_least = RoundUp(at_least, kPage);
-  const Bytes left = RoundDown(budget_ - taken_, kPage);
-  if (at_least > left) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "cannot spill ", FormatBytes(at_least), " to host memory: ", FormatBytes(used_), " of this job's ",
-        FormatBytes(budget_), " for spilled data are in use, ", FormatBytes(taken_), " are taken.\n",
-        "  Raise HOCKET_HOST_BUDGET, or let fewer jobs share the device."));
-  }
-  const Bytes size = std::min(left, std::max(at_least, kPiece));
+  HOCKET_RETURN_IF_ERROR(MakeRoom(at_least));
+  const Bytes size = std::min(RoundDown(budget_ - taken_, kPage), std::max(at_least, kPiece));
   void* start =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) {
@@ -142,11 +160,77 @@ void HostMemory::Free(std::byte* data, Bytes size) {
   }
 }
 
+// --- chunks ---------------------------------------------------------------------------------------------
+
+void HostMemory::MapChunks(int device, Bytes size) {
+  const absl::StatusOr<int> node = driver_.NodeToMap(device, size);
+  device_ = device;
+  chunk_size_ = size;
+  if (node.ok()) node_ = *node;
+}
+
+absl::StatusOr<HostChunk> HostMemory::AllocateChunk() {
+  while (spares_.empty()) {
+    const absl::Status taken = TakeChunk();
+    if (!taken.ok() && !give_back_()) return taken;
+  }
+  HostChunk::Memory memory = std::move(spares_.back().memory);
+  spares_.pop_back();
+  used_ += chunk_size_;
+  return HostChunk(*this, std::move(memory));
+}
+
+absl::Status HostMemory::TakeChunk() {
+  HOCKET_RETURN_IF_ERROR(MakeRoom(chunk_size_));
+  absl::StatusOr<HostChunk::Memory> memory = CreateChunk();
+  if (!memory.ok() && chunks_ == 0) node_.reset();
+  HOCKET_RETURN_IF_ERROR(memory.status());
+  spares_.push_back({*std::move(memory), std::nullopt});
+  ++chunks_;
+  taken_ += chunk_size_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HostChunk::Memory> HostMemory::CreateChunk() const {
+  HOCKET_ASSIGN_OR_RETURN(Range range, Range::Reserve(driver_, chunk_size_, chunk_size_));
+  HOCKET_ASSIGN_OR_RETURN(Chunk chunk, Chunk::CreateOnHost(driver_, device_, *node_, chunk_size_));
+  HOCKET_RETURN_IF_ERROR(chunk.MapAt(range.address()));
+  const absl::Status reached = driver_.LetHostAccess(range.address(), chunk_size_, *node_);
+  if (!reached.ok()) (void)chunk.UnmapFrom(range.address());
+  HOCKET_RETURN_IF_ERROR(reached);
+  return HostChunk::Memory{std::move(range), std::move(chunk)};
+}
+
+void HostMemory::Free(HostChunk::Memory memory) {
+  used_ -= chunk_size_;
+  spares_.push_back({std::move(memory), std::nullopt});
+}
+
+void HostMemory::GiveBack(HostChunk::Memory memory) {
+  (void)memory.chunk.UnmapFrom(memory.range.address());
+  taken_ -= chunk_size_;
+  --chunks_;
+}
+
+void HostMemory::ReturnIdleChunks(Clock::time_point now) {
+  for (SpareChunk& spare : spares_) {
+    if (!spare.idle_since) spare.idle_since = now;
+  }
+  // Those that were not used for the longest stand first.
+  const auto begin = spares_.begin();
+  auto end = begin;
+  for (Bytes bytes = 0; end != spares_.end() && bytes < kPiece && now - *end->idle_since >= kIdle; ++end) {
+    GiveBack(std::move(end->memory));
+    bytes += chunk_size_;
+  }
+  spares_.erase(begin, end);
+}
+
 void HostMemory::ReturnIdle(Clock::time_point now) {
+  ReturnIdleChunks(now);
   for (auto piece = pieces_.begin(); piece != pieces_.end(); ++piece) {
     Piece& p = piece->second;
-    const bool unused = p.free.size() == 1 && p.free.begin()->second == p.size;
-    if (!unused) {
+    if (!p.unused()) {
       p.idle_since.reset();
     } else if (!p.idle_since) {
       p.idle_since = now;
@@ -160,12 +244,13 @@ void HostMemory::ReturnIdle(Clock::time_point now) {
 Bytes HostMemory::pinned() const {
   Bytes sum = 0;
   for (const auto& [start, piece] : pieces_) sum += piece.pinned ? piece.size : 0;
-  return sum;
+  return sum + chunks_ * chunk_size_;
 }
 
 void HostMemory::CheckInvariants() const {
-  Bytes taken = 0;
-  Bytes free = 0;
+  HOCKET_CHECK(spares_.size() <= chunks_) << spares_.size() << " spare chunks of " << chunks_;
+  Bytes taken = chunks_ * chunk_size_;
+  Bytes free = spares_.size() * chunk_size_;
   for (const auto& [start, piece] : pieces_) {
     taken += piece.size;
     const std::byte* end = nullptr;

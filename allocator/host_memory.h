@@ -7,6 +7,9 @@
 // A piece that the driver refuses to pin (the limit on locked memory, a container) is used as it is:
 // copies are slower then, and right.
 //
+// Where the driver can, host memory comes in chunks that can also be mapped at a device's addresses; each is
+// kept and given back like a piece. A driver that refuses the first one is one that cannot.
+//
 // Not thread-safe: the allocator's lock guards it.
 #ifndef HOCKET_ALLOCATOR_HOST_MEMORY_H_
 #define HOCKET_ALLOCATOR_HOST_MEMORY_H_
@@ -19,7 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "allocator/driver.h"
+#include "allocator/handles.h"
 #include "csrc/base/mutex.h"
 
 namespace hocket {
@@ -47,6 +50,35 @@ class HostBlock {
   Bytes size_ = 0;
 };
 
+// As above, a whole chunk, which can lie behind device addresses. Move-only.
+class HostChunk {
+ public:
+  HostChunk() = default;
+  HostChunk(HostChunk&& other) noexcept { *this = std::move(other); }
+  HostChunk& operator=(HostChunk&& other) noexcept;
+  // REQUIRES: it is mapped nowhere.
+  ~HostChunk();
+
+  explicit operator bool() const { return owner_ != nullptr; }
+  std::byte* data() const { return reinterpret_cast<std::byte*>(memory_.range.address()); }
+  Bytes size() const { return memory_.chunk.size(); }
+
+  absl::Status MapAt(DevicePtr address) const { return memory_.chunk.MapAt(address); }
+  absl::Status UnmapFrom(DevicePtr address) const { return memory_.chunk.UnmapFrom(address); }
+
+ private:
+  friend class HostMemory;
+  // Pinned host memory, and the addresses at which host and device reach it at all times.
+  struct Memory {
+    Range range;
+    Chunk chunk;
+  };
+  HostChunk(HostMemory& owner, Memory memory) : owner_(&owner), memory_(std::move(memory)) {}
+
+  HostMemory* owner_ = nullptr;
+  Memory memory_;
+};
+
 class HostMemory {
  public:
   // At most `budget` bytes are taken. `driver` is borrowed and must outlive this.
@@ -64,31 +96,52 @@ class HostMemory {
   // A block of size 0 holds nothing.
   absl::StatusOr<HostBlock> Allocate(Bytes size);
 
-  // To be called now and then. A piece that no block has used for kIdle is given back: at most one a call,
-  // because unpinning is slow. Needs the device's context on the calling thread.
+  // From now on maps_chunks() says whether there are chunks of `size` for `device`.
+  void MapChunks(int device, Bytes size);
+  bool maps_chunks() const { return node_.has_value(); }
+  // Errors as above. Where maps_chunks() is false afterwards, the driver could not do it after all. Needs the
+  // device's context on the calling thread. REQUIRES: maps_chunks().
+  absl::StatusOr<HostChunk> AllocateChunk();
+
+  // To be called now and then. What nothing has used for kIdle is given back: at most one piece, or as much
+  // in chunks, a call, because unpinning is slow. Needs the device's context on the calling thread.
   static constexpr Clock::duration kIdle = std::chrono::minutes(1);
   void ReturnIdle(Clock::time_point now);
 
   Bytes budget() const { return budget_; }
   Bytes taken() const { return taken_; }  // from the system
-  Bytes used() const { return used_; }    // in blocks
+  Bytes used() const { return used_; }    // in blocks and chunks
   Bytes pinned() const;                   // taken and pinned
 
   void CheckInvariants() const;
 
  private:
   friend class HostBlock;
+  friend class HostChunk;
   struct Piece {
     Bytes size = 0;
     bool pinned = false;
     std::optional<Clock::time_point> idle_since;  // seen to be unused first, and not used since
     std::map<std::byte*, Bytes> free;             // by address, coalesced
+
+    bool unused() const { return free.size() == 1 && free.begin()->second == size; }
   };
   using Pieces = std::map<std::byte*, Piece>;
+  struct SpareChunk {
+    HostChunk::Memory memory;
+    std::optional<Clock::time_point> idle_since;
+  };
 
   void Free(std::byte* data, Bytes size);
+  void Free(HostChunk::Memory memory);
+  // OK: so much more may be taken, if need be because all that is unused was given back.
+  absl::Status MakeRoom(Bytes size);
   absl::Status TakePiece(Bytes at_least);
+  absl::Status TakeChunk();
+  absl::StatusOr<HostChunk::Memory> CreateChunk() const;
   Pieces::iterator GiveBack(Pieces::iterator piece);
+  void GiveBack(HostChunk::Memory memory);
+  void ReturnIdleChunks(Clock::time_point now);
   // The address of `size` bytes in the smallest free part that holds them; nullptr: none.
   std::byte* BestFit(Bytes size);
 
@@ -98,6 +151,12 @@ class HostMemory {
   Bytes taken_ = 0;
   Bytes used_ = 0;
   Pieces pieces_;
+  // Chunks: whose, how large, from which node of the host (none: the driver cannot), how many there are.
+  int device_ = 0;
+  Bytes chunk_size_ = 0;
+  std::optional<int> node_;
+  Bytes chunks_ = 0;
+  std::vector<SpareChunk> spares_;  // in no use; the one used last is last
 };
 
 }  // namespace hocket

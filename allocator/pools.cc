@@ -77,7 +77,7 @@ void AllocatorImpl::ReleasePool(PoolId id) {
   // A graph that is gone needs no memory: what it left on the host is dropped.
   for (const Position position : persistent_->Positions(Region::State::kSpilled)) {
     if (persistent_->blocks().pool(position) != index) continue;
-    if (persistent_->blocks().Release(position)) persistent_->region().Forget(position);
+    if (persistent_->blocks().Release(position)) persistent_->Drop(position);
   }
   CountReserved();
 }

@@ -15,6 +15,7 @@ absl::StatusOr<Region> Region::Reserve(const Driver& driver, Bytes chunk_size, P
 Region::~Region() {
   for (Position position = 0; position < positions(); ++position) {
     if (places_[position].chunk) (void)places_[position].chunk.UnmapFrom(AddressOf(position));
+    (void)UnmapCopy(position);
   }
 }
 
@@ -83,16 +84,45 @@ void Region::Adopt(Position position) {
   Enter(place, State::kPrivate);
 }
 
+absl::Status Region::MapCopy(Position position) {
+  HostCopies& copies = places_[position].copies;
+  const HostChunk* const chunk = copies.chunk();
+  if (chunk == nullptr) return absl::OkStatus();
+  HOCKET_RETURN_IF_ERROR(chunk->MapAt(AddressOf(position)));
+  copies.mapped = true;
+  return absl::OkStatus();
+}
+
+absl::Status Region::UnmapCopy(Position position) {
+  HostCopies& copies = places_[position].copies;
+  if (!copies.mapped) return absl::OkStatus();
+  HOCKET_RETURN_IF_ERROR(copies.chunk()->UnmapFrom(AddressOf(position)));
+  copies.mapped = false;
+  return absl::OkStatus();
+}
+
+// Where the copies cannot be mapped the chunk goes back behind its addresses. Where that fails too, they are
+// left with nothing behind them: the bytes are safe, and only a stray access is not.
 absl::Status Region::FinishSpill(Position position, HostCopies& copies) {
   Place& place = Require(position, State::kPrivate);
-  HOCKET_RETURN_IF_ERROR(TakeChunk(position, State::kSpilled).status());
-  place.copies = std::move(copies);
+  HOCKET_RETURN_IF_ERROR(place.chunk.UnmapFrom(AddressOf(position)));
+  std::swap(place.copies, copies);
+  const absl::Status mapped = MapCopy(position);
+  if (!mapped.ok() && place.chunk.MapAt(AddressOf(position)).ok()) {
+    std::swap(place.copies, copies);
+    return mapped;
+  }
+  place.chunk = Chunk();
+  Enter(place, State::kSpilled);
   return absl::OkStatus();
 }
 
 absl::Status Region::StartRestore(Position position, Chunk& chunk) {
   Place& place = Require(position, State::kSpilled);
-  HOCKET_RETURN_IF_ERROR(chunk.MapAt(AddressOf(position)));
+  HOCKET_RETURN_IF_ERROR(UnmapCopy(position));
+  const absl::Status mapped = chunk.MapAt(AddressOf(position));
+  if (!mapped.ok()) (void)MapCopy(position);
+  HOCKET_RETURN_IF_ERROR(mapped);
   place.chunk = std::move(chunk);
   Enter(place, State::kRestoring);
   return absl::OkStatus();
@@ -107,13 +137,17 @@ void Region::FinishRestore(Position position, const std::vector<Extent>& constan
 
 absl::StatusOr<Chunk> Region::AbandonRestore(Position position) {
   Require(position, State::kRestoring);
-  return TakeChunk(position, State::kSpilled);
+  HOCKET_ASSIGN_OR_RETURN(Chunk chunk, TakeChunk(position, State::kSpilled));
+  (void)MapCopy(position);
+  return chunk;
 }
 
-void Region::Forget(Position position) {
+absl::Status Region::Forget(Position position) {
   Place& place = Require(position, State::kSpilled);
+  HOCKET_RETURN_IF_ERROR(UnmapCopy(position));
   place.copies = HostCopies();
   Enter(place, State::kEmpty);
+  return absl::OkStatus();
 }
 
 HostCopy Region::TakeKept(Position position, const std::vector<Extent>& constant) {
@@ -128,7 +162,7 @@ void Region::DropKept(Position position) {
 
 bool Region::DropLastKept() {
   for (auto place = places_.rbegin(); place != places_.rend(); ++place) {
-    if (place->state != State::kPrivate || !place->copies.constant.memory) continue;
+    if (place->state != State::kPrivate || !place->copies.constant) continue;
     place->copies = HostCopies();
     return true;
   }
@@ -146,13 +180,18 @@ void Region::CheckInvariants() const {
     HOCKET_CHECK(static_cast<bool>(place.chunk) == mapped)
         << "position " << position << ": chunk and state disagree";
     HOCKET_CHECK((place.arena_id != 0) == (state == State::kArena)) << "position " << position;
-    HOCKET_CHECK(copied || !place.copies.changing.memory) << "position " << position << " has a host copy";
-    HOCKET_CHECK(copied || state == State::kPrivate || !place.copies.constant.memory)
+    const HostCopies& copies = place.copies;
+    HOCKET_CHECK(copied || !copies.changing) << "position " << position << " has a host copy";
+    HOCKET_CHECK(copied || state == State::kPrivate || !copies.constant)
         << "position " << position << " has kept a host copy";
-    for (const HostCopy* copy : {&place.copies.changing, &place.copies.constant}) {
-      HOCKET_CHECK(static_cast<bool>(copy->memory) == !copy->extents.empty())
+    for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
+      HOCKET_CHECK(static_cast<bool>(*copy) == !copy->extents.empty())
           << "position " << position << ": a host copy and its extents disagree";
     }
+    HOCKET_CHECK(!copies.changing || !copies.constant || copies.changing.chunk == copies.constant.chunk)
+        << "position " << position << ": its host copies lie in different chunks";
+    HOCKET_CHECK(!copies.mapped || (copies.chunk() != nullptr && state == State::kSpilled))
+        << "position " << position << ": its copies are mapped in state " << static_cast<int>(state);
     ++position;
   }
   for (int i = 0; i < 5; ++i) HOCKET_CHECK(counts[i] == counts_[i]) << "state " << i;

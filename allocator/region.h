@@ -13,13 +13,15 @@
 //   empty      addresses without memory
 //   private    a chunk of this job's own
 //   arena      a chunk of the lane's arena, named by its id
-//   spilled    no device memory; the bytes that matter lie on the host
+//   spilled    no device memory; the bytes that matter lie on the host. Where host memory can be mapped, it
+//              lies behind the addresses meanwhile: device work that touches them is slow, and right
 //   restoring  a chunk is mapped and its bytes are on their way back; the host copy is still there
 //
 // The host has two copies of a spilled chunk: one of the bytes that may change, which is dropped when they
 // are back, and one of those that do not (promise.h), which can be kept, so that the next spill need not make
 // it again. While the chunk is private nothing but time depends on what is kept: it may be dropped at any
-// moment.
+// moment. Where host memory can be mapped, both copies lie in one chunk of it, and what is kept is that
+// chunk.
 //
 // A call that fails leaves the position as it was. The region owns the chunks behind its addresses
 // and the host copies; it knows nothing of blocks, and does not copy (spill.h does).
@@ -29,6 +31,7 @@
 #define HOCKET_ALLOCATOR_REGION_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,6 +39,7 @@
 #include "allocator/handles.h"
 #include "allocator/host_memory.h"
 #include "allocator/stats.h"
+#include "csrc/base/status_macros.h"
 
 namespace hocket {
 
@@ -47,17 +51,36 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// Bytes of a chunk on the host: its extents, one behind the other.
+// Bytes of a chunk on the host: its extents, one behind the other; or, in memory that can be mapped at the
+// chunk's addresses, where they are in it.
 struct HostCopy {
   HostBlock memory;
+  std::shared_ptr<const HostChunk> chunk;  // the copies of the same chunk share it
   std::vector<Extent> extents;
   std::uint64_t checksum = 0;  // of all of it; where a Verifier looks only
+
+  explicit operator bool() const { return memory || chunk != nullptr; }
+
+  // Calls `f(extent, bytes)`, the bytes being its copy's, for each extent until one returns an error.
+  template <typename Function>
+  absl::Status ForEach(Function f) const {
+    std::byte* packed = memory.data();
+    for (const Extent& extent : extents) {
+      HOCKET_RETURN_IF_ERROR(f(extent, chunk ? chunk->data() + extent.offset : packed));
+      packed += extent.size;
+    }
+    return absl::OkStatus();
+  }
 };
 
 // What the host has of a chunk.
 struct HostCopies {
   HostCopy changing;
   HostCopy constant;
+  bool mapped = false;  // their chunk, at the spilled addresses
+
+  // nullptr: they cannot be mapped.
+  const HostChunk* chunk() const { return (changing.chunk ? changing : constant).chunk.get(); }
 };
 
 class Region {
@@ -99,18 +122,18 @@ class Region {
   // arena -> private, in place.
   void Adopt(Position position);
 
-  // private -> spilled: unmaps and releases the chunk. Takes `copies` only on success.
-  // REQUIRES: their bytes have arrived; nothing is kept.
+  // private -> spilled: unmaps and releases the chunk, and maps the copies where they can be. Takes `copies`
+  // only on success. REQUIRES: their bytes have arrived; nothing is kept.
   absl::Status FinishSpill(Position position, HostCopies& copies);
-  // spilled -> restoring. Takes `chunk` only on success.
+  // spilled -> restoring. Takes `chunk` only on success. REQUIRES: no device work uses mapped copies.
   absl::Status StartRestore(Position position, Chunk& chunk);
   // restoring -> private: drops the host copies, or keeps that of the constant bytes, if these are still the
   // `constant` ones. REQUIRES: the bytes have arrived.
   void FinishRestore(Position position, const std::vector<Extent>& constant);
   // restoring -> spilled; the chunk goes to the caller.
   absl::StatusOr<Chunk> AbandonRestore(Position position);
-  // spilled -> empty: nothing alive is left in it.
-  void Forget(Position position);
+  // spilled -> empty: nothing alive is left in it. REQUIRES: no device work uses a mapped copy.
+  absl::Status Forget(Position position);
 
   // What is kept of a private position, if it is of these extents; otherwise it is dropped.
   HostCopy TakeKept(Position position, const std::vector<Extent>& constant);
@@ -146,6 +169,8 @@ class Region {
   void Enter(Place& place, State state);
   void Remember(const Place& place, bool came);
   absl::StatusOr<Chunk> TakeChunk(Position position, State next);
+  absl::Status MapCopy(Position position);
+  absl::Status UnmapCopy(Position position);
 
   Range range_;
   Bytes chunk_size_;

@@ -64,7 +64,32 @@ void Space::EndConstant(Block& block) {
 
 void Space::Free(Block* block) {
   EndConstant(*block);
-  blocks_.Free(block, [this](Position position) { region_.Forget(position); });
+  blocks_.Free(block, [this](Position position) { Drop(position); });
+}
+
+// PyTorch frees what queued work still uses, as long as nobody else gets it.
+void Space::Drop(Position position) {
+  if (!region_.host_copies(position).mapped && region_.Forget(position).ok()) return;
+  blocks_.Keep(position);
+  unneeded_.push_back(position);
+}
+
+void Space::DropUnneeded() {
+  std::erase_if(unneeded_, [this](Position position) {
+    if (!region_.Forget(position).ok()) return false;
+    (void)blocks_.Release(position);
+    return true;
+  });
+}
+
+std::vector<Space::Position> Space::PositionsToRestore() const {
+  std::vector<Position> positions = Positions(Region::State::kSpilled);
+  std::erase_if(positions, [this](Position position) { return IsUnneeded(position); });
+  return positions;
+}
+
+bool Space::IsUnneeded(Position position) const {
+  return std::find(unneeded_.begin(), unneeded_.end(), position) != unneeded_.end();
 }
 
 std::vector<Space::Position> Space::Positions(Region::State state) const {
@@ -113,7 +138,7 @@ void Space::CheckInvariants() const {
     HOCKET_CHECK(state != Region::State::kEmpty || blocks_.live_blocks(position) == 0)
         << "live blocks without memory at position " << position;
     HOCKET_CHECK(state != Region::State::kSpilled || blocks_.live_blocks(position) > 0 ||
-                 blocks_.pool(position) != 0)
+                 blocks_.pool(position) != 0 || IsUnneeded(position))
         << "a host copy that nobody needs at position " << position;
     if (state != Region::State::kPrivate) continue;
     const std::vector<Extent>& kept = region_.host_copies(position).constant.extents;

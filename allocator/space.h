@@ -38,10 +38,16 @@ class Space {
   void BeginConstant(Block& block, std::shared_ptr<const Promise> promise);
   // Or may again: what the host has kept of the chunks that it lies in goes. Without a promise: nothing.
   void EndConstant(Block& block);
+  // Nothing needs the host copy at `position` any more. A mapped one stays until DropUnneeded().
+  void Drop(Position position);
+  // REQUIRES: no device work is under way.
+  void DropUnneeded();
 
   // Positions in `state`, in order of address; with or without live blocks in them.
   std::vector<Position> Positions(Region::State state) const;
   std::vector<Position> EmptyPositions(Region::State state) const;
+  // Spilled positions that something needs.
+  std::vector<Position> PositionsToRestore() const;
   // What has to be copied to spill `position`: its live bytes; of a private pool's chunk all of it (a
   // graph uses memory that is free to the allocator). Promises that are broken end.
   Spiller::Item ItemFor(Position position);
@@ -50,16 +56,21 @@ class Space {
   Bytes reserved() const;
   // Of them, this job's own on the device.
   Bytes resident() const { return region_.BytesIn(Region::State::kPrivate); }
-  Bytes spilled() const { return region_.BytesIn(Region::State::kSpilled); }
+  // And on the host, where something needs them.
+  Bytes spilled() const {
+    return region_.BytesIn(Region::State::kSpilled) - unneeded_.size() * region_.chunk_size();
+  }
 
   void CheckInvariants() const;
 
  private:
+  bool IsUnneeded(Position position) const;
   explicit Space(Region region)
       : region_(std::move(region)), blocks_(region_.address(), region_.chunk_size(), region_.positions()) {}
 
   Region region_;
   BlockMap blocks_;
+  std::vector<Position> unneeded_;  // spilled, their copies mapped
 };
 
 }  // namespace hocket

@@ -48,44 +48,62 @@ absl::Status Spiller::Settle(Stream stream) {
   return waited;
 }
 
-absl::StatusOr<HostCopy> Spiller::NewCopy(const std::vector<Extent>& extents) {
-  HostCopy copy{.memory = {}, .extents = extents, .checksum = 0};
-  HOCKET_ASSIGN_OR_RETURN(copy.memory, host_.Allocate(Sum(extents)));
+absl::StatusOr<std::shared_ptr<const HostChunk>> Spiller::NewChunk() {
+  if (!host_.maps_chunks()) return nullptr;
+  absl::StatusOr<HostChunk> chunk = host_.AllocateChunk();
+  if (chunk.ok()) return std::make_shared<const HostChunk>(*std::move(chunk));
+  if (host_.maps_chunks()) return chunk.status();
+  return nullptr;
+}
+
+absl::StatusOr<HostCopy> Spiller::NewCopy(const std::vector<Extent>& extents,
+                                          std::shared_ptr<const HostChunk> chunk) {
+  HostCopy copy{.memory = {}, .chunk = nullptr, .extents = extents, .checksum = 0};
+  if (extents.empty()) return copy;
+  if (chunk == nullptr) {
+    HOCKET_ASSIGN_OR_RETURN(copy.memory, host_.Allocate(Sum(extents)));
+  }
+  copy.chunk = std::move(chunk);
   return copy;
 }
 
-absl::Status Spiller::QueueToHost(DevicePtr base, const HostCopy& copy) {
-  std::byte* to = copy.memory.data();
-  for (const Extent& extent : copy.extents) {
-    HOCKET_RETURN_IF_ERROR(driver_.CopyToHost(to, base + extent.offset, extent.size, out_));
-    to += extent.size;
+// A kept chunk has room for the rest, too. What else is kept of the item is taken last: host memory for the
+// rest may have to come from it.
+absl::StatusOr<Spiller::Part::Queued> Spiller::Prepare(const Item& item) {
+  Part::Queued queued{.copies = {}, .bytes = {.copied = Sum(item.changing)}};
+  HostCopy& constant = queued.copies.constant;
+  if (host_.maps_chunks()) constant = item.region->TakeKept(item.position, item.constant);
+  std::shared_ptr<const HostChunk> chunk = constant.chunk;
+  if (chunk == nullptr) {
+    HOCKET_ASSIGN_OR_RETURN(chunk, NewChunk());
   }
-  return absl::OkStatus();
+  HOCKET_ASSIGN_OR_RETURN(queued.copies.changing, NewCopy(item.changing, chunk));
+  if (chunk == nullptr) constant = item.region->TakeKept(item.position, item.constant);
+  queued.kept = static_cast<bool>(constant);
+  (queued.kept ? queued.bytes.spared : queued.bytes.copied) += Sum(item.constant);
+  if (!queued.kept) {
+    HOCKET_ASSIGN_OR_RETURN(constant, NewCopy(item.constant, chunk));
+  }
+  return queued;
+}
+
+absl::Status Spiller::QueueToHost(DevicePtr base, const HostCopy& copy) {
+  return copy.ForEach([&](const Extent& extent, std::byte* to) {
+    return driver_.CopyToHost(to, base + extent.offset, extent.size, out_);
+  });
 }
 
 absl::Status Spiller::QueueToDevice(DevicePtr base, const HostCopy& copy) {
-  const std::byte* from = copy.memory.data();
-  for (const Extent& extent : copy.extents) {
-    HOCKET_RETURN_IF_ERROR(driver_.CopyToDevice(base + extent.offset, from, extent.size, in_));
-    from += extent.size;
-  }
-  return absl::OkStatus();
+  return copy.ForEach([&](const Extent& extent, const std::byte* from) {
+    return driver_.CopyToDevice(base + extent.offset, from, extent.size, in_);
+  });
 }
 
-// What is kept of the item is taken last: host memory for the rest may have to come from it.
 absl::StatusOr<Spiller::Part::Queued> Spiller::QueueSpill(const Item& item) {
-  Part::Queued queued{.copies = {}, .bytes = {.copied = Sum(item.changing)}};
-  HOCKET_ASSIGN_OR_RETURN(queued.copies.changing, NewCopy(item.changing));
-  HostCopy& constant = queued.copies.constant;
-  constant = item.region->TakeKept(item.position, item.constant);
-  const bool kept = static_cast<bool>(constant.memory);
-  (kept ? queued.bytes.spared : queued.bytes.copied) += Sum(item.constant);
-  if (!kept) {
-    HOCKET_ASSIGN_OR_RETURN(constant, NewCopy(item.constant));
-  }
+  HOCKET_ASSIGN_OR_RETURN(Part::Queued queued, Prepare(item));
   const DevicePtr base = item.region->AddressOf(item.position);
   absl::Status status = QueueToHost(base, queued.copies.changing);
-  if (status.ok() && !kept) status = QueueToHost(base, constant);
+  if (status.ok() && !queued.kept) status = QueueToHost(base, queued.copies.constant);
   if (status.ok()) return queued;
   // What was queued before must not arrive in memory that somebody else gets.
   (void)Settle(out_);
@@ -108,16 +126,21 @@ absl::Status Spiller::QueuePart(Part& part) {
   return recorded;
 }
 
+absl::Status Spiller::AwaitPart(const Part& part, absl::FunctionRef<absl::Status()> still_idle) {
+  if (part.queued.empty()) return absl::OkStatus();
+  HOCKET_RETURN_IF_ERROR(driver_.WaitForEvent(part.event));
+  return still_idle();
+}
+
 absl::Status Spiller::VerifySpilled(DevicePtr base, Part::Queued& queued) {
   HOCKET_RETURN_IF_ERROR(verifier_->Spilled(base, queued.copies.changing));
   HostCopy& constant = queued.copies.constant;
-  return queued.bytes.spared > 0 ? verifier_->Kept(base, constant) : verifier_->Spilled(base, constant);
+  return queued.kept ? verifier_->Kept(base, constant) : verifier_->Spilled(base, constant);
 }
 
 Spiller::Moved Spiller::FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved,
                                    absl::Status& status) {
   Moved sum;
-  if (!part.queued.empty()) status = driver_.WaitForEvent(part.event);
   for (std::size_t i = 0; i < part.queued.size() && status.ok(); ++i) {
     const Item& item = part.items[i];
     Part::Queued& queued = part.queued[i];
@@ -132,6 +155,7 @@ Spiller::Moved Spiller::FinishPart(Part& part, absl::FunctionRef<void(const Item
 }
 
 absl::Status Spiller::Spill(absl::Span<Item> items, std::size_t in_part,
+                            absl::FunctionRef<absl::Status()> still_idle,
                             absl::FunctionRef<void(const Item&)> moved,
                             absl::FunctionRef<void(const Moved& part)> part_done) {
   absl::Status queued;
@@ -144,9 +168,9 @@ absl::Status Spiller::Spill(absl::Span<Item> items, std::size_t in_part,
   };
   if (items.empty()) return queued;
   for (Part present = queue_next(), next; !present.items.empty(); present = std::exchange(next, Part())) {
-    if (queued.ok() && !items.empty()) next = queue_next();
-    absl::Status finished;
-    part_done(FinishPart(present, moved, finished));
+    absl::Status finished = AwaitPart(present, still_idle);
+    if (finished.ok() && queued.ok() && !items.empty()) next = queue_next();
+    part_done(finished.ok() ? FinishPart(present, moved, finished) : Moved{});
     if (finished.ok()) continue;
     // What is still under way must not arrive in memory that somebody else gets.
     (void)Settle(out_);

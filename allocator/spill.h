@@ -54,10 +54,13 @@ class Spiller {
   Spiller& operator=(const Spiller&) = delete;
 
   // private -> spilled, `in_part` items at a time: while those of one part become free, the next part is
-  // being copied. Calls `moved` for each item that has moved, in order, and `part_done` after each part with
-  // the bytes of it. Stops at the first item that fails (host memory, a copy): that one and
-  // those behind it stay resident. REQUIRES: no device work uses the chunks; in_part > 0, or no items.
-  absl::Status Spill(absl::Span<Item> items, std::size_t in_part, absl::FunctionRef<void(const Item&)> moved,
+  // being copied. Asks `still_idle` when a part's copies have arrived and nothing else of the spiller's is
+  // under way: an error means that device work may have used the chunks since they were copied. Calls `moved`
+  // for each item that has moved, in order, and `part_done` after each part with the bytes of it. Stops at
+  // the first item that fails (host memory, a copy), and before a part that was not idle: those and what is
+  // behind them stay resident. REQUIRES: no device work uses the chunks; in_part > 0, or no items.
+  absl::Status Spill(absl::Span<Item> items, std::size_t in_part,
+                     absl::FunctionRef<absl::Status()> still_idle, absl::FunctionRef<void(const Item&)> moved,
                      absl::FunctionRef<void(const Moved& part)> part_done);
 
   // spilled -> private, item by item, with chunks from `new_chunk`; the host's copy of the constant bytes is
@@ -71,6 +74,7 @@ class Spiller {
     struct Queued {
       HostCopies copies;
       Moved bytes;
+      bool kept = false;  // the constant ones: the host has them
     };
     absl::Span<Item> items;
     std::vector<Queued> queued;  // the first so many
@@ -83,14 +87,21 @@ class Spiller {
   // Waits for `stream`; where that fails, for the whole device: nothing is under way afterwards, and the
   // error says that what was queued cannot be trusted.
   absl::Status Settle(Stream stream);
-  // Host memory for these bytes.
-  absl::StatusOr<HostCopy> NewCopy(const std::vector<Extent>& extents);
+  // A chunk of host memory to map; nullptr where that cannot be.
+  absl::StatusOr<std::shared_ptr<const HostChunk>> NewChunk();
+  // Host memory for these bytes, in `chunk` if there is one.
+  absl::StatusOr<HostCopy> NewCopy(const std::vector<Extent>& extents,
+                                   std::shared_ptr<const HostChunk> chunk);
+  // Host memory for all of the item's bytes.
+  absl::StatusOr<Part::Queued> Prepare(const Item& item);
   absl::Status QueueToHost(DevicePtr base, const HostCopy& copy);
   absl::Status QueueToDevice(DevicePtr base, const HostCopy& copy);
   absl::StatusOr<Part::Queued> QueueSpill(const Item& item);
   // Queues as many of the part's items as can be; the error is that of the first that cannot.
   absl::Status QueuePart(Part& part);
-  // Waits for what is queued of it, and lets its chunks go. Returns the bytes moved so far, also on an error.
+  // Waits for what is queued of it.
+  absl::Status AwaitPart(const Part& part, absl::FunctionRef<absl::Status()> still_idle);
+  // Lets its chunks go. Returns the bytes moved so far, also on an error.
   Moved FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved, absl::Status& status);
   // REQUIRES: a verifier, and the copies have arrived.
   absl::Status VerifySpilled(DevicePtr base, Part::Queued& queued);

@@ -27,7 +27,16 @@ class ScopedEvent {
     return driver_.RecordContextEvent(context, *event_);
   }
   absl::Status Wait() { return driver_.WaitForEvent(*event_); }
-  bool Done() { return driver_.EventDone(*event_).value_or(false); }
+  // Idle devices take some microseconds to say so.
+  bool DoneSoon() {
+    constexpr auto kSoon = std::chrono::microseconds(200);
+    const auto end = Clock::now() + kSoon;
+    for (;;) {
+      const bool late = Clock::now() >= end;
+      const absl::StatusOr<bool> done = driver_.EventDone(*event_);
+      if (late || !done.ok() || *done) return done.value_or(false);
+    }
+  }
   // Behind everything queued on streams that the default stream waits for.
   absl::Status RecordOnDefaultStream() {
     HOCKET_RETURN_IF_ERROR(event_.status());
@@ -77,13 +86,36 @@ absl::Status AllocatorImpl::WaitForDevice() {
 }
 
 bool AllocatorImpl::IsIdle() {
+  MutexLock lock(&mutex_);
+  return NoCapture().ok() && LookForWork() == Work::kNone;
+}
+
+AllocatorImpl::Work AllocatorImpl::LookForWork() {
   const InContext in_context(driver_, context_);
   ScopedEvent event(driver_);
-  MutexLock lock(&mutex_);
-  if (!NoCapture().ok()) return false;
   absl::Status recorded = event.RecordOn(context_);
   if (absl::IsUnimplemented(recorded)) recorded = event.RecordOnDefaultStream();
-  return recorded.ok() && event.Done();
+  if (!recorded.ok()) return Work::kUnknown;
+  return event.DoneSoon() ? Work::kNone : Work::kSome;
+}
+
+absl::Status AllocatorImpl::CheckIdle(const char* when) {
+  const Work work = LookForWork();
+  if (work == Work::kNone) return absl::OkStatus();
+  totals_.strays += work == Work::kSome ? 1 : 0;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the device works for a thread that Hocket has not seen before", when));
+}
+
+// During a capture nothing can be waited for, and whoever captures is at the beginning of his work.
+void AllocatorImpl::AwaitStrays() {
+  if (Capturing()) return;
+  const auto spilled = [](const Space& space) { return space.region().BytesIn(Region::State::kSpilled); };
+  if (spilled(*persistent_) + spilled(*transient_) == 0) return;
+  totals_.strays += LookForWork() == Work::kSome ? 1 : 0;
+  if (!WaitForDevice().ok()) return;
+  persistent_->DropUnneeded();
+  transient_->DropUnneeded();
 }
 
 bool AllocatorImpl::Capturing() const { return captures_ > 0; }
@@ -97,6 +129,7 @@ void AllocatorImpl::ShedCache() {
 absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
+  AwaitStrays();
   const absl::Status restored = RestoreAll();
   *missing = persistent_->spilled() + transient_->spilled();
   CountReserved();  // chunks of the arena may have taken another place
@@ -137,7 +170,7 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
 Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks,
                                             absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk) {
   std::vector<Spiller::Item> items;
-  for (const Position position : space.Positions(Region::State::kSpilled)) {
+  for (const Position position : space.PositionsToRestore()) {
     if (items.size() == chunks) break;
     items.push_back({.region = &space.region(),
                      .position = position,
@@ -244,10 +277,12 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     return absl::FailedPreconditionError(
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
   }
-  HOCKET_RETURN_IF_ERROR(WaitForDevice());
+  HOCKET_RETURN_IF_ERROR(CheckIdle(""));
   const InContext in_context(driver_, context_);
   EndLease();
   AllStreamsPassed();
+  persistent_->DropUnneeded();
+  transient_->DropUnneeded();
   const Bytes before = persistent_->resident() + transient_->resident();
   ReleaseEmptyPrivate(*persistent_);
   ReleaseEmptyPrivate(*transient_);
@@ -269,8 +304,12 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
       totals_.spared_total += part.spared;
       if (parts.told) parts.told(given_back(), HeldLocked());
     };
+    const auto still_idle = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return CheckIdle(
+          ", and has done so while memory was copied to the host: what it may have changed stays");
+    };
     const std::size_t in_part = parts.size == 0 ? items.size() : std::max<Bytes>(parts.size / chunk_size_, 1);
-    HOCKET_RETURN_IF_ERROR(spiller_->Spill(absl::MakeSpan(items), in_part, moved, part_done));
+    HOCKET_RETURN_IF_ERROR(spiller_->Spill(absl::MakeSpan(items), in_part, still_idle, moved, part_done));
   }
   return given_back();
 }

@@ -2,7 +2,8 @@
 //
 //   spilled     the device's bytes are read a second time. What differs was written meanwhile, by work that
 //               nobody waited for. The host copy gets a checksum.
-//   restoring   the host copy must have that checksum still
+//   restoring   the host copy must have that checksum still; one that is mapped may have been written to by
+//               device work in between, and is not looked at
 //   restored    the device's bytes are read back, and must be the host copy's
 //   kept        bytes of which the host has a copy that was kept, because somebody promised that they do not
 //               change (promise.h): both must be what they were when they were copied

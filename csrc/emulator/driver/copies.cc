@@ -13,7 +13,8 @@ enum class Side { kDevice, kPinned, kPageable, kInvalid };
 
 Side SideOf(Gpu& gpu, std::uint64_t address, Bytes size) {
   if (gpu.memory().window().HasDeviceAddress(address)) {
-    return gpu.memory().Accessible(address, size) ? Side::kDevice : Side::kInvalid;
+    if (!gpu.memory().Accessible(address, size)) return Side::kInvalid;
+    return gpu.memory().IsOnHost(address) ? Side::kPinned : Side::kDevice;
   }
   if (address == 0) return Side::kInvalid;
   return gpu.host().IsPinned(address, size) ? Side::kPinned : Side::kPageable;

@@ -148,6 +148,7 @@ HOCKET_DRIVER_API Result cuDeviceGetAttribute(int* value, int attribute, Device 
   HOCKET_CHECK_DEVICE(device);
   if (value == nullptr || attribute <= 0) return cuda::kInvalidValue;
   *value = attribute == kPciBusId ? device + 1 : 0;
+  if (attribute == cuda::kAttributeHostMapping) *value = Settings::Get().host_mapping ? 1 : 0;
   for (const AttributeValue& known : kAttributes) {
     if (known.attribute == attribute) *value = known.value;
   }

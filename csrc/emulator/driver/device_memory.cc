@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -47,10 +48,27 @@ UniqueFd MakeFile(const std::string& name, Bytes size) {
   return file;
 }
 
+cuda::Result MapFile(const Mapping& mapping, std::uint64_t address, int access) {
+  const int protection = access == cuda::kAccessReadWrite ? PROT_READ | PROT_WRITE
+                         : access == cuda::kAccessRead    ? PROT_READ
+                                                          : PROT_NONE;
+  void* const at = Pointer(address);
+  if (mmap(at, mapping.size, protection, MAP_SHARED | MAP_FIXED, mapping.chunk->file().get(),
+           static_cast<off_t>(mapping.offset)) == MAP_FAILED) {
+    return cuda::kOutOfMemory;
+  }
+  madvise(at, mapping.size, MADV_DONTFORK);
+  return cuda::kSuccess;
+}
+
+void MapNothing(std::uint64_t address, Bytes size) {
+  mmap(Pointer(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 // Who the chunk behind an exported descriptor is, as its maker named it.
 struct Exported {
   unsigned long token = 0;
-  int device = -1;
+  int device = 0;
   unsigned long id = 0;
   Bytes size = 0;
 };
@@ -278,8 +296,9 @@ bool DeviceMemory::IsWhole(DevicePtr address, Bytes size) const {
 cuda::Result DeviceMemory::Unmap(DevicePtr address, Bytes size) {
   const std::lock_guard lock(mutex_);
   if (!IsWholeLocked(address, size)) return cuda::kInvalidValue;
-  Hide(address, size);
-  mappings_.erase(mappings_.find(address), mappings_.lower_bound(address + size));
+  const auto first = mappings_.find(address), last = mappings_.lower_bound(address + size);
+  for (auto mapping = first; mapping != last; ++mapping) Hide(mapping->first, mapping->second);
+  mappings_.erase(first, last);
   return cuda::kSuccess;
 }
 
@@ -292,24 +311,33 @@ cuda::Result DeviceMemory::SetAccess(DevicePtr address, Bytes size, int access) 
   return cuda::kSuccess;
 }
 
-// Makes the bytes appear at the alias.
-cuda::Result DeviceMemory::Show(DevicePtr address, Mapping& mapping, int access) {
-  const int protection = access == cuda::kAccessReadWrite ? PROT_READ | PROT_WRITE
-                         : access == cuda::kAccessRead    ? PROT_READ
-                                                          : PROT_NONE;
-  void* alias = Pointer(address + window_.alias_offset());
-  if (mmap(alias, mapping.size, protection, MAP_SHARED | MAP_FIXED, mapping.chunk->file().get(),
-           static_cast<off_t>(mapping.offset)) == MAP_FAILED) {
-    return cuda::kOutOfMemory;
+cuda::Result DeviceMemory::SetHostAccess(DevicePtr address, Bytes size, int access) {
+  const std::lock_guard lock(mutex_);
+  if (!IsWholeLocked(address, size)) return cuda::kInvalidValue;
+  const auto first = mappings_.find(address), last = mappings_.lower_bound(address + size);
+  const auto on_host = [](const auto& mapping) { return mapping.second.chunk->device() == kOnHost; };
+  if (!std::all_of(first, last, on_host)) return cuda::kInvalidValue;
+  for (auto mapping = first; mapping != last; ++mapping) {
+    if (const cuda::Result result = ShowToHost(mapping->first, mapping->second, access)) return result;
   }
-  madvise(alias, mapping.size, MADV_DONTFORK);
-  mapping.access = access;
   return cuda::kSuccess;
 }
 
-void DeviceMemory::Hide(DevicePtr address, Bytes size) {
-  mmap(Pointer(address + window_.alias_offset()), size, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+cuda::Result DeviceMemory::Show(DevicePtr address, Mapping& mapping, int access) {
+  const cuda::Result result = MapFile(mapping, address + window_.alias_offset(), access);
+  if (result == cuda::kSuccess) mapping.access = access;
+  return result;
+}
+
+cuda::Result DeviceMemory::ShowToHost(DevicePtr address, Mapping& mapping, int access) {
+  const cuda::Result result = MapFile(mapping, address, access);
+  if (result == cuda::kSuccess) mapping.host_access = access;
+  return result;
+}
+
+void DeviceMemory::Hide(DevicePtr address, const Mapping& mapping) {
+  MapNothing(address + window_.alias_offset(), mapping.size);
+  if (mapping.host_access != cuda::kAccessNone) MapNothing(address, mapping.size);
 }
 
 // --- all in one ---
@@ -347,7 +375,7 @@ cuda::Result DeviceMemory::FreeAllocation(DevicePtr address) {
   const std::lock_guard lock(mutex_);
   const auto mapping = mappings_.find(address);
   if (mapping == mappings_.end() || !mapping->second.allocated) return cuda::kInvalidValue;
-  Hide(address, mapping->second.size);
+  Hide(address, mapping->second);
   mappings_.erase(mapping);
   ranges_.erase(address);
   return cuda::kSuccess;
@@ -358,6 +386,12 @@ std::optional<MappedRange> DeviceMemory::At(DevicePtr address) const {
   const auto mapping = Containing(address);
   if (mapping == mappings_.end()) return std::nullopt;
   return MappedRange{mapping->first, mapping->second};
+}
+
+bool DeviceMemory::IsOnHost(DevicePtr address) const {
+  const std::lock_guard lock(mutex_);
+  const auto mapping = Containing(address);
+  return mapping != mappings_.end() && mapping->second.chunk->device() == kOnHost;
 }
 
 bool DeviceMemory::Accessible(DevicePtr address, Bytes size) const {

@@ -1,10 +1,13 @@
 // Addresses, memory and the bond of the two, as one process sees them.
 //
 // At start one window of addresses is reserved: the lower half holds device addresses, the upper half
-// their aliases, a fixed distance above. Device addresses stay PROT_NONE for ever, so host code that follows
-// one faults; a chunk that is mapped with access appears at the alias only, where copies and kernels reach
-// it. A chunk is one memfd. It counts against its device (shared_state.h) as long as a process holds a handle
-// or a mapping of it.
+// their aliases, a fixed distance above. Device addresses of device memory stay PROT_NONE, so host code that
+// follows one faults; a chunk that is mapped with access appears at the alias only, where copies and kernels
+// reach it. A chunk is one memfd. It counts against its device (shared_state.h) as long as a process holds a
+// handle or a mapping of it.
+//
+// A chunk of host memory (kOnHost) is mapped in the same way. Where the host is given access to it, and only
+// there, its bytes appear at the device address itself too.
 //
 //   Reserve -> [range] -- Map --> [mapped] -- SetAccess --> [accessible]
 //                 ^                  |                          |
@@ -50,7 +53,8 @@ class Window {
   Bytes size_ = 0;
 };
 
-// Device memory without an address, held by this process as long as the object lives.
+// Memory without an address, of a device or of the host (kOnHost), held by this process as long as the object
+// lives.
 class Chunk {
  public:
   Chunk(SharedState& state, std::uint64_t id, int device, Bytes size, UniqueFd file);
@@ -79,7 +83,8 @@ struct Mapping {
   Bytes size = 0;
   Bytes offset = 0;
   std::shared_ptr<Chunk> chunk;
-  int access = 0;
+  int access = 0;          // of the device
+  int host_access = 0;     // host memory only
   bool allocated = false;  // by Allocate()
 };
 
@@ -117,6 +122,8 @@ class DeviceMemory {
   // Exactly one or several whole mappings.
   cuda::Result Unmap(DevicePtr address, Bytes size);
   cuda::Result SetAccess(DevicePtr address, Bytes size, int access);
+  // kInvalidValue where device memory is mapped.
+  cuda::Result SetHostAccess(DevicePtr address, Bytes size, int access);
   // OK when [address, address + size) is exactly one or several whole mappings.
   bool IsWhole(DevicePtr address, Bytes size) const;
 
@@ -129,6 +136,8 @@ class DeviceMemory {
 
   // The mapping at `address`, if any.
   std::optional<MappedRange> At(DevicePtr address) const;
+  // True when host memory is mapped at `address`.
+  bool IsOnHost(DevicePtr address) const;
   // True when all of it is mapped with access.
   bool Accessible(DevicePtr address, Bytes size) const;
   // "the nearest mapped memory is 2.0 MiB at 0x... (0x... bytes before it)", for messages about faults.
@@ -153,8 +162,10 @@ class DeviceMemory {
   std::shared_ptr<Chunk> Known(std::uint64_t id) const;
   cuda::MemoryHandle AddHandle(std::shared_ptr<Chunk> chunk);
   cuda::Result MapWhole(std::shared_ptr<Chunk> chunk, DevicePtr* address);
+  // Makes the mapping's bytes appear, at the alias or, to the host, at `address`.
   cuda::Result Show(DevicePtr address, Mapping& mapping, int access);
-  void Hide(DevicePtr address, Bytes size);
+  cuda::Result ShowToHost(DevicePtr address, Mapping& mapping, int access);
+  void Hide(DevicePtr address, const Mapping& mapping);
   std::map<DevicePtr, Mapping>::const_iterator Containing(DevicePtr address) const;
 
   SharedState& state_;

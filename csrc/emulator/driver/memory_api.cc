@@ -1,5 +1,6 @@
 // The driver's functions that deal with memory.
 #include <algorithm>
+#include <optional>
 
 #include "csrc/emulator/driver/gpu.h"
 
@@ -26,11 +27,26 @@ void Forget(std::uint64_t address, Bytes size) {
   if (Order* order = Gpu::Get().order()) order->Forget(address, size);
 }
 
-// What the emulated devices can do: pinned memory on a device, exportable as a descriptor.
+bool IsHost(const MemoryLocation& location) {
+  return location.type == cuda::kLocationHost || location.type == cuda::kLocationHostNode;
+}
+
+// Of the machine's one NUMA node, or of any: such memory is no other process's.
+Result CheckHostProperties(const AllocationProperties& properties) {
+  if (!Settings::Get().host_mapping) return cuda::kNotSupported;
+  if (properties.location.type == cuda::kLocationHost) {
+    return properties.requested_handle_types == 0 ? cuda::kSuccess : cuda::kInvalidValue;
+  }
+  return properties.location.id == 0 ? cuda::kSuccess : cuda::kInvalidDevice;
+}
+
+// What the emulated devices can do: pinned memory on a device, exportable as a descriptor, or on the host.
 Result CheckProperties(const AllocationProperties* properties) {
   if (properties == nullptr || properties->type != cuda::kAllocationPinned) return cuda::kInvalidValue;
-  if (properties->location.type != cuda::kLocationDevice) return cuda::kNotSupported;
   if ((properties->requested_handle_types & ~cuda::kHandlePosixFd) != 0) return cuda::kNotSupported;
+  if (IsHost(properties->location)) return CheckHostProperties(*properties);
+  // Among others the node of the thread that calls, which memory of its own is not created at.
+  if (properties->location.type != cuda::kLocationDevice) return cuda::kInvalidValue;
   return Gpu::Get().IsDevice(properties->location.id) ? cuda::kSuccess : cuda::kInvalidDevice;
 }
 
@@ -75,7 +91,8 @@ HOCKET_DRIVER_API Result cuMemCreate(MemoryHandle* handle, std::size_t size,
   HOCKET_ENTER();
   if (handle == nullptr || flags != 0) return cuda::kInvalidValue;
   if (const Result result = CheckProperties(properties)) return result;
-  return Memory().Create(properties->location.id, size, handle);
+  const int device = IsHost(properties->location) ? kOnHost : properties->location.id;
+  return Memory().Create(device, size, handle);
 }
 
 HOCKET_DRIVER_API Result cuMemRelease(MemoryHandle handle) {
@@ -102,20 +119,28 @@ HOCKET_DRIVER_API Result cuMemSetAccess(DevicePtr address, std::size_t size, con
                                         std::size_t count) {
   HOCKET_ENTER();
   if (access == nullptr || count == 0) return cuda::kInvalidValue;
-  int flags = cuda::kAccessNone;
+  std::optional<int> of_devices, of_host;
   for (std::size_t i = 0; i < count; ++i) {
-    if (access[i].location.type != cuda::kLocationDevice) return cuda::kNotSupported;
-    if (!Gpu::Get().IsDevice(access[i].location.id)) return cuda::kInvalidDevice;
-    flags = std::max(flags, access[i].flags);
+    const MemoryLocation& location = access[i].location;
+    if (!IsHost(location) && location.type != cuda::kLocationDevice) return cuda::kNotSupported;
+    if (location.type == cuda::kLocationDevice && !Gpu::Get().IsDevice(location.id))
+      return cuda::kInvalidDevice;
+    std::optional<int>& flags = IsHost(location) ? of_host : of_devices;
+    flags = std::max(flags.value_or(cuda::kAccessNone), access[i].flags);
   }
-  return Memory().SetAccess(address, size, flags);
+  if (of_host) {
+    if (const Result result = Memory().SetHostAccess(address, size, *of_host)) return result;
+  }
+  return of_devices ? Memory().SetAccess(address, size, *of_devices) : cuda::kSuccess;
 }
 
-HOCKET_DRIVER_API Result cuMemGetAccess(unsigned long long* flags, const MemoryLocation*, DevicePtr address) {
+HOCKET_DRIVER_API Result cuMemGetAccess(unsigned long long* flags, const MemoryLocation* location,
+                                        DevicePtr address) {
   HOCKET_ENTER();
   const auto mapped = Memory().At(address);
-  if (flags == nullptr || !mapped) return cuda::kInvalidValue;
-  *flags = static_cast<unsigned long long>(mapped->mapping.access);
+  if (flags == nullptr || location == nullptr || !mapped) return cuda::kInvalidValue;
+  const Mapping& mapping = mapped->mapping;
+  *flags = static_cast<unsigned long long>(IsHost(*location) ? mapping.host_access : mapping.access);
   return cuda::kSuccess;
 }
 
@@ -147,8 +172,10 @@ HOCKET_DRIVER_API Result cuMemGetAllocationPropertiesFromHandle(AllocationProper
   if (properties == nullptr || chunk == nullptr) return cuda::kInvalidValue;
   *properties = AllocationProperties();
   properties->type = cuda::kAllocationPinned;
-  properties->requested_handle_types = cuda::kHandlePosixFd;
-  properties->location = {cuda::kLocationDevice, chunk->device()};
+  const bool on_host = chunk->device() == kOnHost;
+  properties->requested_handle_types = on_host ? 0 : cuda::kHandlePosixFd;
+  properties->location = on_host ? MemoryLocation{cuda::kLocationHostNode, 0}
+                                 : MemoryLocation{cuda::kLocationDevice, chunk->device()};
   return cuda::kSuccess;
 }
 

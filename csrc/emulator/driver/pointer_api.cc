@@ -35,11 +35,13 @@ Result Answer(void* data, T value) {
 
 Result DeviceAttribute(void* data, int attribute, DevicePtr address, const MappedRange& range) {
   const Mapping& mapping = range.mapping;
+  const bool on_host = mapping.chunk->device() == kOnHost;
   switch (attribute) {
     case kContext:
+      if (on_host) return Answer<cuda::Context>(data, nullptr);
       return Answer(data, Gpu::Get().PrimaryContext(mapping.chunk->device())->handle());
     case kMemoryType:
-      return Answer<unsigned>(data, cuda::kMemoryTypeDevice);
+      return Answer<unsigned>(data, on_host ? cuda::kMemoryTypeHost : cuda::kMemoryTypeDevice);
     case kDevicePointer:
       return Answer<DevicePtr>(data, address);
     case kBufferId:
@@ -48,7 +50,7 @@ Result DeviceAttribute(void* data, int attribute, DevicePtr address, const Mappe
     case kIsManaged:
       return Answer<unsigned>(data, 0);
     case kDeviceOrdinal:
-      return Answer<int>(data, mapping.chunk->device());
+      return Answer<int>(data, on_host ? 0 : mapping.chunk->device());
     case kIsLegacyIpcCapable:
       return Answer<unsigned>(data, mapping.allocated ? 1 : 0);
     case kRangeStart:
@@ -58,7 +60,7 @@ Result DeviceAttribute(void* data, int attribute, DevicePtr address, const Mappe
     case kMapped:
       return Answer<unsigned>(data, 1);
     case kAllowedHandleTypes:
-      return Answer<unsigned long long>(data, mapping.allocated ? 0 : cuda::kHandlePosixFd);
+      return Answer<unsigned long long>(data, mapping.allocated || on_host ? 0 : cuda::kHandlePosixFd);
     case kAccessFlags:
       return Answer<int>(data, mapping.access);
     default:

@@ -75,6 +75,7 @@ Settings FromEnvironment() {
   ReadGranularity(settings.granularity);
   settings.devices = ReadInt("HOCKET_EMULATOR_DEVICES", 1, 1, kMaxDevices);
   settings.peers = ReadInt("HOCKET_EMULATOR_PEERS", 0, 0, 1) == 1;
+  settings.host_mapping = ReadInt("HOCKET_EMULATOR_HOST_MAPPING", 1, 0, 1) == 1;
   settings.timing = ReadTiming();
   settings.check = ReadInt("HOCKET_EMULATOR_CHECK", 0, 0, 1) == 1;
   settings.teardown = std::chrono::milliseconds(ReadInt("HOCKET_EMULATOR_TEARDOWN_MS", 0, 0, kDayInMs));

@@ -12,12 +12,13 @@ namespace hocket::emulator {
 inline constexpr int kMaxDevices = 16;
 
 struct Settings {
-  std::string name = "default";             // HOCKET_EMULATOR_NAME
-  Bytes memory = Bytes{8} << 30;            // HOCKET_EMULATOR_MEMORY, of each device
-  int devices = 1;                          // HOCKET_EMULATOR_DEVICES, 1 to kMaxDevices
-  bool peers = false;                       // HOCKET_EMULATOR_PEERS=1: devices say that they are peers
-  bool timing = false;                      // HOCKET_EMULATOR_MODE=timing
-  bool check = false;                       // HOCKET_EMULATOR_CHECK=1
+  std::string name = "default";   // HOCKET_EMULATOR_NAME
+  Bytes memory = Bytes{8} << 30;  // HOCKET_EMULATOR_MEMORY, of each device
+  int devices = 1;                // HOCKET_EMULATOR_DEVICES, 1 to kMaxDevices
+  bool peers = false;             // HOCKET_EMULATOR_PEERS=1: devices say that they are peers
+  bool host_mapping = true;       // HOCKET_EMULATOR_HOST_MAPPING=0: no host memory at device addresses
+  bool timing = false;            // HOCKET_EMULATOR_MODE=timing
+  bool check = false;             // HOCKET_EMULATOR_CHECK=1
   std::chrono::milliseconds teardown{0};    // HOCKET_EMULATOR_TEARDOWN_MS
   std::chrono::microseconds copy_delay{0};  // HOCKET_EMULATOR_COPY_DELAY_US, added to each copy
   Bytes context_memory = 0;                 // HOCKET_EMULATOR_CONTEXT_MEMORY, taken by each context

@@ -232,6 +232,7 @@ Bytes SharedState::Sum(int device) const {
 }
 
 bool SharedState::Fits(int device, Bytes size) {
+  if (device == kOnHost) return true;
   if (size > memory_) return false;
   if (Sum(device) + size <= memory_) return true;
   Reap();
@@ -376,7 +377,7 @@ void SharedState::CheckInvariants() {
     const ChunkRecord& chunk = page_->chunks[i];
     if (chunk.id == 0) continue;
     HOCKET_CHECK(Held(chunk)) << "chunk " << i << " has an id and no holder";
-    HOCKET_CHECK(chunk.device >= 0 && chunk.device < kMaxDevices)
+    HOCKET_CHECK(chunk.device >= kOnHost && chunk.device < kMaxDevices)
         << "chunk " << i << " on device " << chunk.device;
     for (int p = 0; p < kMaxProcesses; ++p) {
       const bool held = (chunk.holders[p / 64] & Bit(p)) != 0;

@@ -34,6 +34,8 @@ namespace hocket::emulator {
 inline constexpr int kMaxProcesses = 256;
 inline constexpr int kMaxChunks = 1 << 15;
 inline constexpr int kMaxSharedEvents = 1024;
+// In a device's place: a chunk of host memory, which counts against no device.
+inline constexpr int kOnHost = -1;
 
 struct ProcessRecord {
   std::int64_t start_time;                  // of the pid, in clock ticks since boot
