@@ -164,6 +164,7 @@ Json JobJson(Server& server, JobId id) {
           {"spilled", job.spilled},
           {"spilled_total", std::max<Bytes>(page.spilled_total, job.spilled_total)},
           {"restored_total", std::max<Bytes>(page.restored_total, job.restored_total)},
+          {"strays", page.strays},
           {"turns", job.turns + (job.turn != 0 ? 1 : 0)},
           {"steps", std::max<std::uint64_t>(page.steps, job.steps)},
           {"step_time_ms", static_cast<double>(page.step_time_ns) / 1e6},

@@ -59,7 +59,8 @@ py::dict Holding(const Process::DeviceHoldings& on) {
       py::arg("arena") = on.held.arena, py::arg("spilled") = on.held.spilled,
       py::arg("transient_peak") = on.held.transient_peak, py::arg("spilled_total") = on.held.spilled_total,
       py::arg("restored_total") = on.held.restored_total, py::arg("spared_total") = on.held.spared_total,
-      py::arg("adopted_total") = on.held.adopted_total);
+      py::arg("adopted_total") = on.held.adopted_total, py::arg("strays") = on.held.strays,
+      py::arg("maps_spilled") = on.held.maps_spilled);
 }
 
 py::list HoldingsOfDevices() {

@@ -157,6 +157,8 @@ class ClientImpl final : public Client {
   bool StopReached() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MustGive(bool step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllAtDoors() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All at doors, and nobody else is known to use the device who would touch what is spilled.
+  bool Movable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Word StandingInSteps() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WhyNotMovable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellWait(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -194,6 +196,8 @@ class ClientImpl final : public Client {
   Holdings Held() const;
   // Held(), with the mutex dropped meanwhile: look again at what was known before.
   Holdings HeldUnlocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is held has been looked at.
+  void Holds(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfChanged();
   void ChangeArena(ArenaChange change);
   void MakeArenaChange(CachingAllocator& allocator, ArenaChange change);
@@ -307,6 +311,8 @@ class ClientImpl final : public Client {
   bool for_next_step_ ABSL_GUARDED_BY(mutex_) = false;
   bool outside_ ABSL_GUARDED_BY(mutex_) = false;   // has left
   bool stranded_ ABSL_GUARDED_BY(mutex_) = false;  // the process ends, and bytes of it are on the host
+  // Work of a thread that Hocket has not seen was seen, and spilled addresses have nothing behind them.
+  bool strays_harm_ ABSL_GUARDED_BY(mutex_) = false;
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
   bool hears_movable_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator, in a Wait
   bool hears_parts_ ABSL_GUARDED_BY(mutex_) = false;    // of what is spilled

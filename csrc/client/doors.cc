@@ -110,14 +110,14 @@ absl::Status ClientImpl::WaitAsWaiter(Waiter& waiter) {
 // Without the turn: what was not movable may be so from now on. A job that is about to ask for the turn says
 // it with that.
 void ClientImpl::Arrive() {
-  if (outside_ || spilling_ || phase_ > Phase::kAsked || !AllAtDoors()) return;
+  if (outside_ || spilling_ || phase_ > Phase::kAsked || !Movable()) return;
   if (tuning_.force_spill) SpillEverything();
   if (phase_ == Phase::kAsked) TellIfMovable();
 }
 
 void ClientImpl::TellIfMovable() {
   const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !told_movable_ && !outside_ && !spilling_ && phase_ <= Phase::kAsked && AllAtDoors();
+    return !told_movable_ && !outside_ && !spilling_ && phase_ <= Phase::kAsked && Movable();
   };
   if (!due()) return;
   const Holdings held = HeldUnlocked();
@@ -136,7 +136,7 @@ void ClientImpl::Ask() {
 
 void ClientImpl::TellWait(const Holdings& held) {
   wire::Wait wait{.need = held.spilled + lacked_, .gang_step = progress_.steps(), .number = ++waits_};
-  if (!told_movable_ && AllAtDoors()) {
+  if (!told_movable_ && Movable()) {
     if (!hears_movable_) TellMovable(held);
     wait.movable = told_movable_ = true;
     wait.persistent = held.persistent;
@@ -152,7 +152,7 @@ absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {
     Enter(waiter);
     return absl::OkStatus();
   }
-  if (waiter.step && tuning_.force_spill && Count(word_.Load()) == 0 && AllAtDoors()) {
+  if (waiter.step && tuning_.force_spill && Count(word_.Load()) == 0 && Movable()) {
     if (word_.TryGive()) return GiveAndTakeBack(waiter);
   }
   if (!MustGive(waiter.step)) {
@@ -281,8 +281,15 @@ Word ClientImpl::StandingInSteps() const {
   return helped ? in_steps + 1 : in_steps;
 }
 
+bool ClientImpl::Movable() const { return AllAtDoors() && !strays_harm_; }
+
 std::string ClientImpl::WhyNotMovable() const {
-  if (AllAtDoors()) return "";
+  if (Movable()) return "";
+  if (AllAtDoors()) {
+    return "a thread that Hocket has not seen uses the device, and the driver cannot map host memory where "
+           "that "
+           "thread would look";
+  }
   return absl::StrCat(
       threads_.known() - at_doors_.threads, " of ", threads_.known(),
       " threads that use the GPU are in the program's own code, not at a begin of a step or in "

@@ -25,7 +25,7 @@ absl::Status ClientImpl::FinishTaking(bool interruptible) {
     EndTurn(/*drain_ns=*/0, after);
     return absl::IsAborted(taken) ? absl::OkStatus() : taken;  // it stepped aside, and asks again
   }
-  progress_.Holds(after);
+  Holds(after);
   Admit();
   return absl::OkStatus();
 }
@@ -107,7 +107,8 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
   lane_.Release();
   AnswerRoom(absl::OkStatus());
   const std::uint64_t steps = progress_.steps();
-  told_movable_ = AllAtDoors();
+  Holds(held);
+  told_movable_ = Movable();
   Tell(wire::TurnOver{.turn = turn_.number,
                       .steps = steps,
                       .turn_steps = steps - turn_.first_step,
@@ -126,7 +127,6 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
   for_next_step_ = false;
   turn_ = Turn();
   phase_ = Phase::kNone;
-  progress_.Holds(held);
   NotifyAll();
 }
 

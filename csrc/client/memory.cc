@@ -19,6 +19,11 @@ Holdings ClientImpl::Held() const {
   return allocator == nullptr ? Holdings() : allocator->Held();
 }
 
+void ClientImpl::Holds(const Holdings& held) {
+  progress_.Holds(held);
+  strays_harm_ = held.strays > 0 && !held.maps_spilled;
+}
+
 Holdings ClientImpl::HeldUnlocked() {
   const MutexUnlock unlock(&mutex_);
   return Held();
@@ -121,10 +126,10 @@ void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
 }
 
 void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {
+  Holds(held);
   answer.persistent = held.persistent;
   answer.spilled = held.spilled;
-  answer.movable = told_movable_ = phase_ <= Phase::kAsked && AllAtDoors();
-  progress_.Holds(held);
+  answer.movable = told_movable_ = phase_ <= Phase::kAsked && Movable();
   Tell(answer);
 }
 
@@ -132,11 +137,6 @@ void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {
 void ClientImpl::TrySpill(Bytes wanted, wire::Spilled& answer) {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return;
-  // Only a thread that Hocket has never seen can have queued work now.
-  if (!allocator->IsIdle()) {
-    answer.why_not = "the device works for a thread that Hocket has not seen before";
-    return;
-  }
   const Holdings before = Held();
   Bytes told = 0;
   const absl::StatusOr<Bytes> freed = allocator->SpillInParts(wanted, PartsOf(wanted, answer, told));
@@ -296,11 +296,11 @@ void ClientImpl::On(const wire::ArenaExport& request, UniqueFd descriptor) {
 
 void ClientImpl::ReportIfChanged() {
   const Holdings held = Held();
-  progress_.Holds(held);
   MutexLock lock(&mutex_);
+  Holds(held);
   if (!info_.joined || outside_) return;
   // The last thread that stood at no door may have ended, which tells nobody.
-  if (phase_ == Phase::kAsked && !spilling_ && !told_movable_ && AllAtDoors()) TellMovable(held);
+  if (phase_ == Phase::kAsked && !spilling_ && !told_movable_ && Movable()) TellMovable(held);
   const bool same = held.persistent == reported_.persistent && held.spilled == reported_.spilled;
   if (same) return;
   reported_ = held;

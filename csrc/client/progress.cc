@@ -38,6 +38,7 @@ void Progress::Holds(const Holdings& held) {
   Store(words().spilled, held.spilled);
   Store(words().spilled_total, held.spilled_total);
   Store(words().restored_total, held.restored_total);
+  Store(words().strays, held.strays);
 }
 
 }  // namespace hocket

@@ -29,7 +29,7 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   told_movable_ = hears_movable_ = hears_parts_ = false;
   if (phase_ == Phase::kAsked) TellWait(held);
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
-  if (facts_.rejoin && phase_ == Phase::kNone && AllAtDoors()) TellMovable(held);
+  if (facts_.rejoin && phase_ == Phase::kNone && Movable()) TellMovable(held);
 }
 
 absl::Status ClientImpl::AwaitJoined() {

@@ -100,7 +100,8 @@ PageValues SharedPageView::Read() const {
           .last_boundary_ns = word(words.last_boundary_ns),
           .spilled_total = word(words.spilled_total),
           .restored_total = word(words.restored_total),
-          .step_begun_ns = word(words.step_begun_ns)};
+          .step_begun_ns = word(words.step_begun_ns),
+          .strays = word(words.strays)};
 }
 
 }  // namespace hocket::wire

@@ -43,6 +43,7 @@ struct PageWords {
   std::atomic<uint64_t> restored_total;    // and back
   std::atomic<uint64_t> step_begun_ns;  // CLOCK_MONOTONIC; the latest, of a job with several threads in steps
   std::atomic<uint64_t> grant;          // whose is the Grant sent last: grant_word.h
+  std::atomic<uint64_t> strays;         // so often work of an unseen thread was seen around a spill
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(PageWords) <= kPageSize);
 
@@ -59,6 +60,7 @@ struct PageValues {
   uint64_t spilled_total = 0;
   uint64_t restored_total = 0;
   uint64_t step_begun_ns = 0;
+  uint64_t strays = 0;
 };
 
 // A mapping of the page; move-only.

@@ -24,6 +24,8 @@ class DeviceHoldings(TypedDict):
     restored_total: int
     spared_total: int
     adopted_total: int
+    strays: int
+    maps_spilled: bool
 
 built_for: str
 

@@ -1,6 +1,6 @@
-// A mistake that the allocator must not make, seeded and found by check mode: a spill that does not wait for
-// the device takes memory away that a kernel may still use. That the other tests pass in check mode says
-// something only because this is found.
+// A mistake that the allocator must not make, seeded and found by check mode: a spill that does not see to it
+// that the device is done takes memory away that a kernel may still use. That the other tests pass in check
+// mode says something only because this is found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,8 +33,8 @@ class EarlyUnmapTest : public ::testing::Test {
     if (!freed) job.Free(block);
     EXPECT_TRUE(gpu.driver().DestroyStream(stream).ok());
   }
-  void SpillWithoutItsWait(bool freed) {
-    gpu.SkipEvery("EventSynchronize");
+  void SpillWithoutItsLook(bool freed) {
+    gpu.SkipEvery("EventQuery");
     SpillUnderAKernel(freed);
   }
 
@@ -45,14 +45,14 @@ const auto kFound = AllOf(HasSubstr("uses without order"), HasSubstr("\"unmap\" 
                           HasSubstr("\"reader\" on stream"));
 
 TEST_F(EarlyUnmapTest, ABlockSpilledUnderAKernelIsFound) {
-  EXPECT_DEATH(SpillWithoutItsWait(/*freed=*/false), kFound);
+  EXPECT_DEATH(SpillWithoutItsLook(/*freed=*/false), kFound);
 }
 
 TEST_F(EarlyUnmapTest, AChunkGivenBackUnderTheLastKernelOfItsFreedBlockIsFound) {
-  EXPECT_DEATH(SpillWithoutItsWait(/*freed=*/true), kFound);
+  EXPECT_DEATH(SpillWithoutItsLook(/*freed=*/true), kFound);
 }
 
-TEST_F(EarlyUnmapTest, ASpillThatWaitsIsLetPass) {
+TEST_F(EarlyUnmapTest, ASpillThatLooksIsLetPass) {
   SpillUnderAKernel(/*freed=*/false);
   SpillUnderAKernel(/*freed=*/true);
 }

@@ -117,6 +117,8 @@ EmulatedGpu::EmulatedGpu() {
   begin_kernel_ = reinterpret_cast<decltype(begin_kernel_)>(dlsym(library, "hocket_emulator_begin_kernel"));
   end_kernel_ = reinterpret_cast<decltype(end_kernel_)>(dlsym(library, "hocket_emulator_end_kernel"));
   wait_event_ = reinterpret_cast<decltype(wait_event_)>(dlsym(library, "cuStreamWaitEvent"));
+  launch_host_function_ =
+      reinterpret_cast<decltype(launch_host_function_)>(dlsym(library, "cuLaunchHostFunc"));
 }
 
 void EmulatedGpu::UseContext() {
@@ -174,6 +176,11 @@ void EmulatedGpu::WaitForStream(Stream later, Stream earlier) {
   HOCKET_CHECK(driver_->RecordEvent(event, earlier).ok()) << "no event";
   HOCKET_CHECK(wait_event_(later, event, 0) == cuda::kSuccess) << "no wait";
   (void)driver_->DestroyEvent(event);
+}
+
+void EmulatedGpu::KeepBusy(Stream stream, std::atomic<bool>* go) {
+  const auto await = [](void* flag) { static_cast<std::atomic<bool>*>(flag)->wait(false); };
+  HOCKET_CHECK(launch_host_function_(stream, await, go) == cuda::kSuccess) << "not queued";
 }
 
 void EmulatedGpu::FailCall(int n, cuda::Result error) {

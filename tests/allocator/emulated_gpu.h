@@ -46,6 +46,8 @@ class EmulatedGpu {
   }
   // What is queued on `later` from now on waits for what is queued on `earlier`.
   void WaitForStream(Stream later, Stream earlier);
+  // Keeps `stream` at work until `*go` is set.
+  void KeepBusy(Stream stream, std::atomic<bool>* go);
   // The byte at `address` as the host may touch it, at once and in no stream's order.
   unsigned char* Host(DevicePtr address) const {
     return reinterpret_cast<unsigned char*>(address + alias_offset_);
@@ -75,6 +77,7 @@ class EmulatedGpu {
   decltype(&hocket_emulator_begin_kernel) begin_kernel_ = nullptr;
   decltype(&hocket_emulator_end_kernel) end_kernel_ = nullptr;
   cuda::Result (*wait_event_)(Stream, cuda::Event, unsigned) = nullptr;
+  cuda::Result (*launch_host_function_)(Stream, void (*)(void*), void*) = nullptr;
 };
 
 // True if the `size` bytes from `bytes` on are all `value`.

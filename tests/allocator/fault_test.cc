@@ -126,16 +126,17 @@ TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesASegment) { FailEachCallOnce({.
 
 TEST_P(FaultTest, AnAllocatorThatCannotBeMadeLeavesNothing) {
   const Bytes before = gpu.used();
-  int call = 1;
+  int call = 1, refused = 0;
   for (bool failed = true; failed; ++call) {
     gpu.FailCall(call, GetParam());
     testing::ScriptedGate gate;
     const auto made = CachingAllocator::Create(gpu.driver(), {.chunk_size = kChunk}, &gate);
     failed = gpu.Failed();
     gpu.FailNoCall();
-    EXPECT_EQ(made.ok(), !failed) << "call " << call << ": " << made.status();
+    EXPECT_TRUE(made.ok() || failed) << "call " << call << ": " << made.status();
+    refused += made.ok() ? 0 : 1;
   }
-  EXPECT_GT(call, 5);
+  EXPECT_GT(refused, 5) << "it does without much";
   EXPECT_EQ(gpu.used(), before);
 }
 

@@ -73,6 +73,78 @@ TEST_F(HostMemoryTest, GivesBackOnePieceAtATimeAndNoneInUse) {
   }
 }
 
+class HostChunkTest : public HostMemoryTest {
+ protected:
+  HostChunkTest() { memory.MapChunks(0, kSize); }
+  ~HostChunkTest() override { EmulatedGpu::Get().FailNoCall(); }
+  static constexpr Bytes kSize = 2_MiB;
+};
+
+TEST_F(HostChunkTest, IsUsedAgainAndCounted) {
+  ASSERT_TRUE(memory.maps_chunks());
+  std::byte* where = nullptr;
+  {
+    const HostChunk chunk = *memory.AllocateChunk();
+    where = chunk.data();
+    std::memset(where, 1, chunk.size());
+    EXPECT_EQ(memory.used(), kSize);
+    EXPECT_EQ(memory.pinned(), kSize);
+  }
+  EXPECT_EQ(memory.used(), 0u);
+  EXPECT_EQ(memory.taken(), kSize) << "kept for the next spill";
+  EXPECT_EQ((*memory.AllocateChunk()).data(), where);
+}
+
+TEST_F(HostChunkTest, TheBudgetIsOneWithThatOfBlocks) {
+  HostMemory small(EmulatedGpu::Get().driver(), kSize + 1_MiB);
+  small.MapChunks(0, kSize);
+  { const HostBlock block = *small.Allocate(2_MiB); }
+  {
+    const HostChunk chunk = *small.AllocateChunk();  // the unused piece goes
+    EXPECT_EQ(small.taken(), kSize);
+    const absl::Status status = small.AllocateChunk().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("cannot spill 2.0 MiB to host memory: 2.0 MiB of this job's 3.0 MiB"));
+    EXPECT_TRUE(small.maps_chunks());
+  }
+  EXPECT_TRUE(small.Allocate(3_MiB).ok()) << "the unused chunk goes";
+  small.CheckInvariants();
+}
+
+TEST_F(HostChunkTest, IsGivenBackWhenItWasNotUsedForAWhile) {
+  { const HostChunk a = *memory.AllocateChunk(), b = *memory.AllocateChunk(); }
+  const Clock::time_point start;
+  memory.ReturnIdle(start);
+  { const HostChunk b = *memory.AllocateChunk(); }
+  memory.ReturnIdle(start + HostMemory::kIdle);
+  EXPECT_EQ(memory.taken(), kSize) << "one was used since";
+  memory.ReturnIdle(start + 2 * HostMemory::kIdle);
+  EXPECT_EQ(memory.taken(), 0u);
+}
+
+TEST_F(HostChunkTest, ADriverThatRefusesTheFirstIsOneThatCannot) {
+  constexpr cuda::Result kNotPermitted = 800;
+  EmulatedGpu::Get().FailEvery("MemCreate", kNotPermitted);
+  EXPECT_FALSE(memory.AllocateChunk().ok());
+  EXPECT_FALSE(memory.maps_chunks());
+  EXPECT_EQ(memory.taken(), 0u);
+}
+
+TEST_F(HostChunkTest, ADriverThatRefusesALaterOneIsOutOfMemory) {
+  const HostChunk first = *memory.AllocateChunk();
+  EmulatedGpu::Get().FailEvery("MemCreate", cuda::kOutOfMemory);
+  EXPECT_FALSE(memory.AllocateChunk().ok());
+  EXPECT_TRUE(memory.maps_chunks());
+}
+
+TEST_F(HostChunkTest, ADeviceThatDoesNotSaySoHasNone) {
+  EmulatedGpu::Get().FailEvery("DeviceGetAttribute", cuda::kInvalidValue);
+  HostMemory other(EmulatedGpu::Get().driver(), 1_GiB);
+  other.MapChunks(0, kSize);
+  EXPECT_FALSE(other.maps_chunks());
+}
+
 // Lets this process have so much address space more than it has now, for the length of a test.
 class AddressLimit {
  public:

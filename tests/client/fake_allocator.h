@@ -24,6 +24,7 @@ class FakeAllocator : public CachingAllocator {
   Gate* gate = nullptr;
   std::atomic<bool> idle{true};
   std::atomic<bool> capturing{false};
+  std::atomic<bool> maps_spilled{true};
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
   std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
   std::atomic<bool> fail_spill{false};
@@ -96,6 +97,10 @@ class FakeAllocator : public CachingAllocator {
     Hear("spill");
     std::lock_guard<std::mutex> lock(mutex_);
     Bytes given_back = 0;
+    if (!idle || capturing) {
+      strays_ += capturing ? 0 : 1;
+      return absl::FailedPreconditionError("the device works for a thread that Hocket has not seen before");
+    }
     while (given_back < wanted && persistent_ > 0) {
       if (fail_spill) break;
       Bytes moved = std::min(wanted - given_back, persistent_);
@@ -189,7 +194,9 @@ class FakeAllocator : public CachingAllocator {
     return {.persistent = persistent_,
             .spilled = spilled_,
             .spilled_total = spilled_total_,
-            .restored_total = restored_total_};
+            .restored_total = restored_total_,
+            .strays = strays_,
+            .maps_spilled = maps_spilled};
   }
   absl::Status NoCapture() const {
     return capturing ? absl::FailedPreconditionError("a CUDA graph is being captured") : absl::OkStatus();
@@ -215,6 +222,7 @@ class FakeAllocator : public CachingAllocator {
   Bytes spilled_ = 0;
   Bytes spilled_total_ = 0;
   Bytes restored_total_ = 0;
+  std::uint64_t strays_ = 0;
   int touched_while_spilled_ = 0;
 };
 

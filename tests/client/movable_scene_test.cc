@@ -85,6 +85,27 @@ TEST(MovableTest, AJobWhoseDeviceWorksForAnUnknownThreadIsNotSpilled) {
   EXPECT_THAT(answer.why_not, HasSubstr("not seen before"));
 }
 
+TEST(MovableTest, WhereStraysSeeTheHostCopyAJobStaysMovable) {
+  Scene scene;
+  scene.allocator().idle = false;
+  EXPECT_TRUE(scene.AgentHasObeyed().movable);
+  scene.allocator().idle = true;
+  EXPECT_EQ(scene.AgentHasObeyed().why_not, "");
+}
+
+TEST(MovableTest, WhereStraysWouldFaultAJobThatHasOneIsNotMovedAnyMore) {
+  Scene scene;
+  scene.allocator().maps_spilled = false;
+  scene.allocator().idle = false;
+  EXPECT_FALSE(scene.AgentHasObeyed().movable);
+  scene.allocator().idle = true;
+  const wire::Spilled refused = scene.AgentHasObeyed();
+  EXPECT_FALSE(refused.movable);
+  EXPECT_EQ(refused.freed, 0u);
+  EXPECT_THAT(refused.why_not, HasSubstr("the driver cannot map host memory"));
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+}
+
 TEST(MovableTest, AutogradsThreadAtTheDoorStandsForTheOneThatWaitsForIt) {
   Scene scene;
   std::promise<void> begun;

@@ -187,6 +187,39 @@ TEST_F(DriverContract, HostMemoryIsPinnedOnceAndUnpinned) {
   munmap(memory, kSize);
 }
 
+TEST_F(DriverContract, HostMemoryBehindADeviceAddressIsTheHostsOwn) {
+  const absl::StatusOr<int> node = driver.NodeToMap(0, unit);
+  if (!node.ok()) GTEST_SKIP() << node.status();  // Hocket does without
+  const DevicePtr range = *driver.Reserve(2 * unit, unit);
+  const Bytes before = driver.MemoryInfo()->free;
+  const absl::StatusOr<MemoryHandle> memory = driver.CreateHostMemory(*node, unit);
+  if (!memory.ok()) GTEST_SKIP() << memory.status();  // a container; as above
+  for (const DevicePtr address : {range, range + unit}) {
+    ASSERT_TRUE(driver.Map(address, unit, *memory, 0).ok());
+  }
+  ASSERT_TRUE(driver.LetHostAccess(range, unit, *node).ok());
+  EXPECT_EQ(driver.MemoryInfo()->free, before) << "it counts against the device";
+
+  auto* const host = reinterpret_cast<unsigned char*>(range);
+  Write(range + unit, {1, 2, 3});
+  EXPECT_EQ(host[2], 3);
+  host[2] = 4;
+  EXPECT_EQ(Read(range + unit, 3), (std::vector<unsigned char>{1, 2, 4}));
+
+  // As a spill does it, and a restore: the copy behind the address that had the device's memory.
+  ASSERT_TRUE(driver.Unmap(range + unit, unit).ok());
+  const MemoryHandle of_device = *driver.CreateMemory(0, unit);
+  ASSERT_TRUE(driver.Map(range + unit, unit, of_device, 0).ok());
+  ASSERT_TRUE(driver.CopyToDevice(range + unit, host, unit, stream).ok());
+  ASSERT_TRUE(driver.SynchronizeStream(stream).ok());
+  EXPECT_EQ(Read(range + unit, 3), (std::vector<unsigned char>{1, 2, 4}));
+  ASSERT_TRUE(driver.CopyToHost(host, range + unit, unit, stream).ok());
+  ASSERT_TRUE(driver.SynchronizeStream(stream).ok());
+  for (const DevicePtr address : {range, range + unit}) ASSERT_TRUE(driver.Unmap(address, unit).ok());
+  for (const MemoryHandle handle : {*memory, of_device}) ASSERT_TRUE(driver.ReleaseMemory(handle).ok());
+  EXPECT_TRUE(driver.FreeAddresses(range, 2 * unit).ok());
+}
+
 TEST_F(DriverContract, AContextEventPassesBehindTheWorkOfAllStreams) {
   const EventHandle event = *driver.CreateEvent();
   const DevicePtr range = *driver.Reserve(unit, unit);

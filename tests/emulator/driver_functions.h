@@ -44,6 +44,7 @@ Result cuMemRelease(MemoryHandle);
 Result cuMemMap(DevicePtr, std::size_t, std::size_t, MemoryHandle, unsigned long long);
 Result cuMemUnmap(DevicePtr, std::size_t);
 Result cuMemSetAccess(DevicePtr, std::size_t, const AccessDescription*, std::size_t);
+Result cuMemGetAccess(unsigned long long*, const MemoryLocation*, DevicePtr);
 Result cuMemExportToShareableHandle(void*, MemoryHandle, int, unsigned long long);
 Result cuMemImportFromShareableHandle(MemoryHandle*, void*, int);
 Result cuMemRetainAllocationHandle(MemoryHandle*, void*);

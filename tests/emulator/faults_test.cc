@@ -23,6 +23,29 @@ TEST(FaultsTest, TheHostCannotReadDeviceMemory) {
   EXPECT_THAT(a.Errors(), AllOf(HasSubstr("host access to device address 0x"), HasSubstr("64.0 KiB at 0x")));
 }
 
+TEST(FaultsTest, TheHostReadsHostMemoryAtADeviceAddressOnlyWhereItMay) {
+  World world;
+  Puppet a = world.Start();
+  ASSERT_EQ(a.Ask("create-on-host c 2048"), "ok");
+  ASSERT_EQ(a.Ask("reserve r 2048"), "ok");
+  ASSERT_EQ(a.Ask("map r 0 2048 c"), "ok");
+  ASSERT_EQ(a.Ask("access r 0 2048"), "ok");
+  ASSERT_EQ(a.Ask("host-access r 0 2048"), "ok");
+  EXPECT_EQ(a.Ask("touch r 0"), "ok 0");
+  ASSERT_EQ(a.Ask("unmap r 0 2048"), "ok");
+  ASSERT_EQ(a.Ask("map r 0 2048 c"), "ok");
+  ASSERT_EQ(a.Ask("access r 0 2048"), "ok");
+  EXPECT_EQ(a.Ask("touch r 0"), "") << "access goes with the mapping";
+  EXPECT_NE(a.Finish(), 0);
+  EXPECT_THAT(a.Errors(), HasSubstr("host access to device address 0x"));
+}
+
+TEST(FaultsTest, ADeviceThatMapsNoHostMemorySaysSo) {
+  World world("HOCKET_EMULATOR_HOST_MAPPING", "0");
+  Puppet a = world.Start();
+  EXPECT_EQ(a.Ask("create-on-host c 2048"), "CUDA_ERROR_NOT_SUPPORTED");
+}
+
 TEST(FaultsTest, AKernelReachesMappedMemoryThroughTheAlias) {
   World world;
   Puppet a = world.Start();

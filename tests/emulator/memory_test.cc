@@ -274,6 +274,110 @@ TEST_F(MemoryTest, PointersSayWhatTheyPointTo) {
   EXPECT_EQ(cuMemFree_v2(address), kSuccess);
 }
 
+// --- memory of the host at device addresses ---
+
+AllocationProperties OnHost(int type = kLocationHostNode, int node = 0) {
+  AllocationProperties properties = OnDevice();
+  properties.requested_handle_types = 0;
+  properties.location = {type, node};
+  return properties;
+}
+
+class HostChunkTest : public MemoryTest {
+ protected:
+  void SetUp() override {
+    MemoryTest::SetUp();
+    const AllocationProperties properties = OnHost();
+    ASSERT_EQ(cuMemCreate(&chunk, 2_MiB, &properties, 0), kSuccess);
+    range = Reserve(4_MiB);
+    ASSERT_EQ(cuMemMap(range, 2_MiB, 0, chunk, 0), kSuccess);
+  }
+  void TearDown() override {
+    EXPECT_EQ(cuMemUnmap(range, 2_MiB), kSuccess);
+    EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+    EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kSuccess);
+  }
+  Result Allow(DevicePtr address, MemoryLocation location) {
+    const AccessDescription access{location, kAccessReadWrite};
+    return cuMemSetAccess(address, 2_MiB, &access, 1);
+  }
+  unsigned long long AccessOf(const MemoryLocation& location) {
+    unsigned long long flags = 99;
+    EXPECT_EQ(cuMemGetAccess(&flags, &location, range), kSuccess);
+    return flags;
+  }
+
+  static constexpr MemoryLocation kDevice0{kLocationDevice, 0}, kHost{kLocationHostNode, 0};
+  MemoryHandle chunk = 0;
+  DevicePtr range = 0;
+};
+
+TEST_F(HostChunkTest, ItIsNoMemoryOfTheDevice) {
+  EXPECT_EQ(Used(), 0u);
+  const AllocationProperties properties = OnHost();
+  MemoryHandle large = 0;
+  ASSERT_EQ(cuMemCreate(&large, 128_MiB, &properties, 0), kSuccess) << "twice the device's";
+  EXPECT_EQ(cuMemRelease(large), kSuccess);
+  AllocationProperties found = {};
+  ASSERT_EQ(cuMemGetAllocationPropertiesFromHandle(&found, chunk), kSuccess);
+  EXPECT_EQ(found.location.type, kLocationHostNode);
+}
+
+TEST_F(HostChunkTest, NobodyReachesItBeforeHeIsAllowedTo) {
+  const int value = 7;
+  EXPECT_EQ(AccessOf(kDevice0), 0u);
+  EXPECT_EQ(AccessOf(kHost), 0u);
+  EXPECT_EQ(cuMemcpyHtoD_v2(range, &value, sizeof(value)), kInvalidValue);
+  ASSERT_EQ(Allow(range, kHost), kSuccess);
+  EXPECT_EQ(AccessOf(kHost), unsigned{kAccessReadWrite});
+  EXPECT_EQ(AccessOf(kDevice0), 0u);
+  EXPECT_EQ(cuMemcpyHtoD_v2(range, &value, sizeof(value)), kInvalidValue) << "the host alone may";
+  ASSERT_EQ(Allow(range, kDevice0), kSuccess);
+  EXPECT_EQ(cuMemcpyHtoD_v2(range, &value, sizeof(value)), kSuccess);
+}
+
+TEST_F(HostChunkTest, DeviceAndHostSeeTheSameBytesAtEveryAddress) {
+  ASSERT_EQ(Allow(range, kDevice0), kSuccess);
+  ASSERT_EQ(Allow(range, kHost), kSuccess);
+  ASSERT_EQ(cuMemMap(range + 2_MiB, 2_MiB, 0, chunk, 0), kSuccess);
+  ASSERT_EQ(Allow(range + 2_MiB, kDevice0), kSuccess);
+  ASSERT_EQ(cuMemsetD32_v2(range + 2_MiB, 42, 1), kSuccess);
+  ASSERT_EQ(cuCtxSynchronize(), kSuccess);
+  auto* const host = reinterpret_cast<unsigned*>(range);
+  EXPECT_EQ(*host, 42u);
+  *host = 43;
+  EXPECT_EQ(Read(range + 2_MiB), 43u);
+  unsigned type = 0;
+  ASSERT_EQ(cuPointerGetAttribute(&type, /*CU_POINTER_ATTRIBUTE_MEMORY_TYPE*/ 2, range), kSuccess);
+  EXPECT_EQ(type, unsigned{kMemoryTypeHost});
+  EXPECT_EQ(cuMemUnmap(range + 2_MiB, 2_MiB), kSuccess);
+}
+
+TEST_F(HostChunkTest, WhatTheDriverDoesNotMakeIsRefused) {
+  constexpr int kCurrentNode = 4;
+  MemoryHandle handle = 0;
+  AllocationProperties properties = OnHost(kCurrentNode);
+  EXPECT_EQ(cuMemCreate(&handle, 2_MiB, &properties, 0), kInvalidValue);
+  properties = OnHost(kLocationHostNode, /*node=*/7);
+  EXPECT_EQ(cuMemCreate(&handle, 2_MiB, &properties, 0), kInvalidDevice);
+  properties = OnHost(kLocationHost);
+  ASSERT_EQ(cuMemCreate(&handle, 2_MiB, &properties, 0), kSuccess);
+  EXPECT_EQ(cuMemRelease(handle), kSuccess);
+  properties.requested_handle_types = kHandlePosixFd;
+  EXPECT_EQ(cuMemCreate(&handle, 2_MiB, &properties, 0), kInvalidValue) << "for this process only";
+}
+
+TEST_F(MemoryTest, TheHostIsNotLetToMemoryOfTheDevice) {
+  const DevicePtr range = Reserve(2_MiB);
+  const MemoryHandle chunk = Create(2_MiB);
+  MapWithAccess(range, 2_MiB, chunk);
+  const AccessDescription host{{kLocationHostNode, 0}, kAccessReadWrite};
+  EXPECT_EQ(cuMemSetAccess(range, 2_MiB, &host, 1), kInvalidValue);
+  EXPECT_EQ(cuMemUnmap(range, 2_MiB), kSuccess);
+  EXPECT_EQ(cuMemRelease(chunk), kSuccess);
+  EXPECT_EQ(cuMemAddressFree(range, 2_MiB), kSuccess);
+}
+
 TEST_F(MemoryTest, HostMemoryIsRegisteredOnce) {
   std::vector<char> memory(8192);
   ASSERT_EQ(cuMemHostRegister_v2(memory.data(), 8192, 0), kSuccess);

@@ -69,6 +69,23 @@ std::string Create(Words& words) {
   return ErrorName(result);
 }
 
+std::string CreateOnHost(Words& words) {
+  std::uint64_t& name = words.New();
+  AllocationProperties properties = OnDevice(0);
+  properties.requested_handle_types = 0;
+  properties.location = {kLocationHostNode, 0};
+  MemoryHandle handle = 0;
+  const Result result = cuMemCreate(&handle, words.Size(), &properties, 0);
+  name = handle;
+  return ErrorName(result);
+}
+
+std::string AccessOfHost(Words& words) {
+  const DevicePtr address = words.Value() + words.Size();
+  const AccessDescription access{{kLocationHostNode, 0}, kAccessReadWrite};
+  return ErrorName(cuMemSetAccess(address, words.Size(), &access, 1));
+}
+
 std::string Access(Words& words) {
   const DevicePtr address = words.Value() + words.Size();
   const AccessDescription access = ReadWrite();
@@ -311,6 +328,8 @@ const std::map<std::string, Verb>& Verbs() {
          return ErrorName(cuMemAddressReserve(&name, w.Size(), 0, 0, 0));
        }},
       {"create", Create},
+      {"create-on-host", CreateOnHost},
+      {"host-access", AccessOfHost},
       {"release", [](Words& w) { return ErrorName(cuMemRelease(w.Value())); }},
       {"map", Map},
       {"access", Access},

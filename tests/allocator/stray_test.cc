@@ -1,0 +1,209 @@
+// A thread that Hocket has not seen uses the device while its job is spilled, about to be or on its way.
+// Where the driver can, it sees the host copy; where work is seen in time, nothing moves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/allocator/job.h"
+
+namespace hocket {
+namespace {
+
+using testing::EmulatedGpu;
+using ::testing::HasSubstr;
+using testing::Job;
+using testing::kChunk;
+using testing::kEverything;
+
+class StrayTest : public ::testing::Test {
+ protected:
+  ~StrayTest() override {
+    gpu.FailNoCall();
+    EXPECT_TRUE(gpu.driver().DestroyStream(stray).ok());
+  }
+
+  void SpillAll(Job& job) {
+    job.PassTurn();
+    const auto freed = job.Spill(kEverything);
+    ASSERT_TRUE(freed.ok()) << freed.status();
+  }
+  // Queued, and not waited for.
+  void WriteOnStream(DevicePtr address, unsigned char value) {
+    bytes.assign(1_KiB, value);
+    ASSERT_TRUE(gpu.driver().CopyToDevice(address, bytes.data(), bytes.size(), stray).ok());
+  }
+
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  Stream stray = *gpu.driver().CreateStream();
+  std::vector<unsigned char> bytes;
+};
+
+// --- while it is spilled ---
+
+class MappedTest : public StrayTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  Job job{{.verify = GetParam()}};
+};
+
+TEST_P(MappedTest, AStrayReadsWhatWasSpilled) {
+  const DevicePtr block = job.Malloc(3_MiB);
+  gpu.Fill(block, 3_MiB, 0x11);
+  SpillAll(job);
+  EXPECT_EQ(gpu.used(), 0u) << "it is on the host";
+  EXPECT_TRUE(gpu.Holds(block, 3_MiB, 0x11));
+  gpu.ReadInKernel("metrics", stray, block, 3_MiB);
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 3_MiB, 0x11));
+  job.Free(block);
+}
+
+TEST_P(MappedTest, WhatAStrayWritesComesBack) {
+  const DevicePtr block = job.Malloc(3_MiB), other = job.Malloc(1_KiB);
+  gpu.Fill(block, 3_MiB, 0x11);
+  gpu.Fill(other, 1_KiB, 0x22);
+  SpillAll(job);
+  WriteOnStream(block + 2_MiB, 0x33);  // its second chunk
+  EXPECT_TRUE(gpu.Holds(block + 2_MiB - 1_KiB, 1_KiB, 0x11));
+  job.TakeTurn();  // waits for it
+  EXPECT_TRUE(gpu.Holds(block, 2_MiB, 0x11));
+  EXPECT_TRUE(gpu.Holds(block + 2_MiB, 1_KiB, 0x33));
+  EXPECT_TRUE(gpu.Holds(block + 2_MiB + 1_KiB, 1_MiB - 1_KiB, 0x11));
+  EXPECT_TRUE(gpu.Holds(other, 1_KiB, 0x22));
+  job.Free(block), job.Free(other);
+}
+
+TEST_P(MappedTest, ItStaysSoOverManySpillsInTheSameHostMemory) {
+  const DevicePtr block = job.Malloc(3_MiB);
+  for (unsigned char round = 1; round < 5; ++round) {
+    gpu.Fill(block, 3_MiB, round);
+    SpillAll(job);
+    EXPECT_TRUE(gpu.Holds(block, 3_MiB, round));
+    WriteOnStream(block, round + 100);
+    job.TakeTurn();
+    EXPECT_TRUE(gpu.Holds(block, 1_KiB, round + 100));
+    EXPECT_TRUE(gpu.Holds(block + 1_KiB, 3_MiB - 1_KiB, round));
+  }
+  job.Free(block);
+}
+
+// PyTorch frees what queued work of the same stream still uses.
+TEST_P(MappedTest, ABlockFreedUnderAStrayKeepsItsHostCopyUntilTheDeviceIsDone) {
+  const DevicePtr block = job.Malloc(kChunk);
+  SpillAll(job);
+  gpu.ReadInKernel("metrics", stray, block, kChunk);
+  job.Free(block);
+  EXPECT_EQ(job.Held().spilled, 0u) << "nothing has to come back";
+  gpu.ReadInKernel("metrics", stray, block, kChunk);
+  job.TakeTurn();
+  EXPECT_EQ(gpu.used(), 0u);
+  job.Free(job.Malloc(kChunk));
+}
+
+TEST_P(MappedTest, AStrayIsWaitedForAndCountedWhenBytesComeBack) {
+  const DevicePtr block = job.Malloc(kChunk);
+  gpu.Fill(block, kChunk, 0x11);
+  SpillAll(job);
+  EXPECT_EQ(job.Held().strays, 0u);
+  std::atomic<bool> go = false;
+  gpu.KeepBusy(stray, &go);
+  WriteOnStream(block, 0x22);
+  gpu.ForgetCalls();
+  std::thread releases([&] {
+    while (gpu.Calls()["EventSynchronize"] == 0) std::this_thread::yield();
+    go = true;
+    go.notify_all();
+  });
+  job.TakeTurn();
+  releases.join();
+  EXPECT_EQ(job.Held().strays, 1u);
+  EXPECT_TRUE(gpu.Holds(block, 1_KiB, 0x22));
+  job.Free(block);
+}
+
+INSTANTIATE_TEST_SUITE_P(Verified, MappedTest, ::testing::Bool());
+
+// --- before and after the copies ---
+
+class SeenTest : public StrayTest {
+ protected:
+  void Release() {
+    go = true;
+    go.notify_all();
+    ASSERT_TRUE(gpu.driver().SynchronizeStream(stray).ok());
+  }
+  Job job;
+  std::atomic<bool> go = false;
+};
+
+TEST_F(SeenTest, WorkSeenBeforeTheCopiesKeepsEverythingWhereItIs) {
+  const DevicePtr block = job.Malloc(3_MiB);
+  job.PassTurn();
+  gpu.KeepBusy(stray, &go);
+  const auto freed = job.Spill(kEverything);
+  EXPECT_EQ(freed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(freed.status().message()),
+              HasSubstr("the device works for a thread that Hocket has not seen before"));
+  EXPECT_EQ(job.Held().strays, 1u);
+  EXPECT_EQ(job.Held().spilled, 0u);
+  Release();
+  EXPECT_EQ(*job.Spill(kEverything), 4_MiB);
+  job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(SeenTest, WorkSeenAfterTheCopiesOfAPartRollsThatPartBack) {
+  const DevicePtr block = job.Malloc(4 * kChunk);
+  gpu.Fill(block, 4 * kChunk, 0x11);
+  job.PassTurn();
+  int parts = 0;
+  const auto freed = job.Spill(kEverything, {.size = kChunk, .told = [&](Bytes, const Holdings&) {
+                                               if (++parts == 1) gpu.KeepBusy(stray, &go);
+                                             }});
+  EXPECT_EQ(freed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(freed.status().message()), HasSubstr("while memory was copied to the host"));
+  EXPECT_EQ(job.Held().spilled, kChunk) << "the first part had moved";
+  EXPECT_EQ(job.Held().persistent, 3 * kChunk);
+  EXPECT_EQ(job.Held().strays, 1u);
+  Release();
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 4 * kChunk, 0x11));
+  job.Free(block);
+}
+
+// --- a driver that cannot ---
+
+TEST_F(StrayTest, ADriverThatCannotSpillsAsBefore) {
+  gpu.FailEvery("DeviceGetAttribute", cuda::kInvalidValue);
+  Job job;
+  gpu.FailNoCall();
+  EXPECT_FALSE(job.Held().maps_spilled);
+  const DevicePtr block = job.Malloc(1_KiB);
+  gpu.Fill(block, 1_KiB, 0x11);
+  gpu.ForgetCalls();
+  SpillAll(job);
+  EXPECT_EQ(gpu.Calls()["MemMap"], 0);
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 1_KiB, 0x11));
+  job.Free(block);
+}
+
+TEST_F(StrayTest, ADriverThatDoesNotDoWhatItSaysSpillsAsBefore) {
+  constexpr cuda::Result kNotPermitted = 800;
+  Job job;
+  EXPECT_TRUE(job.Held().maps_spilled);
+  const DevicePtr block = job.Malloc(1_KiB);
+  gpu.Fill(block, 1_KiB, 0x11);
+  gpu.FailEvery("MemCreate", kNotPermitted);
+  SpillAll(job);
+  gpu.FailNoCall();
+  EXPECT_FALSE(job.Held().maps_spilled);
+  EXPECT_EQ(job.Held().spilled, kChunk);
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 1_KiB, 0x11));
+  job.Free(block);
+}
+
+}  // namespace
+}  // namespace hocket
