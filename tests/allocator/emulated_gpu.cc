@@ -23,6 +23,7 @@ struct Script {
   cuda::Result error = 0;
   std::string fail_always;
   std::string skip_always;
+  bool maps_host_memory = true;
   bool failed = false;
 };
 
@@ -71,6 +72,15 @@ struct Wrapped<Member, Name, cuda::Result (*)(Args...)> {
 HOCKET_DRIVER_FUNCTIONS(HOCKET_NAME)
 HOCKET_DRIVER_OPTIONAL_FUNCTIONS(HOCKET_NAME)
 
+cuda::Result DeviceGetAttribute(int* value, int attribute, cuda::Device device) {
+  const auto ask = &Wrapped<&DriverTable::DeviceGetAttribute, kDeviceGetAttribute,
+                            decltype(DriverTable::DeviceGetAttribute)>::Call;
+  const cuda::Result result = ask(value, attribute, device);
+  const std::lock_guard<std::mutex> lock(TheScript().mutex);
+  if (attribute == cuda::kAttributeHostMapping && !TheScript().maps_host_memory) *value = 0;
+  return result;
+}
+
 DriverTable Wrap(const DriverTable& real) {
   TheScript().real = real;
   DriverTable table;
@@ -78,6 +88,7 @@ DriverTable Wrap(const DriverTable& real) {
   table.member = &Wrapped<&DriverTable::member, k##member, decltype(DriverTable::member)>::Call;
   HOCKET_DRIVER_FUNCTIONS(HOCKET_WRAP)
   HOCKET_DRIVER_OPTIONAL_FUNCTIONS(HOCKET_WRAP)
+  table.DeviceGetAttribute = &DeviceGetAttribute;
   return table;
 }
 
@@ -210,6 +221,12 @@ void EmulatedGpu::FailNoCall() {
   script.fail_in = 0;
   script.fail_always.clear();
   script.skip_always.clear();
+  script.maps_host_memory = true;
+}
+
+void EmulatedGpu::MapNoHostMemory() {
+  const std::lock_guard<std::mutex> lock(TheScript().mutex);
+  TheScript().maps_host_memory = false;
 }
 
 bool EmulatedGpu::Failed() const {

@@ -61,6 +61,8 @@ class EmulatedGpu {
   // Calls named `name` do nothing and succeed until FailNoCall(): a mistake, seeded.
   void SkipEvery(const std::string& name);
   void FailNoCall();
+  // Whether the driver says that it maps host memory at device addresses, until FailNoCall().
+  void MapNoHostMemory();
   // True if a call failed since FailCall().
   bool Failed() const;
   // Calls of each function since ForgetCalls(), by its name.

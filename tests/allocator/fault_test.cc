@@ -94,6 +94,8 @@ class FaultFixture : public ::testing::Test {
 class FaultTest : public FaultFixture, public ::testing::WithParamInterface<cuda::Result> {
  protected:
   void FailEachCallOnce(const AllocatorOptions& options);
+
+  bool maps_host_memory = true;
 };
 class FullDeviceTest : public FaultFixture {};
 
@@ -103,7 +105,9 @@ void FaultTest::FailEachCallOnce(const AllocatorOptions& options) {
   for (bool failed = true; failed; ++call) {
     SCOPED_TRACE("failing driver call " + std::to_string(call));
     {
+      if (!maps_host_memory) gpu.MapNoHostMemory();
       Job job(options);
+      gpu.FailNoCall();
       held.clear();
       gpu.FailCall(call, GetParam());
       Live(job);
@@ -121,6 +125,11 @@ void FaultTest::FailEachCallOnce(const AllocatorOptions& options) {
 }
 
 TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesAnything) { FailEachCallOnce({}); }
+
+TEST_P(FaultTest, NorWhereSpilledMemoryIsNotMapped) {
+  maps_host_memory = false;
+  FailEachCallOnce({});
+}
 
 TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesASegment) { FailEachCallOnce({.serves_segments = true}); }
 

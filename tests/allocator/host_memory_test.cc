@@ -139,7 +139,7 @@ TEST_F(HostChunkTest, ADriverThatRefusesALaterOneIsOutOfMemory) {
 }
 
 TEST_F(HostChunkTest, ADeviceThatDoesNotSaySoHasNone) {
-  EmulatedGpu::Get().FailEvery("DeviceGetAttribute", cuda::kInvalidValue);
+  EmulatedGpu::Get().MapNoHostMemory();
   HostMemory other(EmulatedGpu::Get().driver(), 1_GiB);
   other.MapChunks(0, kSize);
   EXPECT_FALSE(other.maps_chunks());
