@@ -201,6 +201,8 @@ class AllocatorImpl final : public CachingAllocator {
   // OK where there is none. All of this job's that Hocket knows of is done: what is seen is counted as a
   // stray.
   absl::Status CheckIdle(const char* when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // No thread of this job that Hocket knows of works now: counts whoever does.
+  void NoteStray() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Before other memory lies at spilled addresses, work that uses what is mapped there now must be over.
   void AwaitStrays() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoCapture() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

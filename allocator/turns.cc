@@ -107,12 +107,16 @@ absl::Status AllocatorImpl::CheckIdle(const char* when) {
       absl::StrCat("the device works for a thread that Hocket has not seen before", when));
 }
 
+void AllocatorImpl::NoteStray() {
+  if (!Capturing() && LookForWork() == Work::kSome) ++totals_.strays;
+}
+
 // During a capture nothing can be waited for, and whoever captures is at the beginning of his work.
 void AllocatorImpl::AwaitStrays() {
   if (Capturing()) return;
   const auto spilled = [](const Space& space) { return space.region().BytesIn(Region::State::kSpilled); };
   if (spilled(*persistent_) + spilled(*transient_) == 0) return;
-  totals_.strays += LookForWork() == Work::kSome ? 1 : 0;
+  NoteStray();
   if (!WaitForDevice().ok()) return;
   persistent_->DropUnneeded();
   transient_->DropUnneeded();
@@ -130,7 +134,10 @@ absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   AwaitStrays();
+  const Bytes restored_before = totals_.restored_total;
   const absl::Status restored = RestoreAll();
+  // One that came while bytes were on their way back may have looked too early.
+  if (totals_.restored_total > restored_before) NoteStray();
   *missing = persistent_->spilled() + transient_->spilled();
   CountReserved();  // chunks of the arena may have taken another place
   return restored;

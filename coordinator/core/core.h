@@ -245,6 +245,7 @@ class Core {
 
   // explain.cc
   std::string ExplainWaiting(const Job& job) const;
+  std::string ExplainStaying(const Job& job) const;
   std::string StoppedPerhaps(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;
   std::string ExplainFreeDevice(const Device& device) const;

@@ -50,16 +50,17 @@ std::string Core::Explain(JobId id) const {
   }
   if (state == "holds") return ExplainHolding(job);
   if (state == "paused") return absl::StrCat("is paused; go on with: hocket resume ", job.info.name);
-  if (state == "waits") return ExplainWaiting(job);
+  if (state == "waits") return absl::StrCat(ExplainWaiting(job), ExplainStaying(job));
   if (job.overstays != 0) {
     return absl::StrCat("has not ended a turn that it had before it joined again; ", HolderOf(DeviceOf(job)),
                         " waits until it does");
   }
-  std::string text = "does not ask for the turn";
-  if (!job.movable && job.persistent > 0 && !job.why_not_movable.empty())
-    absl::StrAppend(&text, "; its ", FormatBytes(job.persistent),
-                    " stay on the device: ", job.why_not_movable);
-  return text;
+  return absl::StrCat("does not ask for the turn", ExplainStaying(job));
+}
+
+std::string Core::ExplainStaying(const Job& job) const {
+  if (job.movable || job.persistent == 0 || job.why_not_movable.empty()) return "";
+  return absl::StrCat("; its ", FormatBytes(job.persistent), " stay on the device: ", job.why_not_movable);
 }
 
 std::string Core::ExplainHolding(const Job& job) const {
@@ -73,7 +74,9 @@ std::string Core::ExplainHolding(const Job& job) const {
       if (other->persistent == 0) continue;
       absl::StrAppend(&text, "; ", other->info.name, " holds ", FormatBytes(other->persistent),
                       other->spill      ? " and has been asked to spill"
-                      : !other->movable ? " and does not stand at a door"
+                      : !other->movable ? other->why_not_movable.empty()
+                                              ? " and does not stand at a door"
+                                              : absl::StrCat(" and cannot be moved: ", other->why_not_movable)
                       : other->cannot_spill.empty()
                           ? ""
                           : absl::StrCat(" and cannot spill: ", other->cannot_spill));

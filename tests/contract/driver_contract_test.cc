@@ -189,11 +189,17 @@ TEST_F(DriverContract, HostMemoryIsPinnedOnceAndUnpinned) {
 
 TEST_F(DriverContract, HostMemoryBehindADeviceAddressIsTheHostsOwn) {
   const absl::StatusOr<int> node = driver.NodeToMap(0, unit);
-  if (!node.ok()) GTEST_SKIP() << node.status();  // Hocket does without
+  if (!node.ok()) {  // Hocket does without
+    EXPECT_EQ(node.status().code(), absl::StatusCode::kUnimplemented) << node.status();
+    return;
+  }
   const DevicePtr range = *driver.Reserve(2 * unit, unit);
   const Bytes before = driver.MemoryInfo()->free;
   const absl::StatusOr<MemoryHandle> memory = driver.CreateHostMemory(*node, unit);
-  if (!memory.ok()) GTEST_SKIP() << memory.status();  // a container; as above
+  if (!memory.ok()) {  // a container, perhaps; as above
+    EXPECT_TRUE(driver.FreeAddresses(range, 2 * unit).ok());
+    return;
+  }
   for (const DevicePtr address : {range, range + unit}) {
     ASSERT_TRUE(driver.Map(address, unit, *memory, 0).ok());
   }

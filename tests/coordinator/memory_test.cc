@@ -164,6 +164,16 @@ TEST(RoomTest, AJobBeingSpilledGetsNoTurnBeforeItHasAnswered) {
   EXPECT_EQ(s.Holder(), "b") << s.Story();
 }
 
+TEST(RoomTest, AJobThatCannotBeMovedSaysWhyToItselfAndToWhoWaitsForRoom) {
+  Script s = Full();
+  s.NeedsRoom("a", 60);
+  s.Spills("b", 0, /*movable=*/false, "a thread that Hocket has not seen uses the device");
+  EXPECT_THAT(s.Why("a"), HasSubstr("b holds 40 B and cannot be moved: a thread that Hocket has not seen"));
+  EXPECT_THAT(s.Why("b"),
+              AllOf(HasSubstr("has waited for"),
+                    HasSubstr("; its 40 B stay on the device: a thread that Hocket has not seen")));
+}
+
 TEST(RoomTest, AJobNotAtItsDoorsIsWaitedFor) {
   Script s("fifo", 100);
   s.Joins("a", {.persistent = 30});
