@@ -205,6 +205,8 @@ class AllocatorImpl final : public CachingAllocator {
   void NoteStray() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Before other memory lies at spilled addresses, work that uses what is mapped there now must be over.
   void AwaitStrays() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What `restore` says, which brings bytes back: after AwaitStrays(), and whoever works then is counted.
+  absl::Status AmongStrays(absl::FunctionRef<absl::Status()> restore) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoCapture() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Chunks that the arena holds beyond what this job used of it in its recent turns.
   Bytes ArenaSurplus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -122,6 +122,15 @@ void AllocatorImpl::AwaitStrays() {
   transient_->DropUnneeded();
 }
 
+absl::Status AllocatorImpl::AmongStrays(absl::FunctionRef<absl::Status()> restore) {
+  AwaitStrays();
+  const Bytes before = totals_.restored_total;
+  const absl::Status restored = restore();
+  // One that came while bytes were on their way back may have looked too early.
+  if (totals_.restored_total > before) NoteStray();
+  return restored;
+}
+
 bool AllocatorImpl::Capturing() const { return captures_ > 0; }
 
 void AllocatorImpl::ShedCache() {
@@ -133,11 +142,7 @@ void AllocatorImpl::ShedCache() {
 absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
-  AwaitStrays();
-  const Bytes restored_before = totals_.restored_total;
-  const absl::Status restored = RestoreAll();
-  // One that came while bytes were on their way back may have looked too early.
-  if (totals_.restored_total > restored_before) NoteStray();
+  const absl::Status restored = AmongStrays([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return RestoreAll(); });
   *missing = persistent_->spilled() + transient_->spilled();
   CountReserved();  // chunks of the arena may have taken another place
   return restored;
@@ -161,14 +166,18 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   std::size_t left = at_most / chunk_size_;
-  absl::Status stopped;
-  for (Space* space : {persistent_.get(), transient_.get()}) {
-    if (left == 0 || !stopped.ok()) break;
-    const Spiller::Outcome outcome =
-        RestoreSome(*space, left, [this] { return Chunk::Create(driver_, device_, chunk_size_); });
-    left -= outcome.done;
-    stopped = outcome.status;
-  }
+  const auto restore = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    absl::Status stopped;
+    for (Space* space : {persistent_.get(), transient_.get()}) {
+      if (left == 0 || !stopped.ok()) break;
+      const Spiller::Outcome outcome =
+          RestoreSome(*space, left, [this] { return Chunk::Create(driver_, device_, chunk_size_); });
+      left -= outcome.done;
+      stopped = outcome.status;
+    }
+    return stopped;
+  };
+  const absl::Status stopped = AmongStrays(restore);
   CountReserved();
   if (!stopped.ok() && !absl::IsResourceExhausted(stopped)) return stopped;
   return (at_most / chunk_size_ - left) * chunk_size_;

@@ -287,8 +287,7 @@ std::string ClientImpl::WhyNotMovable() const {
   if (Movable()) return "";
   if (AllAtDoors()) {
     return "a thread that Hocket has not seen uses the device, and the driver cannot map host memory where "
-           "that "
-           "thread would look";
+           "that thread would look";
   }
   return absl::StrCat(
       threads_.known() - at_doors_.threads, " of ", threads_.known(),

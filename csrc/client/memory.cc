@@ -196,7 +196,7 @@ void ClientImpl::On(const wire::Restore& order, UniqueFd descriptor) {
     spilling_ = false;
     NotifyAll();
   }
-  progress_.Holds(held);
+  Holds(held);
   Tell(answer);
 }
 

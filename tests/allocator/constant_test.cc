@@ -20,8 +20,14 @@ std::shared_ptr<const Promise> Named(const char* name, std::function<bool()> bro
   return std::make_shared<Promise>(Promise{.name = name, .broken = std::move(broken)});
 }
 
-class ConstantTest : public ::testing::Test {
+// Whether host copies are mapped at the spilled addresses: true, or false.
+class ConstantTest : public ::testing::TestWithParam<bool> {
  protected:
+  ConstantTest() {
+    if (!GetParam()) gpu.MapNoHostMemory();
+  }
+  ~ConstantTest() override { gpu.FailNoCall(); }
+
   DevicePtr Filled(Job& job, Bytes size, unsigned char value) {
     const DevicePtr block = job.Malloc(size);
     gpu.Fill(block, size, value);
@@ -48,7 +54,9 @@ class ConstantTest : public ::testing::Test {
   EmulatedGpu& gpu = EmulatedGpu::Get();
 };
 
-TEST_F(ConstantTest, AChunkOfConstantBytesIsCopiedOnceAndThenOnlyUnmapped) {
+INSTANTIATE_TEST_SUITE_P(Mapped, ConstantTest, ::testing::Bool());
+
+TEST_P(ConstantTest, AChunkOfConstantBytesIsCopiedOnceAndThenOnlyUnmapped) {
   Job job;
   const DevicePtr weights = Filled(job, 2 * kChunk, 0x11);
   Declare(job, weights);
@@ -65,7 +73,7 @@ TEST_F(ConstantTest, AChunkOfConstantBytesIsCopiedOnceAndThenOnlyUnmapped) {
   job.Free(weights);
 }
 
-TEST_F(ConstantTest, OfAMixedChunkOnlyTheOtherBytesAreCopiedAgain) {
+TEST_P(ConstantTest, OfAMixedChunkOnlyTheOtherBytesAreCopiedAgain) {
   Job job;
   const DevicePtr first = Filled(job, 1_KiB, 1), weights = Filled(job, 512_KiB, 2);
   const DevicePtr last = Filled(job, 2_KiB, 3);
@@ -79,7 +87,7 @@ TEST_F(ConstantTest, OfAMixedChunkOnlyTheOtherBytesAreCopiedAgain) {
   for (const DevicePtr block : {first, weights, last}) job.Free(block);
 }
 
-TEST_F(ConstantTest, WhatIsDeclaredLaterJoinsWhatIsKept) {
+TEST_P(ConstantTest, WhatIsDeclaredLaterJoinsWhatIsKept) {
   Job job;
   const DevicePtr a = Filled(job, 64_KiB, 1), b = Filled(job, 64_KiB, 2);
   Declare(job, a);
@@ -91,7 +99,7 @@ TEST_F(ConstantTest, WhatIsDeclaredLaterJoinsWhatIsKept) {
   job.Free(a), job.Free(b);
 }
 
-TEST_F(ConstantTest, ASecondDeclarationChangesNothing) {
+TEST_P(ConstantTest, ASecondDeclarationChangesNothing) {
   Job job;
   const DevicePtr weights = Filled(job, 64_KiB, 1);
   Declare(job, weights);
@@ -103,7 +111,7 @@ TEST_F(ConstantTest, ASecondDeclarationChangesNothing) {
 
 // --- the end of a promise -------------------------------------------------------------------------------
 
-TEST_F(ConstantTest, WhatMayChangeAgainIsCopiedAgain) {
+TEST_P(ConstantTest, WhatMayChangeAgainIsCopiedAgain) {
   Job job;
   const DevicePtr weights = Filled(job, 2 * kChunk, 1);
   Declare(job, weights);
@@ -115,7 +123,7 @@ TEST_F(ConstantTest, WhatMayChangeAgainIsCopiedAgain) {
   job.Free(weights);
 }
 
-TEST_F(ConstantTest, APromiseThatIsSeenToBeBrokenEndsBeforeTheNextSpillRelies) {
+TEST_P(ConstantTest, APromiseThatIsSeenToBeBrokenEndsBeforeTheNextSpillRelies) {
   Job job;
   bool written = false;
   int asked_when_broken = 0;
@@ -132,7 +140,7 @@ TEST_F(ConstantTest, APromiseThatIsSeenToBeBrokenEndsBeforeTheNextSpillRelies) {
   job.Free(weights);
 }
 
-TEST_F(ConstantTest, APromiseGivenAgainAfterAWriteIsANewOne) {
+TEST_P(ConstantTest, APromiseGivenAgainAfterAWriteIsANewOne) {
   Job job;
   bool written = false;
   const DevicePtr weights = Filled(job, 64_KiB, 1);
@@ -147,7 +155,7 @@ TEST_F(ConstantTest, APromiseGivenAgainAfterAWriteIsANewOne) {
   job.Free(weights);
 }
 
-TEST_F(ConstantTest, FreedMemoryIsNotConstantForItsNextOwner) {
+TEST_P(ConstantTest, FreedMemoryIsNotConstantForItsNextOwner) {
   Job job;
   const DevicePtr weights = Filled(job, 64_KiB, 1), other = Filled(job, 1_KiB, 2);
   Declare(job, weights);
@@ -159,7 +167,7 @@ TEST_F(ConstantTest, FreedMemoryIsNotConstantForItsNextOwner) {
   job.Free(weights), job.Free(other);
 }
 
-TEST_F(ConstantTest, WhatIsFreedWhileSpilledIsNotKept) {
+TEST_P(ConstantTest, WhatIsFreedWhileSpilledIsNotKept) {
   Job job;
   const DevicePtr freed = Filled(job, 64_KiB, 1), weights = Filled(job, 64_KiB, 2);
   Declare(job, freed), Declare(job, weights);
@@ -175,7 +183,7 @@ TEST_F(ConstantTest, WhatIsFreedWhileSpilledIsNotKept) {
   job.Free(freed), job.Free(weights);
 }
 
-TEST_F(ConstantTest, TheLastBlockFreedTakesTheHostCopiesWithIt) {
+TEST_P(ConstantTest, TheLastBlockFreedTakesTheHostCopiesWithIt) {
   Job job({.host_budget = 4_MiB});
   const DevicePtr weights = Filled(job, 2_MiB, 1);
   Declare(job, weights);
@@ -192,7 +200,7 @@ TEST_F(ConstantTest, TheLastBlockFreedTakesTheHostCopiesWithIt) {
 
 // --- host memory ----------------------------------------------------------------------------------------
 
-TEST_F(ConstantTest, WhatIsKeptGivesWayWhereHostMemoryIsShort) {
+TEST_P(ConstantTest, WhatIsKeptGivesWayWhereHostMemoryIsShort) {
   Job job({.host_budget = kChunk});
   const DevicePtr first = job.Malloc(kChunk), weights = Filled(job, kChunk, 1);
   job.Free(first);
@@ -207,7 +215,7 @@ TEST_F(ConstantTest, WhatIsKeptGivesWayWhereHostMemoryIsShort) {
   job.Free(first), job.Free(weights);
 }
 
-TEST_F(ConstantTest, WithTooLittleHostMemoryAsMuchIsSpilledAsWithoutPromises) {
+TEST_P(ConstantTest, WithTooLittleHostMemoryAsMuchIsSpilledAsWithoutPromises) {
   for (const bool constant : {false, true}) {
     Job job({.host_budget = 5 * kChunk});
     std::vector<DevicePtr> blocks;
@@ -226,7 +234,7 @@ TEST_F(ConstantTest, WithTooLittleHostMemoryAsMuchIsSpilledAsWithoutPromises) {
 
 // --- where the block lies -------------------------------------------------------------------------------
 
-TEST_F(ConstantTest, ABlockOfAPlanCanBeDeclared) {
+TEST_P(ConstantTest, ABlockOfAPlanCanBeDeclared) {
   Job job;
   DevicePtr kept = 0;
   for (int step = 0; step < 5; ++step) {
@@ -249,7 +257,7 @@ TEST_F(ConstantTest, ABlockOfAPlanCanBeDeclared) {
   job.Free(kept);
 }
 
-TEST_F(ConstantTest, OfAPoolsChunkAllButTheConstantBytesAreCopied) {
+TEST_P(ConstantTest, OfAPoolsChunkAllButTheConstantBytesAreCopied) {
   Job job;
   job.allocator->BeginAllocateToPool(
       {0, 1}, [](Stream) { return true; }, /*captures=*/false);
@@ -266,7 +274,7 @@ TEST_F(ConstantTest, OfAPoolsChunkAllButTheConstantBytesAreCopied) {
   job.allocator->ReleasePool({0, 1});
 }
 
-TEST_F(ConstantTest, WhatCannotBeDeclaredIsSaid) {
+TEST_P(ConstantTest, WhatCannotBeDeclaredIsSaid) {
   Job job;
   EXPECT_EQ(job.allocator->DeclareConstant(12345, Named("weights")).status().code(),
             absl::StatusCode::kNotFound);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "csrc/base/check.h"
 
@@ -23,6 +24,8 @@ struct Script {
   cuda::Result error = 0;
   std::string fail_always;
   std::string skip_always;
+  std::string awaited;  // its next call begins with `happens`
+  std::function<void()> happens;
   bool maps_host_memory = true;
   bool failed = false;
 };
@@ -46,6 +49,15 @@ bool MayFail(const std::string& name) {
   return never.count(name) == 0;
 }
 
+void Happen(const char* name) {
+  std::function<void()> happens;
+  {
+    const std::lock_guard<std::mutex> lock(TheScript().mutex);
+    if (TheScript().awaited == name) happens = std::exchange(TheScript().happens, nullptr);
+  }
+  if (happens) happens();
+}
+
 // What this call answers in the driver's place; nothing where the driver is to be called.
 std::optional<cuda::Result> Next(const char* name) {
   Script& script = TheScript();
@@ -63,6 +75,7 @@ struct Wrapped;
 template <auto Member, const char* const& Name, typename... Args>
 struct Wrapped<Member, Name, cuda::Result (*)(Args...)> {
   static cuda::Result Call(Args... args) {
+    Happen(Name);
     if (const std::optional<cuda::Result> answer = Next(Name)) return *answer;
     return (TheScript().real.*Member)(args...);
   }
@@ -215,12 +228,19 @@ void EmulatedGpu::SkipEvery(const std::string& name) {
   script.skip_always = name;
 }
 
+void EmulatedGpu::OnNext(const std::string& name, std::function<void()> happens) {
+  const std::lock_guard<std::mutex> lock(TheScript().mutex);
+  TheScript().awaited = name;
+  TheScript().happens = std::move(happens);
+}
+
 void EmulatedGpu::FailNoCall() {
   Script& script = TheScript();
   const std::lock_guard<std::mutex> lock(script.mutex);
   script.fail_in = 0;
   script.fail_always.clear();
   script.skip_always.clear();
+  script.awaited.clear();
   script.maps_host_memory = true;
 }
 

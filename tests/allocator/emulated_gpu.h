@@ -61,6 +61,8 @@ class EmulatedGpu {
   // Calls named `name` do nothing and succeed until FailNoCall(): a mistake, seeded.
   void SkipEvery(const std::string& name);
   void FailNoCall();
+  // The next call named `name` begins with this, unless FailNoCall() comes before.
+  void OnNext(const std::string& name, std::function<void()> happens);
   // Whether the driver says that it maps host memory at device addresses, until FailNoCall().
   void MapNoHostMemory();
   // True if a call failed since FailCall().

@@ -123,6 +123,17 @@ TEST_F(HostChunkTest, IsGivenBackWhenItWasNotUsedForAWhile) {
   EXPECT_EQ(memory.taken(), 0u);
 }
 
+TEST_F(HostChunkTest, WhereMemoryIsShortAnotherIsAskedFor) {
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  HostChunk kept = *memory.AllocateChunk();
+  const std::byte* const where = kept.data();
+  memory.WhenShort([&] { return static_cast<bool>(std::exchange(kept, HostChunk())); });
+  gpu.FailEvery("MemCreate", cuda::kOutOfMemory);
+  const HostChunk next = *memory.AllocateChunk();
+  EXPECT_EQ(next.data(), where);
+  EXPECT_EQ(memory.AllocateChunk().status().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(HostChunkTest, ADriverThatRefusesTheFirstIsOneThatCannot) {
   constexpr cuda::Result kNotPermitted = 800;
   EmulatedGpu::Get().FailEvery("MemCreate", kNotPermitted);

@@ -44,7 +44,23 @@ class StrayTest : public ::testing::Test {
 
 class MappedTest : public StrayTest, public ::testing::WithParamInterface<bool> {
  protected:
+  void Declare(DevicePtr block) {
+    const auto promise = std::make_shared<Promise>(Promise{.name = "weights"});
+    ASSERT_TRUE(job.allocator->DeclareConstant(block, promise).ok());
+  }
+  // The stray's work goes on until somebody waits for it.
+  std::thread BusyUntilAwaited() {
+    gpu.KeepBusy(stray, &go);
+    gpu.ForgetCalls();
+    return std::thread([this] {
+      while (gpu.Calls()["EventSynchronize"] == 0) std::this_thread::yield();
+      go = true;
+      go.notify_all();
+    });
+  }
+
   Job job{{.verify = GetParam()}};
+  std::atomic<bool> go = false;
 };
 
 TEST_P(MappedTest, AStrayReadsWhatWasSpilled) {
@@ -88,6 +104,43 @@ TEST_P(MappedTest, ItStaysSoOverManySpillsInTheSameHostMemory) {
   job.Free(block);
 }
 
+// What is copied and what the host has kept lie in the same memory.
+TEST_P(MappedTest, AStraySeesConstantMemoryThatWasNotCopiedAgainWithTheRest) {
+  const DevicePtr weights = job.Malloc(512_KiB), other = job.Malloc(1_KiB);
+  gpu.Fill(weights, 512_KiB, 0x11);
+  Declare(weights);
+  for (unsigned char round = 1; round < 4; ++round) {
+    gpu.Fill(other, 1_KiB, round);
+    SpillAll(job);
+    EXPECT_TRUE(gpu.Holds(weights, 512_KiB, 0x11));
+    EXPECT_TRUE(gpu.Holds(other, 1_KiB, round));
+    WriteOnStream(other, round + 100);
+    job.TakeTurn();
+    EXPECT_TRUE(gpu.Holds(weights, 512_KiB, 0x11));
+    EXPECT_TRUE(gpu.Holds(other, 1_KiB, round + 100));
+  }
+  EXPECT_EQ(job.Held().spared_total, 2 * 512_KiB);
+  job.Free(weights), job.Free(other);
+}
+
+TEST_P(MappedTest, ABrokenPromiseLosesNothingOfWhatAStrayWritesToSpilledMemory) {
+  const DevicePtr weights = job.Malloc(kChunk);
+  gpu.Fill(weights, kChunk, 0x11);
+  Declare(weights);
+  SpillAll(job);
+  WriteOnStream(weights, 0x22);
+  for (int round = 0; round < 2; ++round) {
+    job.TakeTurn();
+    EXPECT_TRUE(gpu.Holds(weights, 1_KiB, 0x22));
+    EXPECT_TRUE(gpu.Holds(weights + 1_KiB, kChunk - 1_KiB, 0x11));
+    SpillAll(job);
+  }
+  EXPECT_EQ(job.Held().spared_total, 2 * kChunk);
+  EXPECT_TRUE(gpu.Holds(weights, 1_KiB, 0x22));
+  job.TakeTurn();
+  job.Free(weights);
+}
+
 // PyTorch frees what queued work of the same stream still uses.
 TEST_P(MappedTest, ABlockFreedUnderAStrayKeepsItsHostCopyUntilTheDeviceIsDone) {
   const DevicePtr block = job.Malloc(kChunk);
@@ -106,19 +159,42 @@ TEST_P(MappedTest, AStrayIsWaitedForAndCountedWhenBytesComeBack) {
   gpu.Fill(block, kChunk, 0x11);
   SpillAll(job);
   EXPECT_EQ(job.Held().strays, 0u);
-  std::atomic<bool> go = false;
-  gpu.KeepBusy(stray, &go);
+  std::thread releases = BusyUntilAwaited();
   WriteOnStream(block, 0x22);
-  gpu.ForgetCalls();
-  std::thread releases([&] {
-    while (gpu.Calls()["EventSynchronize"] == 0) std::this_thread::yield();
-    go = true;
-    go.notify_all();
-  });
   job.TakeTurn();
   releases.join();
   EXPECT_EQ(job.Held().strays, 1u);
   EXPECT_TRUE(gpu.Holds(block, 1_KiB, 0x22));
+  job.Free(block);
+}
+
+TEST_P(MappedTest, AStrayIsWaitedForAndCountedWhenBytesComeBackBeforeTheTurn) {
+  const DevicePtr block = job.Malloc(3 * kChunk), freed = job.Malloc(kChunk);
+  gpu.Fill(block, 3 * kChunk, 0x11);
+  SpillAll(job);
+  job.Free(freed);
+  std::thread releases = BusyUntilAwaited();
+  WriteOnStream(block, 0x22);
+  EXPECT_EQ(*job.allocator->RestoreAhead(2 * kChunk), 2 * kChunk);
+  releases.join();
+  job.allocator->CheckInvariants();
+  EXPECT_EQ(job.Held().strays, 1u);
+  EXPECT_TRUE(gpu.Holds(block, 1_KiB, 0x22));
+  EXPECT_TRUE(gpu.Holds(block + 1_KiB, 3 * kChunk - 1_KiB, 0x11));
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block + 1_KiB, 3 * kChunk - 1_KiB, 0x11));
+  job.Free(block);
+}
+
+TEST_P(MappedTest, WhoComesWhileBytesComeBackBeforeTheTurnIsCounted) {
+  const DevicePtr block = job.Malloc(kChunk);
+  SpillAll(job);
+  gpu.OnNext("MemcpyHtoDAsync", [this] { gpu.KeepBusy(stray, &go); });
+  EXPECT_EQ(*job.allocator->RestoreAhead(kEverything), kChunk);
+  EXPECT_EQ(job.Held().strays, 1u);
+  go = true;
+  go.notify_all();
+  job.TakeTurn();
   job.Free(block);
 }
 

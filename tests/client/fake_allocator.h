@@ -88,6 +88,7 @@ class FakeAllocator : public CachingAllocator {
     spilled_ -= back;
     persistent_ += back;
     restored_total_ += back;
+    strays_ += idle ? 0 : 1;
     Record("restore ahead");
     return back;
   }

@@ -191,6 +191,20 @@ TEST(MemoryTest, AnOrderToRestoreMovesNothingInATurnNorWhereNoneIsWantedNorAfter
   nothing_moves(2);
 }
 
+TEST(MemoryTest, AStraySeenWhileBytesComeBackBeforeTheTurnKeepsThemThereWhereItWouldFault) {
+  Scene scene;
+  scene.allocator().maps_spilled = false;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.allocator().idle = false;
+  scene.Says(wire::Restore{.request = 7, .bytes = 40});
+  scene.Expects<wire::Restored>();
+  scene.Says(wire::Spill{.request = 8, .bytes = 40});
+  EXPECT_THAT(scene.Expects<wire::Spilled>().why_not, HasSubstr("the driver cannot map host memory"));
+  scene.Grants(1);
+  thread.join();
+}
+
 TEST(MemoryTest, AGrantThatComesWhileBytesComeBackWaitsForThem) {
   Scene scene;
   std::thread thread;
