@@ -6,7 +6,8 @@
 //               device work in between, and is not looked at
 //   restored    the device's bytes are read back, and must be the host copy's
 //   kept        bytes of which the host has a copy that was kept, because somebody promised that they do not
-//               change (promise.h): both must be what they were when they were copied
+//               change (promise.h): both must be what they were when they were copied; those that were mapped
+//               meanwhile must be the same
 //
 // What differs ends the process, naming the address: it would go on with wrong numbers. A spill and a restore
 // take twice as long, and more.
