@@ -212,10 +212,16 @@ def test_ranks_of_one_program_have_their_turns_together(world: World, alone: Cal
     assert world.losses("ranks").read_text() == world.losses("single").read_text()
 
 
+# What a job takes from the system for spilled bytes: chunks of host memory, or a piece where these cannot be mapped.
+@pytest.mark.parametrize(
+    ("maps", "host_memory"),
+    [("1", r"memory rw-s \d+ /memfd:hocket-[0-9a-f]+--1-"), ("0", f"memory rw-p {256 * 2**20} $")],
+    ids=["mapped", "packed"],
+)
 def test_a_forked_child_carries_no_socket_lock_spilled_bytes_or_device_memory(
-    world: World, alone: Callable[..., list[str]]
+    world: World, alone: Callable[..., list[str]], maps: str, host_memory: str
 ) -> None:
-    forking = world.job("forks", HOCKET_FORCE_SPILL="1")
+    forking = world.job("forks", HOCKET_FORCE_SPILL="1", HOCKET_EMULATOR_HOST_MAPPING=maps)
     forking.expect("forked")
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
     world.until("other", "waits")
@@ -223,7 +229,6 @@ def test_a_forked_child_carries_no_socket_lock_spilled_bytes_or_device_memory(
     def has(who: str, what: str) -> bool:
         return any(re.match(f"{who} {what}", line) for line in forking.lines)
 
-    host_memory = f"memory rw-p {256 * 2**20} $"  # what it takes from the system for spilled bytes
     for what in (r"descriptor socket:", r"descriptor .*/lane-", r"descriptor /memfd:hocket-[0-9a-f]+-", host_memory):
         assert has("parent", what), f"this test looks for the wrong thing: {what}"
         assert not has("child", what), forking.story()
