@@ -24,7 +24,7 @@ std::shared_ptr<const Promise> Named(const char* name, std::function<bool()> bro
 class ConstantTest : public ::testing::TestWithParam<bool> {
  protected:
   ConstantTest() {
-    if (!GetParam()) gpu.MapNoHostMemory();
+    if (!GetParam()) gpu.SetMapsHostMemory(false);
   }
   ~ConstantTest() override { gpu.FailNoCall(); }
 

@@ -244,9 +244,9 @@ void EmulatedGpu::FailNoCall() {
   script.maps_host_memory = true;
 }
 
-void EmulatedGpu::MapNoHostMemory() {
+void EmulatedGpu::SetMapsHostMemory(bool maps) {
   const std::lock_guard<std::mutex> lock(TheScript().mutex);
-  TheScript().maps_host_memory = false;
+  TheScript().maps_host_memory = maps;
 }
 
 bool EmulatedGpu::Failed() const {

@@ -64,7 +64,7 @@ class EmulatedGpu {
   // The next call named `name` begins with this, unless FailNoCall() comes before.
   void OnNext(const std::string& name, std::function<void()> happens);
   // Whether the driver says that it maps host memory at device addresses, until FailNoCall().
-  void MapNoHostMemory();
+  void SetMapsHostMemory(bool maps);
   // True if a call failed since FailCall().
   bool Failed() const;
   // Calls of each function since ForgetCalls(), by its name.

@@ -105,7 +105,7 @@ void FaultTest::FailEachCallOnce(const AllocatorOptions& options) {
   for (bool failed = true; failed; ++call) {
     SCOPED_TRACE("failing driver call " + std::to_string(call));
     {
-      if (!maps_host_memory) gpu.MapNoHostMemory();
+      if (!maps_host_memory) gpu.SetMapsHostMemory(false);
       Job job(options);
       gpu.FailNoCall();
       held.clear();

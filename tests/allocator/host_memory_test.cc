@@ -150,7 +150,7 @@ TEST_F(HostChunkTest, ADriverThatRefusesALaterOneIsOutOfMemory) {
 }
 
 TEST_F(HostChunkTest, ADeviceThatDoesNotSaySoHasNone) {
-  EmulatedGpu::Get().MapNoHostMemory();
+  EmulatedGpu::Get().SetMapsHostMemory(false);
   HostMemory other(EmulatedGpu::Get().driver(), 1_GiB);
   other.MapChunks(0, kSize);
   EXPECT_FALSE(other.maps_chunks());

@@ -251,7 +251,7 @@ TEST_F(SeenTest, WorkSeenAfterTheCopiesOfAPartRollsThatPartBack) {
 // --- a driver that cannot ---
 
 TEST_F(StrayTest, ADriverThatCannotSpillsAsBefore) {
-  gpu.MapNoHostMemory();
+  gpu.SetMapsHostMemory(false);
   Job job;
   gpu.FailNoCall();
   EXPECT_FALSE(job.Held().maps_spilled);

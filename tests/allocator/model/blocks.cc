@@ -84,9 +84,13 @@ void Blocks::Use(Block& block, StreamNumber stream) {
   block.users |= 1u << stream;
 }
 
-void Blocks::Fill(Block& block, StreamNumber stream) {
+std::uint64_t Blocks::NextMark() {
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // two marks differ in all of their bytes, most often
-  block.mark = ++next_mark_ * kOdd;
+  return ++next_mark_ * kOdd;
+}
+
+void Blocks::Fill(Block& block, StreamNumber stream) {
+  block.mark = NextMark();
   block.writer = stream;
   EmulatedGpu& gpu = EmulatedGpu::Get();
   gpu.RunKernel("writer", StreamOf(stream), block.address, block.size, /*writes=*/true,
@@ -154,6 +158,16 @@ bool Blocks::Corrupt(Slot slot) {
   if (!Has(slot)) return false;
   const Block& block = At(slot);
   EmulatedGpu::Get().Host(block.address)[block.size / 2] ^= 1;
+  return true;
+}
+
+bool Blocks::Stray(Slot slot) {
+  if (!Has(slot)) return false;
+  Block& block = At(slot);
+  Verify(block);
+  if (block.written) *std::exchange(block.written, nullptr) = true;  // which is noticed
+  block.mark = NextMark();
+  FillBytes(EmulatedGpu::Get().Host(block.address), block.size, block.mark);
   return true;
 }
 

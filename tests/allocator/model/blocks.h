@@ -65,6 +65,9 @@ class Blocks {
   // `verify`: looks at the bytes first.
   bool Free(Slot slot, bool verify);
   bool Corrupt(Slot slot);
+  // Read and written in no stream's order, while the job does not have the turn. REQUIRES: its bytes are on
+  // the device, or its addresses map their copy.
+  bool Stray(Slot slot);
 
   // Aborts, naming the first byte that is not what it must be.
   void VerifyAll() const;
@@ -72,6 +75,7 @@ class Blocks {
  private:
   Block& At(Slot slot) { return by_address_.at(by_slot_[slot]).second; }
   void Use(Block& block, StreamNumber stream);
+  std::uint64_t NextMark();
   void Fill(Block& block, StreamNumber stream);
   void EndPromise(Block& block);
   static void Verify(const Block& block);

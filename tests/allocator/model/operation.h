@@ -44,8 +44,10 @@ enum class Kind : std::uint8_t {
   kRoom,       // answer (world.h) to the job's next question for room
   kLimit,      // chunks: the job's memory limit
   kDropArena,  // the whole arena, by every job
-  kRestart,    // verify: its process ends, in the midst of its turn or not, and another takes its place
+  kRestart,    // verify, maps (host memory at spilled addresses): its process ends, in the midst of its turn
+               // or not, and another takes its place
   kLeave,      // as kRestart, but it leaves the arena first
+  kStray,      // slot, without the turn: a thread that nobody knows of reads every byte and writes others
   kLook,       // statistics, snapshot and BlockOf() say what the reference says
   // Mistakes, for the tests of these tests. Never drawn.
   kCorrupt,    // slot: changes a byte

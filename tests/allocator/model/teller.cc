@@ -51,7 +51,7 @@ void Teller::Scene() {
 
 void Teller::Rarity() {
   const auto any = static_cast<std::uint8_t>(Draw(kJobs));
-  switch (Draw(17)) {
+  switch (Draw(19)) {
     case 0:
     case 1:
     case 2:
@@ -81,6 +81,10 @@ void Teller::Rarity() {
       return Tell(Kind::kRestore, any, {1 + Draw(20)});
     case 15:
       return MoveAgainAndAgain();
+    case 16:
+    case 17:
+      for (unsigned count = 1 + Draw(12); count > 0; --count) Tell(Kind::kStray, any, {Draw(Blocks::kSlots)});
+      return;
     default:
       return Tell(Kind::kLook, any);
   }
@@ -100,7 +104,7 @@ void Teller::MoveAgainAndAgain() {
 void Teller::NewProcess(std::uint8_t job) {
   const bool leaves = Draw(2) == 0;  // otherwise it ends wherever it is, in the midst of a capture too
   if (leaves && job == holder_) ClosePools();
-  Tell(leaves ? Kind::kLeave : Kind::kRestart, job, {Draw(4) == 0 ? 1u : 0u});
+  Tell(leaves ? Kind::kLeave : Kind::kRestart, job, {Draw(4) == 0 ? 1u : 0u, Draw(2)});
   jobs_[job].steps = 0;
   jobs_[job].open_pools.clear();
   if (job != holder_) return;

@@ -20,7 +20,7 @@ EmulatedGpu& SmallDevice() {
 }  // namespace
 
 World::World(Tally& tally) : gpu_(SmallDevice()), used_before_(gpu_.used()), tally_(tally) {
-  for (Job& job : jobs_) Start(job, /*verify=*/false);
+  for (Job& job : jobs_) Start(job, /*verify=*/false, /*maps=*/&job != &jobs_.back());
 }
 
 World::~World() {
@@ -32,7 +32,8 @@ World::~World() {
   HOCKET_CHECK(gpu_.used() == used_before_) << gpu_.used() << " bytes in use, " << used_before_ << " before";
 }
 
-void World::Start(Job& job, bool verify) {
+void World::Start(Job& job, bool verify, bool maps) {
+  gpu_.SetMapsHostMemory(maps);
   job.gate.holds_turn = false;
   job.gate.await_turn = [this, &job] {
     return TakeTurn(job) ? absl::OkStatus() : absl::FailedPreconditionError("a graph is being captured");
@@ -108,9 +109,11 @@ bool World::Apply(const Operation& operation) {
       case Kind::kDropArena:
         return DropArena();
       case Kind::kRestart:
-        return Restart(job, first != 0, /*leaves=*/false);
+        return Restart(job, first != 0, second != 0, /*leaves=*/false);
       case Kind::kLeave:
-        return Restart(job, first != 0, /*leaves=*/true);
+        return Restart(job, first != 0, second != 0, /*leaves=*/true);
+      case Kind::kStray:
+        return Stray(job, first);
       case Kind::kLook:
         return Look(job);
       case Kind::kSkipWaits:
@@ -333,7 +336,7 @@ bool World::DropArena() {
   return true;
 }
 
-bool World::Restart(Job& job, bool verify, bool leaves) {
+bool World::Restart(Job& job, bool verify, bool maps, bool leaves) {
   const bool in_turn = &job == holder_;
   if (leaves) {
     if (in_turn && !PassTurn(job, /*spill=*/false)) return false;
@@ -345,7 +348,7 @@ bool World::Restart(Job& job, bool verify, bool leaves) {
   if (&job == holder_) holder_ = nullptr;
   End(job);
   messages_.clear();
-  Start(job, verify);
+  Start(job, verify, maps);
   if (in_turn && !leaves) return DropArena();  // its kernels may still write there
   Job& other = &job == &jobs_.front() ? jobs_.back() : jobs_.front();
   other.allocator->ExportArena([&](ArenaChunkId id, Bytes size, UniqueFd descriptor) {
@@ -353,6 +356,14 @@ bool World::Restart(Job& job, bool verify, bool leaves) {
     HOCKET_CHECK(added.ok()) << added.message();
   });
   return true;
+}
+
+bool World::Stray(Job& job, Slot slot) {
+  const Holdings held = job.allocator->Held();
+  if (&job == holder_ || (held.spilled > 0 && !held.maps_spilled)) return false;
+  const bool strayed = job.blocks->Stray(slot);
+  tally_.strays_at_spilled += strayed && held.spilled > 0 ? 1 : 0;
+  return strayed;
 }
 
 bool World::Look(Job& job) {

@@ -21,6 +21,7 @@ struct Tally {
   std::uint64_t returns = 0;                   // of pools to a checkpoint
   std::uint64_t turns_lost = 0;                // while a thread waited for room
   std::uint64_t spared = 0;                    // constant bytes that were not copied again
+  std::uint64_t strays_at_spilled = 0;         // which had a job some of whose memory is spilled
   std::uint64_t step_allocations = 0;
   std::uint64_t planned_allocations = 0;
   std::uint64_t digest = 0;  // of what all jobs held at all times when the turn passed
@@ -62,7 +63,7 @@ class World {
     UniqueFd descriptor;
   };
 
-  void Start(Job& job, bool verify);
+  void Start(Job& job, bool verify, bool maps);
   void End(Job& job);
   bool ApplyToHolder(Job& job, const Operation& operation);
 
@@ -76,7 +77,8 @@ class World {
   bool Spill(Job& job, Bytes wanted, Bytes part);
   bool Restore(Job& job, Bytes at_most);
   bool DropArena();
-  bool Restart(Job& job, bool verify, bool leaves);
+  bool Restart(Job& job, bool verify, bool maps, bool leaves);
+  bool Stray(Job& job, Slot slot);
   bool Look(Job& job);
 
   absl::Status AwaitRoom(Job& job, Bytes wanted);
