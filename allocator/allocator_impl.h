@@ -4,6 +4,7 @@
 //   pools.cc            private pools of CUDA graphs
 //   planned.cc          steps, and placing by plan
 //   turns.cc            the client's side: turns, spill and restore, the lane's arena
+//   stages.cc           memory that comes back while the turn lasts
 //   report.cc           what it says of itself: statistics, snapshot, out-of-memory text, invariants
 //
 // Lock order: the allocator's mutex, then whatever Gate::ArenaGrew() and ArenaLost() take. Nothing is held
@@ -48,6 +49,8 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const override;
   absl::StatusOr<Bytes> DeclareConstant(DevicePtr address, std::shared_ptr<const Promise> promise) override;
   void EndConstant(DevicePtr address) override;
+  absl::StatusOr<Bytes> SetStage(DevicePtr address, Stage stage) override;
+  absl::Status AwaitStage(Stage stage, Stream stream) override;
   void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures) override;
   void EndAllocateToPool(PoolId pool) override;
   void ReleasePool(PoolId pool) override;
@@ -74,7 +77,7 @@ class AllocatorImpl final : public CachingAllocator {
   void ShedCache() override;
   void Lock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
   void Unlock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Unlock(); }
-  absl::Status TakeTurn(Bytes* missing) override;
+  absl::Status TakeTurn(bool for_step, Bytes* missing) override;
   absl::StatusOr<Bytes> RestoreAhead(Bytes at_most) override;
   void PassTurn() override;
   absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override;
@@ -212,9 +215,10 @@ class AllocatorImpl final : public CachingAllocator {
   Bytes ArenaSurplus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the arena's last free chunk for this job. REQUIRES: one is free.
   Chunk TakeFromArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RestoreAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of `space`, at most so many chunks: as many as `new_chunk` gives.
-  Spiller::Outcome RestoreSome(Space& space, std::size_t chunks,
+  // Of stages up to `last`.
+  absl::Status RestoreAll(Stage last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of `space`, at most so many chunks of stages up to `last`: as many as `new_chunk` gives.
+  Spiller::Outcome RestoreSome(Space& space, std::size_t chunks, Stage last,
                                absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Chunk> ChunkForRestore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -227,6 +231,25 @@ class AllocatorImpl final : public CachingAllocator {
   void Drop(ArenaChunkId id, bool device_done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Adopt(Position position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes ArenaInUse() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- stages.cc ---
+  // A spilled position whose bytes are on their way.
+  struct Sent {
+    Space* space = nullptr;
+    Position position = 0;
+    Stage stage = 0;
+    std::shared_ptr<ScopedEvent> arrived;  // nullptr: they have
+  };
+  bool MayFollow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends all that is spilled. Of what has no chunk, and what is behind it, nothing is on its way.
+  absl::Status SendAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Send(Sent& next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What was sent of stages up to `last` takes its place. False: some has not; it is as spilled as before, or
+  // its arrival lasts. REQUIRES: it has arrived, and no device work uses what is mapped there.
+  bool Receive(Stage last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Receive(const Sent& sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All of it, after waiting for the device.
+  void ReceiveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- report.cc ---
   void CountAllocated(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -255,6 +278,10 @@ class AllocatorImpl final : public CachingAllocator {
 
   mutable Mutex mutex_;
   Arena arena_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Sent> sent_ ABSL_GUARDED_BY(mutex_);  // in order of stage
+  // The first stage of sent_, for those who hold the lock or not; kNothingSent: none.
+  static constexpr Stage kNothingSent = kLastStage + 1;
+  std::atomic<Stage> first_sent_{kNothingSent};
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Bytes, int> look_alikes_ ABSL_GUARDED_BY(mutex_);  // first step: how many more, by size
   Plans plans_ ABSL_GUARDED_BY(mutex_);

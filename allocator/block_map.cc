@@ -81,6 +81,28 @@ void BlockMap::ForEachConstant(Position position, absl::FunctionRef<void(Block&)
   }
 }
 
+void BlockMap::ForEachLive(Position position, absl::FunctionRef<void(const Block&)> f) const {
+  for (auto it = FirstEndingAfter(AddressOf(position)); it != blocks_.end(); ++it) {
+    if (it->first >= AddressOf(position + 1)) break;
+    if (it->second.state != Block::State::kFree) f(it->second);
+  }
+}
+
+Stage BlockMap::StageOf(Position position) const {
+  if (pool(position) != 0) return 0;
+  std::optional<Stage> earliest;
+  ForEachLive(position,
+              [&](const Block& block) { earliest = std::min(earliest.value_or(block.stage), block.stage); });
+  return earliest.value_or(0);
+}
+
+void BlockMap::AddStreams(Position position, std::set<Stream>& streams) const {
+  ForEachLive(position, [&](const Block& block) {
+    streams.insert(block.stream);
+    streams.insert(block.used_on.begin(), block.used_on.end());
+  });
+}
+
 std::vector<Extent> BlockMap::Extents(Position position, absl::FunctionRef<bool(const Block&)> counts) const {
   const DevicePtr begin = AddressOf(position);
   const DevicePtr end = AddressOf(position + 1);
@@ -179,6 +201,7 @@ Block* BlockMap::AddBlock(DevicePtr address, Bytes size, Stream stream, PoolInde
                 .state = Block::State::kAllocated,
                 .birth = {},
                 .used_on = {},
+                .stage = 0,
                 .promise = nullptr};
   AddLive(block);
   return &block;
@@ -199,6 +222,7 @@ void BlockMap::Free(Block* block, absl::FunctionRef<void(Position)> emptied) {
   const DevicePtr end = block->end();
   const PoolIndex pool = block->pool;
   const Stream stream = block->stream;
+  block->stage = 0;
   live_bytes_ -= block->size;
 
   const auto [first, last] = Span(address, end - address);

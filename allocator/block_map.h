@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@
 #include "absl/functional/function_ref.h"
 #include "allocator/promise.h"
 #include "allocator/region.h"
+#include "allocator/stage.h"
 #include "allocator/survivors.h"
 
 namespace hocket {
@@ -56,6 +58,7 @@ struct Block {
   State state = State::kFree;
   Birth birth;                  // which allocation of which step
   std::vector<Stream> used_on;  // other streams (record_stream)
+  Stage stage = 0;
   std::shared_ptr<const Promise>
       promise;  // that it does not change; nullptr: it may. Of an allocated block only
 
@@ -94,6 +97,10 @@ class BlockMap {
   std::vector<Extent> ConstantExtents(Position position) const;
   // Calls `f` for each block with a promise that lies in the position, wholly or in part.
   void ForEachConstant(Position position, absl::FunctionRef<void(Block&)> f);
+  // Adds the streams that its live blocks are used on to `streams`.
+  void AddStreams(Position position, std::set<Stream>& streams) const;
+  // The earliest of its live blocks; 0: there are none, or a graph's pool has it.
+  Stage StageOf(Position position) const;
   // True if a block was placed in it since the last call of ForgetUse().
   bool used(Position position) const { return places_[position].used; }
   // Afterwards only positions with live blocks count as used.
@@ -185,6 +192,7 @@ class BlockMap {
   void CountLeased(const Block& block, int change);
   // Free bytes of [begin, end) that no live block covers, as extents of addresses.
   std::vector<std::pair<DevicePtr, Bytes>> Gaps(DevicePtr begin, DevicePtr end) const;
+  void ForEachLive(Position position, absl::FunctionRef<void(const Block&)> f) const;
   // The first block that ends behind `address`.
   Blocks::const_iterator FirstEndingAfter(DevicePtr address) const;
   // Bytes of the free block that ends at (or starts at) `address` and that `stream` could use.

@@ -31,6 +31,7 @@
 #include "allocator/driver.h"
 #include "allocator/gate.h"
 #include "allocator/promise.h"
+#include "allocator/stage.h"
 #include "allocator/stats.h"
 
 namespace hocket {
@@ -53,6 +54,7 @@ struct AllocatorOptions {
 // What a job holds, for the coordinator's ledger.
 struct Holdings {
   Bytes persistent = 0;      // private chunks resident on the device, adopted ones included
+  Bytes following = 0;       // of it, chunks whose bytes are on their way (SetStage)
   Bytes arena = 0;           // chunks of the lane's arena known here (each is counted once per lane)
   Bytes spilled = 0;         // private chunks whose bytes lie on the host: what must come back first
   Bytes transient_peak = 0;  // arena chunks in which a block lay at any time of the last turn
@@ -138,6 +140,19 @@ class CachingAllocator {
   // It may be written to again, as any other. Where there is no block or no promise: nothing.
   virtual void EndConstant(DevicePtr address) = 0;
 
+  // The block that contains `address` need not be back when a turn begins with a step, but when
+  // AwaitStage(stage) returns (0: when the turn begins, as every block at first), until it is freed. Its
+  // memory comes back in order of stage while the step runs, and until then may be read by device work,
+  // slowly, where the driver maps host memory for reading alone; anything else is a fault. Worth declaring
+  // where all of a chunk is of later stages: it comes back with the earliest of its blocks. Returns the
+  // block's size. kNotFound, kUnimplemented: as for DeclareConstant().
+  virtual absl::StatusOr<Bytes> SetStage(DevicePtr address, Stage stage) = 0;
+  // Waits until memory of stages up to this one is there for work that is queued from now on. If there is
+  // something to wait for, also until `stream`, and the streams that this memory was allocated on and
+  // recorded for, are done with what they were given before; otherwise constant time, without a lock. An
+  // error: some of it cannot be brought back.
+  virtual absl::Status AwaitStage(Stage stage, Stream stream) = 0;
+
   // Private pools, of CUDA graphs and a program's own: allocations on streams for which `filter` holds go to
   // the pool's own persistent chunks until EndAllocateToPool, which ends what was begun last with this pool.
   // `captures`: a graph is captured into it, and until then nothing moves and nothing is waited for. Chunks
@@ -206,8 +221,10 @@ class CachingAllocator {
   // The turn is ours (the lane lock is held): everything spilled comes back at its addresses. Where the
   // device is full, chunks of the lane's arena are taken (and announced as lost) before anybody is asked. On
   // kResourceExhausted the device is short of the number of bytes in `*missing`; what came back stays
-  // back: ask for room and call again. REQUIRES: not locked by the caller.
-  virtual absl::Status TakeTurn(Bytes* missing) = 0;
+  // back: ask for room and call again. `for_step`: the turn begins with a step, and memory of later stages
+  // (SetStage) has its device memory when this returns, and its bytes later. REQUIRES: not locked by the
+  // caller.
+  virtual absl::Status TakeTurn(bool for_step, Bytes* missing) = 0;
 
   // Before the turn: brings back up to `at_most` bytes of spilled chunks into device memory that is free, and
   // returns the bytes of device memory that they take. Takes nothing of the lane's arena, asks nobody, and

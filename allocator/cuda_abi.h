@@ -50,6 +50,7 @@ inline constexpr int kAllocationPinned = 1;
 inline constexpr int kHandlePosixFd = 1;
 inline constexpr int kLocationDevice = 1;
 inline constexpr int kLocationHostNode = 3;  // a NUMA node
+inline constexpr int kAccessRead = 1;
 inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kGranularityMinimum = 0;
 inline constexpr int kCaptureRelaxed = 2;

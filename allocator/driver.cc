@@ -227,6 +227,13 @@ absl::Status Driver::Map(DevicePtr address, Bytes size, MemoryHandle handle, int
   return status;
 }
 
+absl::Status Driver::LetWrite(DevicePtr address, Bytes size, int device, bool may_write) const {
+  const cuda::AccessDescription access{{cuda::kLocationDevice, device},
+                                       may_write ? cuda::kAccessReadWrite : cuda::kAccessRead};
+  return Check(call_.MemSetAccess(address, size, &access, 1), "cuMemSetAccess(", Hex(address), ", ",
+               FormatBytes(size), may_write ? ", read and write)" : ", read)");
+}
+
 absl::Status Driver::LetHostAccess(DevicePtr address, Bytes size, int node) const {
   const cuda::AccessDescription access{{cuda::kLocationHostNode, node}, cuda::kAccessReadWrite};
   return Check(call_.MemSetAccess(address, size, &access, 1), "cuMemSetAccess(", Hex(address), ", ",

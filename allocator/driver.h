@@ -87,6 +87,9 @@ class Driver {
 
   // Puts memory behind addresses, readable and writable by `device`.
   absl::Status Map(DevicePtr address, Bytes size, MemoryHandle handle, int device) const;
+  // What Map() has put behind addresses can be written by `device`, or only read. Work that is queued already
+  // must not write there. An error: it is as before; drivers may refuse to forbid.
+  absl::Status LetWrite(DevicePtr address, Bytes size, int device, bool may_write) const;
   // Host memory that Map() has put behind addresses can be read and written by the host there, too.
   absl::Status LetHostAccess(DevicePtr address, Bytes size, int node) const;
   // REQUIRES: exactly what one Map() mapped; nothing queued still uses it.

@@ -57,10 +57,16 @@ class Chunk {
 
   explicit operator bool() const { return driver_ != nullptr; }
   Bytes size() const { return size_; }
+  // REQUIRES: it has memory.
+  const Driver& driver() const { return *driver_; }
 
   absl::StatusOr<UniqueFd> Export() const { return driver_->Export(handle_); }
   absl::Status MapAt(DevicePtr address) const { return driver_->Map(address, size_, handle_, device_); }
   absl::Status UnmapFrom(DevicePtr address) const { return driver_->Unmap(address, size_); }
+  // Where it is mapped.
+  absl::Status LetWriteAt(DevicePtr address, bool may_write) const {
+    return driver_->LetWrite(address, size_, device_, may_write);
+  }
 
  private:
   Chunk(const Driver& driver, int device, MemoryHandle handle, Bytes size)

@@ -65,6 +65,9 @@ class HostChunk {
 
   absl::Status MapAt(DevicePtr address) const { return memory_.chunk.MapAt(address); }
   absl::Status UnmapFrom(DevicePtr address) const { return memory_.chunk.UnmapFrom(address); }
+  absl::Status LetWriteAt(DevicePtr address, bool may_write) const {
+    return memory_.chunk.LetWriteAt(address, may_write);
+  }
 
  private:
   friend class HostMemory;

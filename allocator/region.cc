@@ -15,6 +15,8 @@ absl::StatusOr<Region> Region::Reserve(const Driver& driver, Bytes chunk_size, P
 Region::~Region() {
   for (Position position = 0; position < positions(); ++position) {
     if (places_[position].chunk) (void)places_[position].chunk.UnmapFrom(AddressOf(position));
+    Arrival& arrival = places_[position].arrival;
+    if (arrival.there) (void)arrival.chunk.UnmapFrom(arrival.range.address());
     (void)UnmapCopy(position);
   }
 }
@@ -117,6 +119,56 @@ absl::Status Region::FinishSpill(Position position, HostCopies& copies) {
   return absl::OkStatus();
 }
 
+absl::Status Region::ForbidWrites(Position position) {
+  const HostCopies& copies = places_[position].copies;
+  if (!copies.mapped || copies.chunk()->LetWriteAt(AddressOf(position), false).ok()) return absl::OkStatus();
+  return UnmapCopy(position);
+}
+
+absl::Status Region::StartArrival(Position position, Chunk chunk) {
+  Place& place = Require(position, State::kSpilled);
+  HOCKET_CHECK(arrival(position) == 0) << "position " << position << " has an arrival";
+  HOCKET_ASSIGN_OR_RETURN(Range range, Range::Reserve(chunk.driver(), chunk_size_, chunk_size_));
+  HOCKET_RETURN_IF_ERROR(chunk.MapAt(range.address()));
+  place.arrival = {.range = std::move(range), .there = true, .chunk = std::move(chunk)};
+  ++arrivals_;
+  const absl::Status forbidden = ForbidWrites(position);
+  if (!forbidden.ok()) (void)AbandonArrival(position);
+  return forbidden;
+}
+
+absl::Status Region::FinishArrival(Position position, const std::vector<Extent>& constant) {
+  Place& place = Require(position, State::kSpilled);
+  Arrival& arrival = place.arrival;
+  HOCKET_CHECK(arrival.there) << "position " << position << " has no arrival";
+  HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(arrival.range.address()));
+  arrival.there = false;
+  HOCKET_RETURN_IF_ERROR(UnmapCopy(position));
+  HOCKET_RETURN_IF_ERROR(arrival.chunk.MapAt(AddressOf(position)));
+  place.chunk = std::move(arrival.chunk);
+  DropArrival(place);
+  KeepConstant(place, constant);
+  Enter(place, State::kPrivate);
+  return absl::OkStatus();
+}
+
+absl::Status Region::AbandonArrival(Position position) {
+  Place& place = Require(position, State::kSpilled);
+  Arrival& arrival = place.arrival;
+  if (arrival.there) HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(arrival.range.address()));
+  arrival.there = false;
+  if (place.copies.mapped)
+    HOCKET_RETURN_IF_ERROR(place.copies.chunk()->LetWriteAt(AddressOf(position), true));
+  if (!place.copies.mapped) (void)MapCopy(position);
+  DropArrival(place);
+  return absl::OkStatus();
+}
+
+void Region::DropArrival(Place& place) {
+  place.arrival = Arrival();
+  --arrivals_;
+}
+
 absl::Status Region::StartRestore(Position position, Chunk& chunk) {
   Place& place = Require(position, State::kSpilled);
   HOCKET_RETURN_IF_ERROR(UnmapCopy(position));
@@ -130,9 +182,13 @@ absl::Status Region::StartRestore(Position position, Chunk& chunk) {
 
 void Region::FinishRestore(Position position, const std::vector<Extent>& constant) {
   Place& place = Require(position, State::kRestoring);
+  KeepConstant(place, constant);
+  Enter(place, State::kPrivate);
+}
+
+void Region::KeepConstant(Place& place, const std::vector<Extent>& constant) {
   place.copies.changing = HostCopy();
   if (place.copies.constant.extents != constant) place.copies.constant = HostCopy();
-  Enter(place, State::kPrivate);
 }
 
 absl::StatusOr<Chunk> Region::AbandonRestore(Position position) {
@@ -170,7 +226,7 @@ bool Region::DropLastKept() {
 }
 
 void Region::CheckInvariants() const {
-  Bytes counts[5] = {};
+  Bytes counts[5] = {}, arrivals = 0;
   Position position = 0;
   for (const Place& place : places_) {
     const State state = place.state;
@@ -192,8 +248,15 @@ void Region::CheckInvariants() const {
         << "position " << position << ": its host copies lie in different chunks";
     HOCKET_CHECK(!copies.mapped || (copies.chunk() != nullptr && state == State::kSpilled))
         << "position " << position << ": its copies are mapped in state " << static_cast<int>(state);
+    const Arrival& arrival = place.arrival;
+    HOCKET_CHECK(static_cast<bool>(arrival.chunk) == (arrival.range.address() != 0))
+        << "position " << position << ": an arrival without memory";
+    HOCKET_CHECK(!arrival.chunk || state == State::kSpilled)
+        << "position " << position << " has an arrival in state " << static_cast<int>(state);
+    arrivals += arrival.chunk ? 1 : 0;
     ++position;
   }
+  HOCKET_CHECK(arrivals == arrivals_) << arrivals << " arrivals, counted " << arrivals_;
   for (int i = 0; i < 5; ++i) HOCKET_CHECK(counts[i] == counts_[i]) << "state " << i;
 }
 

@@ -17,6 +17,12 @@
 //              lies behind the addresses meanwhile: device work that touches them is slow, and right
 //   restoring  a chunk is mapped and its bytes are on their way back; the host copy is still there
 //
+// A spilled position may have an *arrival*: a chunk which its bytes are copied into at other addresses, while
+// device work is under way that does not need them yet. Until they have arrived and the chunk takes its place
+// (FinishArrival: spilled -> private), device work may read the host copy behind the position's addresses, if
+// it can be mapped for reading alone; otherwise there is nothing behind them. Either way nothing can be
+// written there and be lost.
+//
 // The host has two copies of a spilled chunk: one of the bytes that may change, which is dropped when they
 // are back, and one of those that do not (promise.h), which can be kept, so that the next spill need not make
 // it again. While the chunk is private nothing but time depends on what is kept: it may be dropped at any
@@ -132,7 +138,21 @@ class Region {
   void FinishRestore(Position position, const std::vector<Extent>& constant);
   // restoring -> spilled; the chunk goes to the caller.
   absl::StatusOr<Chunk> AbandonRestore(Position position);
-  // spilled -> empty: nothing alive is left in it. REQUIRES: no device work uses a mapped copy.
+  // Begins an arrival of a spilled position. On an error it has none. REQUIRES: no device work that is queued
+  // writes to mapped copies.
+  absl::Status StartArrival(Position position, Chunk chunk);
+  // Where the bytes have to be copied to; 0: there is no arrival.
+  DevicePtr arrival(Position position) const { return places_[position].arrival.range.address(); }
+  // spilled -> private; the rest is as for FinishRestore(). On an error it is spilled, and to be abandoned.
+  // REQUIRES: the bytes have arrived; no device work uses mapped copies.
+  absl::Status FinishArrival(Position position, const std::vector<Extent>& constant);
+  // There is no arrival any more, and the position is as spilled as before. REQUIRES: nothing is being copied
+  // for it. An error: to be tried again.
+  absl::Status AbandonArrival(Position position);
+  // Device memory of arrivals.
+  Bytes arriving() const { return arrivals_ * chunk_size_; }
+
+  // spilled -> empty: nothing alive is left in it. REQUIRES: no arrival; no device work uses a mapped copy.
   absl::Status Forget(Position position);
 
   // What is kept of a private position, if it is of these extents; otherwise it is dropped.
@@ -152,11 +172,17 @@ class Region {
   void CheckInvariants() const;
 
  private:
+  struct Arrival {
+    Range range;         // of its own
+    bool there = false;  // the chunk is mapped at `range`
+    Chunk chunk;
+  };
   struct Place {
     State state = State::kEmpty;
     ArenaChunkId arena_id = 0;
     Chunk chunk;        // private, arena, restoring
     HostCopies copies;  // spilled, restoring; private: only what is kept, of the constant bytes
+    Arrival arrival;    // spilled
   };
 
   Region(Range range, Bytes chunk_size, Position positions)
@@ -171,11 +197,16 @@ class Region {
   absl::StatusOr<Chunk> TakeChunk(Position position, State next);
   absl::Status MapCopy(Position position);
   absl::Status UnmapCopy(Position position);
+  // Device work may read mapped copies and not write to them, or finds nothing there.
+  absl::Status ForbidWrites(Position position);
+  void DropArrival(Place& place);
+  void KeepConstant(Place& place, const std::vector<Extent>& constant);
 
   Range range_;
   Bytes chunk_size_;
   std::vector<Place> places_;
   Bytes counts_[5] = {};
+  Bytes arrivals_ = 0;
   bool records_changes_ = false;
   std::vector<SegmentChange> changes_;
 };

@@ -238,6 +238,7 @@ Holdings AllocatorImpl::Held() const {
 Holdings AllocatorImpl::HeldLocked() const {
   Holdings held = totals_;
   held.persistent = persistent_->resident() + transient_->resident();
+  held.following = persistent_->region().arriving() + transient_->region().arriving();
   held.arena = arena_.size() * chunk_size_;
   held.spilled = persistent_->spilled() + transient_->spilled();
   held.maps_spilled = host_->maps_chunks();

@@ -69,14 +69,15 @@ void Space::Free(Block* block) {
 
 // PyTorch frees what queued work still uses, as long as nobody else gets it.
 void Space::Drop(Position position) {
-  if (!region_.host_copies(position).mapped && region_.Forget(position).ok()) return;
+  const bool in_use = region_.host_copies(position).mapped || region_.arrival(position) != 0;
+  if (!in_use && region_.Forget(position).ok()) return;
   blocks_.Keep(position);
   unneeded_.push_back(position);
 }
 
 void Space::DropUnneeded() {
   std::erase_if(unneeded_, [this](Position position) {
-    if (!region_.Forget(position).ok()) return false;
+    if (region_.arrival(position) != 0 || !region_.Forget(position).ok()) return false;
     (void)blocks_.Release(position);
     return true;
   });
@@ -84,8 +85,19 @@ void Space::DropUnneeded() {
 
 std::vector<Space::Position> Space::PositionsToRestore() const {
   std::vector<Position> positions = Positions(Region::State::kSpilled);
-  std::erase_if(positions, [this](Position position) { return IsUnneeded(position); });
+  std::erase_if(positions,
+                [this](Position position) { return IsUnneeded(position) || region_.arrival(position) != 0; });
+  std::stable_sort(positions.begin(), positions.end(),
+                   [this](Position a, Position b) { return blocks_.StageOf(a) < blocks_.StageOf(b); });
   return positions;
+}
+
+Bytes Space::spilled() const {
+  const auto without_arrival = std::count_if(unneeded_.begin(), unneeded_.end(), [this](Position position) {
+    return region_.arrival(position) == 0;
+  });
+  return region_.BytesIn(Region::State::kSpilled) - region_.arriving() -
+         static_cast<Bytes>(without_arrival) * region_.chunk_size();
 }
 
 bool Space::IsUnneeded(Position position) const {

@@ -46,7 +46,7 @@ class Space {
   // Positions in `state`, in order of address; with or without live blocks in them.
   std::vector<Position> Positions(Region::State state) const;
   std::vector<Position> EmptyPositions(Region::State state) const;
-  // Spilled positions that something needs.
+  // Spilled positions that something needs and that have no arrival, in order of stage.
   std::vector<Position> PositionsToRestore() const;
   // What has to be copied to spill `position`: its live bytes; of a private pool's chunk all of it (a
   // graph uses memory that is free to the allocator). Promises that are broken end.
@@ -55,16 +55,15 @@ class Space {
   // Bytes behind addresses, on the device or on the host.
   Bytes reserved() const;
   // Of them, this job's own on the device.
-  Bytes resident() const { return region_.BytesIn(Region::State::kPrivate); }
-  // And on the host, where something needs them.
-  Bytes spilled() const {
-    return region_.BytesIn(Region::State::kSpilled) - unneeded_.size() * region_.chunk_size();
-  }
+  Bytes resident() const { return region_.BytesIn(Region::State::kPrivate) + region_.arriving(); }
+  // And on the host alone, where something needs them.
+  Bytes spilled() const;
+  // Nobody needs what is spilled at `position`, and it has not been dropped yet.
+  bool IsUnneeded(Position position) const;
 
   void CheckInvariants() const;
 
  private:
-  bool IsUnneeded(Position position) const;
   explicit Space(Region region)
       : region_(std::move(region)), blocks_(region_.address(), region_.chunk_size(), region_.positions()) {}
 

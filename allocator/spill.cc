@@ -223,4 +223,35 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
   return outcome;
 }
 
+absl::StatusOr<Bytes> Spiller::Send(Region& region, Region::Position position, Chunk chunk) {
+  HOCKET_RETURN_IF_ERROR(region.StartArrival(position, std::move(chunk)));
+  const HostCopies& copies = region.host_copies(position);
+  Bytes bytes = 0;
+  absl::Status queued;
+  for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
+    if (verifier_) verifier_->Restoring(region.AddressOf(position), *copy);
+    if (queued.ok()) queued = QueueToDevice(region.arrival(position), *copy);
+    bytes += Sum(copy->extents);
+  }
+  if (queued.ok()) return bytes;
+  (void)Settle(in_);
+  (void)region.AbandonArrival(position);
+  return queued;
+}
+
+absl::Status Spiller::RecordSent(ScopedEvent& event) {
+  const absl::Status recorded = event.RecordOnStream(in_);
+  if (!recorded.ok()) (void)Settle(in_);
+  return recorded;
+}
+
+absl::Status Spiller::Receive(const Item& item) {
+  const HostCopies& copies = item.region->host_copies(item.position);
+  const DevicePtr arrival = item.region->arrival(item.position);
+  for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
+    if (verifier_) HOCKET_RETURN_IF_ERROR(verifier_->Restored(arrival, *copy));
+  }
+  return item.region->FinishArrival(item.position, item.constant);
+}
+
 }  // namespace hocket

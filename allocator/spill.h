@@ -19,6 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "allocator/event.h"
 #include "allocator/region.h"
 #include "allocator/verifier.h"
 
@@ -67,6 +68,15 @@ class Spiller {
   // kept if it is of `constant` (`changing` is not looked at). Stops at the first for which there is no
   // chunk; that one and those behind it stay spilled.
   Outcome Restore(absl::Span<Item> items, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk);
+
+  // Begins the arrival of a spilled position in `chunk` (region.h) and queues its copies; what was queued
+  // before has been waited for on an error. Returns the bytes.
+  absl::StatusOr<Bytes> Send(Region& region, Region::Position position, Chunk chunk);
+  // `event` is behind all that was sent. An error: it has arrived.
+  absl::Status RecordSent(ScopedEvent& event);
+  // spilled -> private, of an item that was sent. An error: it is still to be abandoned. REQUIRES: it has
+  // arrived, and as for FinishArrival().
+  absl::Status Receive(const Item& item);
 
  private:
   // Items whose copies are queued, and an event behind these.

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "allocator/allocator_impl.h"
+#include "allocator/event.h"
 #include "csrc/base/check.h"
 #include "csrc/base/status_macros.h"
 
@@ -10,43 +11,6 @@ namespace hocket {
 namespace {
 
 constexpr std::size_t kRememberedTurns = 16;
-
-// An event for one wait.
-class ScopedEvent {
- public:
-  explicit ScopedEvent(const Driver& driver) : driver_(driver), event_(driver.CreateEvent()) {}
-  ~ScopedEvent() {
-    if (event_.ok()) (void)driver_.DestroyEvent(*event_);
-  }
-  ScopedEvent(const ScopedEvent&) = delete;
-  ScopedEvent& operator=(const ScopedEvent&) = delete;
-
-  // Behind everything queued in the context.
-  absl::Status RecordOn(ContextHandle context) {
-    HOCKET_RETURN_IF_ERROR(event_.status());
-    return driver_.RecordContextEvent(context, *event_);
-  }
-  absl::Status Wait() { return driver_.WaitForEvent(*event_); }
-  // Idle devices take some microseconds to say so.
-  bool DoneSoon() {
-    constexpr auto kSoon = std::chrono::microseconds(200);
-    const auto end = Clock::now() + kSoon;
-    for (;;) {
-      const bool late = Clock::now() >= end;
-      const absl::StatusOr<bool> done = driver_.EventDone(*event_);
-      if (late || !done.ok() || *done) return done.value_or(false);
-    }
-  }
-  // Behind everything queued on streams that the default stream waits for.
-  absl::Status RecordOnDefaultStream() {
-    HOCKET_RETURN_IF_ERROR(event_.status());
-    return driver_.RecordEvent(*event_, nullptr);
-  }
-
- private:
-  const Driver& driver_;
-  absl::StatusOr<EventHandle> event_;
-};
 
 }  // namespace
 
@@ -139,20 +103,24 @@ void AllocatorImpl::ShedCache() {
 
 // --- turns ----------------------------------------------------------------------------------------------
 
-absl::Status AllocatorImpl::TakeTurn(Bytes* missing) {
+absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
-  const absl::Status restored = AmongStrays([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return RestoreAll(); });
+  if (!sent_.empty()) ReceiveAll();  // of a call that lacked room
+  const bool follows = for_step && MayFollow();
+  absl::Status restored =
+      AmongStrays([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return RestoreAll(follows ? 0 : kLastStage); });
+  if (restored.ok() && follows) restored = SendAll();
   *missing = persistent_->spilled() + transient_->spilled();
   CountReserved();  // chunks of the arena may have taken another place
   return restored;
 }
 
-absl::Status AllocatorImpl::RestoreAll() {
+absl::Status AllocatorImpl::RestoreAll(Stage last) {
   for (Space* space : {persistent_.get(), transient_.get()}) {
     Spiller::Outcome outcome;
     do {
-      outcome = RestoreSome(*space, space->region().positions(),
+      outcome = RestoreSome(*space, space->region().positions(), last,
                             [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); });
       // While that was copied, others may have given back more.
     } while (outcome.done > 0 && absl::IsResourceExhausted(outcome.status));
@@ -170,8 +138,8 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
     absl::Status stopped;
     for (Space* space : {persistent_.get(), transient_.get()}) {
       if (left == 0 || !stopped.ok()) break;
-      const Spiller::Outcome outcome =
-          RestoreSome(*space, left, [this] { return Chunk::Create(driver_, device_, chunk_size_); });
+      const Spiller::Outcome outcome = RestoreSome(
+          *space, left, kLastStage, [this] { return Chunk::Create(driver_, device_, chunk_size_); });
       left -= outcome.done;
       stopped = outcome.status;
     }
@@ -183,11 +151,11 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
   return (at_most / chunk_size_ - left) * chunk_size_;
 }
 
-Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks,
+Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks, Stage last,
                                             absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk) {
   std::vector<Spiller::Item> items;
   for (const Position position : space.PositionsToRestore()) {
-    if (items.size() == chunks) break;
+    if (items.size() == chunks || space.blocks().StageOf(position) > last) break;
     items.push_back({.region = &space.region(),
                      .position = position,
                      .changing = {},
@@ -215,6 +183,7 @@ absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore() {
 void AllocatorImpl::PassTurn() {
   mutex_.AssertHeld();
   const InContext in_context(driver_, context_);
+  (void)Receive(kLastStage);  // what cannot be is spilled still
   EndLease();
   totals_.transient_peak = ArenaInUse();
   turn_peaks_.push_back(totals_.transient_peak);

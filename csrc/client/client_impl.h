@@ -146,7 +146,7 @@ class ClientImpl final : public Client {
   void Ask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EnterOrGive(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enter(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status TakeGrantedTurn(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TakeGrantedTurn(bool for_step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Admit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StepAside(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until something changes; kCancelled when the user interrupts a begin of a step.
@@ -168,8 +168,9 @@ class ClientImpl final : public Client {
   bool AwaitResident() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- hand_over.cc: taking and giving the turn
-  absl::Status FinishTaking(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Take(bool interruptible);
+  // `for_step`: who waits for it begins a step.
+  absl::Status FinishTaking(bool for_step, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Take(bool for_step, bool interruptible);
   bool Give() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool GiveForRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status GiveAndTakeBack(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -187,10 +187,10 @@ bool ClientImpl::MustGive(bool step) const {
   return StopReached() || boundary_of_implicit;
 }
 
-absl::Status ClientImpl::TakeGrantedTurn(bool interruptible) {
+absl::Status ClientImpl::TakeGrantedTurn(bool for_step) {
   phase_ = Phase::kTaking;
   progress_.TurnTaken();
-  return FinishTaking(interruptible);
+  return FinishTaking(for_step, /*interruptible=*/for_step);
 }
 
 // Everybody who waits goes in: steps are counted in the same instant in which the turn becomes ours.

@@ -10,13 +10,13 @@ namespace hocket {
 
 // --- taking ---------------------------------------------------------------------------------------
 
-absl::Status ClientImpl::FinishTaking(bool interruptible) {
+absl::Status ClientImpl::FinishTaking(bool for_step, bool interruptible) {
   absl::Status taken;
   Holdings before, after;
   {
     const MutexUnlock unlock(&mutex_);
     before = Held();
-    taken = Take(interruptible);
+    taken = Take(for_step, interruptible);
     after = Held();
   }
   turn_.restored += after.restored_total - before.restored_total;
@@ -31,13 +31,13 @@ absl::Status ClientImpl::FinishTaking(bool interruptible) {
 }
 
 // The lane lock first: only its holder may touch the arena.
-absl::Status ClientImpl::Take(bool interruptible) {
+absl::Status ClientImpl::Take(bool for_step, bool interruptible) {
   HOCKET_RETURN_IF_ERROR(lane_.Acquire(interruptible ? Interrupted : std::function<bool()>()));
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return absl::OkStatus();
   for (;;) {
     Bytes missing = 0;
-    const absl::Status restored = allocator->TakeTurn(&missing);
+    const absl::Status restored = allocator->TakeTurn(for_step, &missing);
     if (!absl::IsResourceExhausted(restored)) return restored;
     const wire::NeedRoom need = Lacks(missing, /*restoring=*/true);
     MutexLock lock(&mutex_);
@@ -159,7 +159,7 @@ absl::Status ClientImpl::GiveAndTakeBack(Waiter& waiter) {
   word_.Ask(asks);
   turn_.granted_ns = Progress::NowNs();
   phase_ = Phase::kTaking;
-  return FinishTaking(/*interruptible=*/false);
+  return FinishTaking(/*for_step=*/true, /*interruptible=*/false);
 }
 
 }  // namespace hocket

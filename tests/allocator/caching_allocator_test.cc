@@ -529,7 +529,7 @@ TEST_F(CachingAllocatorTest, ARestoreWithoutRoomSaysHowMuchIsMissingAndGoesOnLat
   const DevicePtr theirs = other.Malloc(200_MiB);
 
   Bytes missing = 0;
-  EXPECT_EQ(job.TakeTurn(&missing).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(job.TakeTurn(/*for_step=*/false, &missing).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(missing, 100_MiB - (gpu.capacity() - 200_MiB));
   other.Free(theirs);
   other.allocator->EmptyCache();

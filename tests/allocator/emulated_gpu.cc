@@ -23,10 +23,12 @@ struct Script {
   int fail_in = 0;  // the call that counts this down to 0 fails; 0: none
   cuda::Result error = 0;
   std::string fail_always;
+  std::string fail_next;
   std::string skip_always;
   std::string awaited;  // its next call begins with `happens`
   std::function<void()> happens;
   bool maps_host_memory = true;
+  bool maps_read_only = true;
   bool failed = false;
 };
 
@@ -65,6 +67,10 @@ std::optional<cuda::Result> Next(const char* name) {
   ++script.calls[name];
   if (script.skip_always == name) return cuda::kSuccess;
   if (script.fail_always == name) return script.error;
+  if (script.fail_next == name) {
+    script.fail_next.clear();
+    return script.error;
+  }
   if (script.fail_in == 0 || !MayFail(name) || --script.fail_in > 0) return std::nullopt;
   script.failed = true;
   return script.error;
@@ -94,6 +100,16 @@ cuda::Result DeviceGetAttribute(int* value, int attribute, cuda::Device device) 
   return result;
 }
 
+cuda::Result MemSetAccess(DevicePtr address, std::size_t size, const cuda::AccessDescription* access,
+                          std::size_t count) {
+  {
+    const std::lock_guard<std::mutex> lock(TheScript().mutex);
+    if (!TheScript().maps_read_only && access->flags == cuda::kAccessRead) return cuda::kInvalidValue;
+  }
+  return Wrapped<&DriverTable::MemSetAccess, kMemSetAccess, decltype(DriverTable::MemSetAccess)>::Call(
+      address, size, access, count);
+}
+
 DriverTable Wrap(const DriverTable& real) {
   TheScript().real = real;
   DriverTable table;
@@ -102,6 +118,7 @@ DriverTable Wrap(const DriverTable& real) {
   HOCKET_DRIVER_FUNCTIONS(HOCKET_WRAP)
   HOCKET_DRIVER_OPTIONAL_FUNCTIONS(HOCKET_WRAP)
   table.DeviceGetAttribute = &DeviceGetAttribute;
+  table.MemSetAccess = &MemSetAccess;
   return table;
 }
 
@@ -222,6 +239,18 @@ void EmulatedGpu::FailEvery(const std::string& name, cuda::Result error) {
   script.error = error;
 }
 
+void EmulatedGpu::FailNext(const std::string& name, cuda::Result error) {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  script.fail_next = name;
+  script.error = error;
+}
+
+void EmulatedGpu::ForbidReadOnly() {
+  const std::lock_guard<std::mutex> lock(TheScript().mutex);
+  TheScript().maps_read_only = false;
+}
+
 void EmulatedGpu::SkipEvery(const std::string& name) {
   Script& script = TheScript();
   const std::lock_guard<std::mutex> lock(script.mutex);
@@ -239,9 +268,11 @@ void EmulatedGpu::FailNoCall() {
   const std::lock_guard<std::mutex> lock(script.mutex);
   script.fail_in = 0;
   script.fail_always.clear();
+  script.fail_next.clear();
   script.skip_always.clear();
   script.awaited.clear();
   script.maps_host_memory = true;
+  script.maps_read_only = true;
 }
 
 void EmulatedGpu::SetMapsHostMemory(bool maps) {

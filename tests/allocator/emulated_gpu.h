@@ -58,6 +58,8 @@ class EmulatedGpu {
   void FailCall(int n, cuda::Result error);
   // Calls named `name` ("MemHostRegister") fail with `error` until FailNoCall().
   void FailEvery(const std::string& name, cuda::Result error);
+  // The next one does.
+  void FailNext(const std::string& name, cuda::Result error);
   // Calls named `name` do nothing and succeed until FailNoCall(): a mistake, seeded.
   void SkipEvery(const std::string& name);
   void FailNoCall();
@@ -65,6 +67,8 @@ class EmulatedGpu {
   void OnNext(const std::string& name, std::function<void()> happens);
   // Whether the driver says that it maps host memory at device addresses, until FailNoCall().
   void SetMapsHostMemory(bool maps);
+  // The driver refuses to map memory for reading only, until FailNoCall().
+  void ForbidReadOnly();
   // True if a call failed since FailCall().
   bool Failed() const;
   // Calls of each function since ForgetCalls(), by its name.

@@ -40,6 +40,12 @@ class FaultFixture : public ::testing::Test {
     const auto promise = std::make_shared<Promise>(Promise{.name = "weights"});
     (void)job.allocator->DeclareConstant(constant = held.rbegin()->first, promise);
   }
+  void FollowAllButFirst(Job& job) {
+    for (auto block = held.begin(); block != held.end(); ++block) {
+      if (block != held.begin())
+        (void)job.allocator->SetStage(block->first, block->second.first > 1_MiB ? 1 : 2);
+    }
+  }
   // The promise is taken back.
   void WriteToConstant(Job& job) {
     const auto block = held.find(std::exchange(constant, 0));
@@ -59,6 +65,7 @@ class FaultFixture : public ::testing::Test {
     Malloc(job, 1_KiB, 2);
     Malloc(job, 3_MiB, 5);
     DeclareLast(job);
+    FollowAllButFirst(job);
     job.allocator->BeginStep();
     Malloc(job, 5_MiB, 3);
     Malloc(job, 1_KiB, 4);
@@ -82,7 +89,9 @@ class FaultFixture : public ::testing::Test {
     (void)job.allocator->RestoreAhead(2 * kChunk);
     job.allocator->CheckInvariants();
     Bytes missing = 0;
-    (void)job.TakeTurn(&missing);
+    (void)job.TakeTurn(/*for_step=*/true, &missing);
+    if (job.gate.holds_turn) (void)job.allocator->AwaitStage(1, nullptr);
+    job.allocator->CheckInvariants();
   }
 
   EmulatedGpu& gpu = EmulatedGpu::Get();
@@ -115,6 +124,7 @@ void FaultTest::FailEachCallOnce(const AllocatorOptions& options) {
       gpu.FailNoCall();
 
       if (!job.gate.holds_turn) job.TakeTurn();
+      ASSERT_TRUE(job.allocator->AwaitStage(kLastStage, nullptr).ok());
       Verify();
       EXPECT_TRUE(job.TryMalloc(10_MiB).ok());
       while (!held.empty()) FreeFirst(job);

@@ -46,15 +46,15 @@ class Job {
     allocator->Unlock();
     allocator->CheckInvariants();
   }
-  absl::Status TakeTurn(Bytes* missing) {
-    const absl::Status status = allocator->TakeTurn(missing);
+  absl::Status TakeTurn(bool for_step, Bytes* missing) {
+    const absl::Status status = allocator->TakeTurn(for_step, missing);
     allocator->CheckInvariants();
     if (status.ok()) gate.holds_turn = true;
     return status;
   }
-  void TakeTurn() {
+  void TakeTurn(bool for_step = false) {
     Bytes missing = 0;
-    const absl::Status status = TakeTurn(&missing);
+    const absl::Status status = TakeTurn(for_step, &missing);
     HOCKET_CHECK(status.ok()) << status.message();
     HOCKET_CHECK(missing == 0) << missing;
   }

@@ -55,7 +55,7 @@ class ThreadsTest : public ::testing::Test {
     job.allocator->Unlock();
     ASSERT_TRUE(job.allocator->Spill(kEverything).ok());
     Bytes missing = 0;
-    ASSERT_TRUE(job.allocator->TakeTurn(&missing).ok());
+    ASSERT_TRUE(job.allocator->TakeTurn(/*for_step=*/false, &missing).ok());
     job.allocator->CheckInvariants();
     const std::lock_guard<std::mutex> lock(turn);
     job.gate.holds_turn = true;

@@ -89,7 +89,7 @@ class Contest {
   void Out() { HOCKET_CHECK(Must(allocator_->Spill(~Bytes{0})) >= size_) << "not everything was spilled"; }
   void In() {
     Bytes missing = 0;
-    Must(allocator_->TakeTurn(&missing));
+    Must(allocator_->TakeTurn(/*for_step=*/false, &missing));
   }
 
  private:

@@ -71,7 +71,7 @@ class FakeAllocator : public CachingAllocator {
   void Lock() override { mutex_.lock(); }
   void Unlock() override { mutex_.unlock(); }
 
-  absl::Status TakeTurn(Bytes* short_of) override {
+  absl::Status TakeTurn(bool /*for_step*/, Bytes* short_of) override {
     Hear("take turn");
     std::lock_guard<std::mutex> lock(mutex_);
     *short_of = missing;
@@ -172,6 +172,8 @@ class FakeAllocator : public CachingAllocator {
     return absl::NotFoundError("none");
   }
   void EndConstant(DevicePtr) override {}
+  absl::StatusOr<Bytes> SetStage(DevicePtr, Stage) override { return absl::NotFoundError("none"); }
+  absl::Status AwaitStage(Stage, Stream) override { return absl::OkStatus(); }
   void BeginAllocateToPool(PoolId, std::function<bool(Stream)>, bool) override {}
   void EndAllocateToPool(PoolId) override {}
   void ReleasePool(PoolId) override {}

@@ -69,7 +69,6 @@ HOCKET_DRIVER_ERRORS(HOCKET_DECLARE_ERROR)
 inline constexpr unsigned kEventInterprocess = 4;
 inline constexpr int kLocationHost = 2;  // any node
 inline constexpr int kAccessNone = 0;
-inline constexpr int kAccessRead = 1;
 inline constexpr int kCaptureGlobal = 0;
 inline constexpr int kCaptureThreadLocal = 1;
 inline constexpr int kCaptureStatusNone = 0;

@@ -11,9 +11,9 @@ namespace {
 
 enum class Side { kDevice, kPinned, kPageable, kInvalid };
 
-Side SideOf(Gpu& gpu, std::uint64_t address, Bytes size) {
+Side SideOf(Gpu& gpu, std::uint64_t address, Bytes size, int access) {
   if (gpu.memory().window().HasDeviceAddress(address)) {
-    if (!gpu.memory().Accessible(address, size)) return Side::kInvalid;
+    if (!gpu.memory().Accessible(address, size, access)) return Side::kInvalid;
     return gpu.memory().IsOnHost(address) ? Side::kPinned : Side::kDevice;
   }
   if (address == 0) return Side::kInvalid;
@@ -75,8 +75,8 @@ cuda::Result Copy(std::uint64_t to, std::uint64_t from, Bytes size, Stream handl
   if (stream == nullptr) return cuda::kInvalidHandle;
   if (const cuda::Result result = gpu.captures().CheckLegacy(*stream)) return result;
   if (size == 0) return cuda::kSuccess;
-  const Side to_side = SideOf(gpu, to, size);
-  const Side from_side = SideOf(gpu, from, size);
+  const Side to_side = SideOf(gpu, to, size, cuda::kAccessReadWrite);
+  const Side from_side = SideOf(gpu, from, size, cuda::kAccessRead);
   if (to_side == Side::kInvalid || from_side == Side::kInvalid) return cuda::kInvalidValue;
 
   Operation operation{.engine = EngineFor(to_side, from_side), .bytes = size};
@@ -114,7 +114,7 @@ cuda::Result Fill(DevicePtr to, std::uint32_t value, int width, std::size_t coun
   if (const cuda::Result result = gpu.captures().CheckLegacy(*stream)) return result;
   if (count == 0) return cuda::kSuccess;
   const Bytes size = count * width;
-  const Side side = SideOf(gpu, to, size);
+  const Side side = SideOf(gpu, to, size, cuda::kAccessReadWrite);
   if (to % width != 0 || (side != Side::kDevice && side != Side::kPinned)) return cuda::kInvalidValue;
   char* target = Touchable(gpu, to);
   Operation operation{.name = "memory fill", .engine = Engine::kOnDevice, .bytes = size};

@@ -394,12 +394,12 @@ bool DeviceMemory::IsOnHost(DevicePtr address) const {
   return mapping != mappings_.end() && mapping->second.chunk->device() == kOnHost;
 }
 
-bool DeviceMemory::Accessible(DevicePtr address, Bytes size) const {
+bool DeviceMemory::Accessible(DevicePtr address, Bytes size, int access) const {
   const std::lock_guard lock(mutex_);
   const DevicePtr end = address + size;
   while (address < end) {
     const auto mapping = Containing(address);
-    if (mapping == mappings_.end() || mapping->second.access == cuda::kAccessNone) return false;
+    if (mapping == mappings_.end() || mapping->second.access < access) return false;
     address = mapping->first + mapping->second.size;
   }
   return true;

@@ -70,11 +70,18 @@ void KeepBytes(const StreamState& stream, const HocketEmulatorRange& range) {
   Gpu::Get().captures().KeepBytes(stream, range.address, bytes, range.bytes);
 }
 
-// A range that is not all mapped ends the process, before the kernel would.
+// A range that is not all mapped, or not for writing, ends the process, before the kernel would.
 void CheckMapped(const char* name, const HocketEmulatorRange& range) {
   DeviceMemory& memory = Gpu::Get().memory();
   if (range.bytes == 0 || !memory.window().HasDeviceAddress(range.address)) return;
-  if (memory.Accessible(range.address, range.bytes)) return;
+  const int access = range.write != 0 ? hocket::cuda::kAccessReadWrite : hocket::cuda::kAccessRead;
+  if (memory.Accessible(range.address, range.bytes, access)) return;
+  if (memory.Accessible(range.address, range.bytes)) {
+    hocket_emulator_fatal(
+        absl::StrFormat("kernel %s writes %d bytes at 0x%x, which is mapped for reading only.", name,
+                        range.bytes, range.address)
+            .c_str());
+  }
   hocket_emulator_fatal(
       absl::StrFormat("kernel %s touched unmapped device memory: it %s %d bytes at 0x%x (%s).", name,
                       range.write != 0 ? "writes" : "reads", range.bytes, range.address,

@@ -44,7 +44,7 @@ void BM_HandOverOfASettledArena(benchmark::State& state) {
     allocator->PassTurn();
     allocator->Unlock();
     Bytes missing = 0;
-    HOCKET_CHECK(allocator->TakeTurn(&missing).ok()) << missing;
+    HOCKET_CHECK(allocator->TakeTurn(/*for_step=*/false, &missing).ok()) << missing;
   }
 }
 BENCHMARK(BM_HandOverOfASettledArena)->Arg(1)->Arg(100);

@@ -57,7 +57,7 @@ class Replay {
     allocator_->Unlock();
     Print(before);
     Bytes missing = 0;
-    HOCKET_CHECK(allocator_->TakeTurn(&missing).ok()) << missing;
+    HOCKET_CHECK(allocator_->TakeTurn(/*for_step=*/false, &missing).ok()) << missing;
     if (next >= 0) allocator_->BeginStep();
     step_ = next;
     live_peak_ = live_;

@@ -118,6 +118,8 @@ bool Blocks::Write(Slot slot, StreamNumber stream) {
     }
   }
   EndPromise(block);
+  const absl::Status there = allocator_.AwaitStage(block.stage, StreamOf(stream));
+  HOCKET_CHECK(there.ok()) << there.message();
   Fill(block, stream);
   return true;
 }
@@ -130,6 +132,14 @@ bool Blocks::Declare(Slot slot) {
       block.address,
       std::make_shared<Promise>(Promise{.name = "weights", .broken = [w = block.written] { return *w; }}));
   HOCKET_CHECK(declared.ok()) << declared.status().message();
+  return true;
+}
+
+bool Blocks::SetStage(Slot slot, Stage stage) {
+  if (!Has(slot)) return false;
+  Block& block = At(slot);
+  HOCKET_CHECK(allocator_.SetStage(block.address, stage).ok()) << "0x" << std::hex << block.address;
+  block.stage = stage;
   return true;
 }
 

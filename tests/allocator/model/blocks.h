@@ -35,7 +35,8 @@ class Blocks {
     Bytes size = 0;
     std::uint64_t mark = 0;  // what the bytes repeat
     StreamNumber writer = 0;
-    unsigned users = 0;                       // streams, one bit each
+    unsigned users = 0;  // streams, one bit each
+    Stage stage = 0;
     std::shared_ptr<bool> written = nullptr;  // of a constant one: the promise is broken once it is true
   };
 
@@ -62,6 +63,9 @@ class Blocks {
   bool Record(Slot slot, StreamNumber stream);
   // From now on its bytes do not change; a Write() says that they do, or lets it be noticed.
   bool Declare(Slot slot);
+  // From now on it may follow when a turn begins: Write() waits for it, and Read() need not, if the driver
+  // maps it for reading.
+  bool SetStage(Slot slot, Stage stage);
   // `verify`: looks at the bytes first.
   bool Free(Slot slot, bool verify);
   bool Corrupt(Slot slot);

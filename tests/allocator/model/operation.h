@@ -28,6 +28,7 @@ enum class Kind : std::uint8_t {
   kRecord,     // slot, stream: record_stream, before a use or without one
   kBeginStep,  // steps nest
   kEndStep,
+  kStage,  // slot, stage: when it has to be back
   // Rare: what moves memory, and what asks.
   kOpenPool,        // pool, stream, captures
   kClosePool,       // pool
@@ -36,10 +37,11 @@ enum class Kind : std::uint8_t {
   kReturnToCheckpoint,
   kEmptyCache,
   kPassTurn,   // spill: 1: all of its memory goes to the host at once
-  kTakeTurn,   // from whoever has it
+  kTakeTurn,   // follows: from whoever has it; 1: to begin a step, so that later stages may follow
   kSpill,      // chunks, part: in chunks; 0: all is one part
   kRestore,    // chunks: before its turn
   kDeclare,    // slot: nobody writes to it, until somebody does
+  kAwait,      // stage, stream
   kDeliver,    // the coordinator passes on what the jobs have said of the arena
   kRoom,       // answer (world.h) to the job's next question for room
   kLimit,      // chunks: the job's memory limit
@@ -61,7 +63,7 @@ struct Operation {
 
   // Its line of a story.
   std::string ToString() const;
-  bool IsRare() const { return kind > Kind::kEndStep; }
+  bool IsRare() const { return kind > Kind::kStage; }
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 

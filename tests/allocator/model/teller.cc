@@ -15,7 +15,7 @@ Teller::Teller(std::uint64_t seed) : random_(seed) {
   for (std::uint8_t job = 0; job < kJobs; ++job) {
     for (auto& loop : jobs_[job].loops) loop = DrawLoop(job);
   }
-  Tell(Kind::kTakeTurn, holder_);
+  Tell(Kind::kTakeTurn, holder_, {Draw(2)});
 }
 
 Operation Teller::Next() {
@@ -51,7 +51,7 @@ void Teller::Scene() {
 
 void Teller::Rarity() {
   const auto any = static_cast<std::uint8_t>(Draw(kJobs));
-  switch (Draw(19)) {
+  switch (Draw(22)) {
     case 0:
     case 1:
     case 2:
@@ -83,6 +83,14 @@ void Teller::Rarity() {
       return MoveAgainAndAgain();
     case 16:
     case 17:
+      for (unsigned count = 8 + Draw(60); count > 0; --count) {
+        Tell(Kind::kStage, any, {Draw(Blocks::kSlots), Draw(4)});
+      }
+      return;
+    case 18:
+      return Tell(Kind::kAwait, holder_, {1 + Draw(4), Draw(kStreams)});
+    case 19:
+    case 20:
       for (unsigned count = 1 + Draw(12); count > 0; --count) Tell(Kind::kStray, any, {Draw(Blocks::kSlots)});
       return;
     default:
@@ -93,10 +101,17 @@ void Teller::Rarity() {
 // As if each other job's turn needed all of the device, while some of the job's memory does not change.
 void Teller::MoveAgainAndAgain() {
   ClosePools();
+  if (Draw(2) == 0) {
+    const Stage least = Draw(3);
+    for (Slot slot = 0; slot < Blocks::kSlots; ++slot) {
+      Tell(Kind::kStage, holder_, {slot, least + Draw(3)});
+    }
+  }
   for (unsigned times = 1 + Draw(4); times > 0; --times) {
     for (unsigned count = Draw(12); count > 0; --count) Tell(Kind::kDeclare, holder_, {Draw(Blocks::kSlots)});
     Tell(Kind::kPassTurn, holder_, {1});
-    Tell(Kind::kTakeTurn, holder_);
+    Tell(Kind::kTakeTurn, holder_, {Draw(2)});
+    if (Draw(4) == 0) Tell(Kind::kAwait, holder_, {1 + Draw(4), Draw(kStreams)});
     if (Draw(4) == 0) Tell(Kind::kWrite, holder_, {Draw(Blocks::kSlots), Draw(kStreams)});
   }
 }
@@ -109,7 +124,7 @@ void Teller::NewProcess(std::uint8_t job) {
   jobs_[job].open_pools.clear();
   if (job != holder_) return;
   holder_ = static_cast<std::uint8_t>(Draw(kJobs));
-  Tell(Kind::kTakeTurn, holder_);
+  Tell(Kind::kTakeTurn, holder_, {Draw(2)});
 }
 
 std::uint32_t Teller::DrawSize() {
@@ -197,7 +212,7 @@ void Teller::HandOver() {
   if (jobs_[holder_].steps > 0 && Draw(2) == 0) ToggleStep();
   Tell(Kind::kPassTurn, holder_, {Draw(4) == 0 ? 1u : 0u});
   holder_ = static_cast<std::uint8_t>(Draw(kJobs));
-  Tell(Kind::kTakeTurn, holder_);
+  Tell(Kind::kTakeTurn, holder_, {Draw(2)});
 }
 
 }  // namespace hocket::testing

@@ -36,7 +36,8 @@ void World::Start(Job& job, bool verify, bool maps) {
   gpu_.SetMapsHostMemory(maps);
   job.gate.holds_turn = false;
   job.gate.await_turn = [this, &job] {
-    return TakeTurn(job) ? absl::OkStatus() : absl::FailedPreconditionError("a graph is being captured");
+    return TakeTurn(job, /*follows=*/false) ? absl::OkStatus()
+                                            : absl::FailedPreconditionError("a graph is being captured");
   };
   job.gate.await_room = [this, &job](Bytes wanted) { return AwaitRoom(job, wanted); };
   job.gate.grew = [this, &job](ArenaChunkId id, Bytes size, UniqueFd descriptor) {
@@ -90,13 +91,15 @@ bool World::Apply(const Operation& operation) {
         job.allocator->EmptyCache();
         return true;
       case Kind::kTakeTurn:
-        return TakeTurn(job);
+        return TakeTurn(job, first != 0);
       case Kind::kSpill:
         return &job != holder_ && Spill(job, first * kChunk, second * kChunk);
       case Kind::kRestore:
         return &job != holder_ && Restore(job, first * kChunk);
       case Kind::kDeclare:
         return job.blocks->Declare(first);
+      case Kind::kStage:
+        return job.blocks->SetStage(first, second);
       case Kind::kDeliver:
         Deliver();
         return true;
@@ -134,6 +137,8 @@ bool World::ApplyToHolder(Job& job, const Operation& operation) {
       return job.blocks->Read(first, second);
     case Kind::kWrite:
       return job.blocks->Write(first, second);
+    case Kind::kAwait:
+      return AwaitStage(job, first, second);
     case Kind::kOpenPool:
       return OpenPool(job, first, second, third != 0);
     case Kind::kClosePool:
@@ -235,16 +240,27 @@ bool World::PassTurn(Job& job, bool spill) {
   return true;
 }
 
-bool World::TakeTurn(Job& job) {
+bool World::AwaitStage(Job& job, Stage stage, StreamNumber stream) {
+  if (job.allocator->Capturing()) return false;
+  const absl::Status there = job.allocator->AwaitStage(stage, StreamOf(stream));
+  HOCKET_CHECK(there.ok()) << there.message();
+  return true;
+}
+
+bool World::TakeTurn(Job& job, bool follows) {
   if (holder_ != nullptr && !PassTurn(*holder_, /*spill=*/false)) return false;
   for (int tries = 0;; ++tries) {
     Bytes missing = 0;
-    const absl::Status taken = job.allocator->TakeTurn(&missing);
+    const absl::Status taken = job.allocator->TakeTurn(follows, &missing);
     job.allocator->CheckInvariants();
     if (taken.ok()) break;
     HOCKET_CHECK(tries < 3) << taken.message();
     SpillOthers(job, missing);
   }
+  const Holdings held = job.allocator->Held();
+  tally_.followed += held.following > 0 ? 1 : 0;
+  // What follows can be read early only there.
+  if (!held.maps_spilled) AwaitStage(job, kLastStage, 0);
   Deliver();
   holder_ = &job;
   job.gate.holds_turn = true;
@@ -253,10 +269,18 @@ bool World::TakeTurn(Job& job) {
 }
 
 bool World::Spill(Job& job, Bytes wanted, Bytes part) {
+  AwaitHolder(job);
   const auto freed = job.allocator->SpillInParts(wanted, {.size = part});
   HOCKET_CHECK(freed.ok()) << freed.status().message();
   job.allocator->CheckInvariants();
   return *freed > 0;
+}
+
+// What follows the holder is copied meanwhile. The jobs are processes of their own elsewhere, and see no work
+// but theirs.
+void World::AwaitHolder(Job& job) {
+  if (holder_ == nullptr || holder_->allocator->Held().following == 0) return;
+  HOCKET_CHECK(job.allocator->Drain().ok()) << "no drain";
 }
 
 bool World::Restore(Job& job, Bytes at_most) {
@@ -276,7 +300,7 @@ absl::Status World::AwaitRoom(Job& job, Bytes wanted) {
   ++tally_.turns_lost;
   PassTurn(job, /*spill=*/true);
   Job& next = &job == &jobs_.back() ? jobs_.front() : *(&job + 1);
-  TakeTurn(next);
+  TakeTurn(next, /*follows=*/false);
   return answer == Room::kTurnPasses ? absl::OkStatus() : none;
 }
 
@@ -285,6 +309,7 @@ Bytes World::SpillOthers(const Job& taker, Bytes wanted) {
   Bytes freed = 0;
   for (Job& job : jobs_) {
     if (&job == &taker || &job == holder_ || freed > wanted) continue;
+    AwaitHolder(job);
     const Bytes missing = wanted - freed;
     const auto given = job.allocator->SpillInParts(missing + 1, {.size = missing / kChunk % 4 * kChunk});
     HOCKET_CHECK(given.ok()) << given.status().message();

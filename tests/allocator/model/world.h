@@ -22,6 +22,7 @@ struct Tally {
   std::uint64_t turns_lost = 0;                // while a thread waited for room
   std::uint64_t spared = 0;                    // constant bytes that were not copied again
   std::uint64_t strays_at_spilled = 0;         // which had a job some of whose memory is spilled
+  std::uint64_t followed = 0;                  // turns that began with memory on its way
   std::uint64_t step_allocations = 0;
   std::uint64_t planned_allocations = 0;
   std::uint64_t digest = 0;  // of what all jobs held at all times when the turn passed
@@ -73,7 +74,9 @@ class World {
   bool CheckpointPool(Job& job, std::uint32_t pool);
   bool ReturnToCheckpoint(Job& job);
   bool PassTurn(Job& job, bool spill);
-  bool TakeTurn(Job& job);
+  bool TakeTurn(Job& job, bool follows);
+  bool AwaitStage(Job& job, Stage stage, StreamNumber stream);
+  void AwaitHolder(Job& job);
   bool Spill(Job& job, Bytes wanted, Bytes part);
   bool Restore(Job& job, Bytes at_most);
   bool DropArena();

@@ -1,0 +1,56 @@
+// An event of the driver's that lives as long as its owner.
+#ifndef HOCKET_ALLOCATOR_EVENT_H_
+#define HOCKET_ALLOCATOR_EVENT_H_
+
+#include <chrono>
+
+#include "absl/status/statusor.h"
+#include "allocator/driver.h"
+#include "csrc/base/status_macros.h"
+
+namespace hocket {
+
+// Recorded once, and then waited for. Needs the device's context on the calling thread. Where the driver has
+// no event to give, recording says so.
+class ScopedEvent {
+ public:
+  explicit ScopedEvent(const Driver& driver) : driver_(driver), event_(driver.CreateEvent()) {}
+  ~ScopedEvent() {
+    if (event_.ok()) (void)driver_.DestroyEvent(*event_);
+  }
+  ScopedEvent(const ScopedEvent&) = delete;
+  ScopedEvent& operator=(const ScopedEvent&) = delete;
+
+  // Behind everything queued in the context.
+  absl::Status RecordOn(ContextHandle context) {
+    HOCKET_RETURN_IF_ERROR(event_.status());
+    return driver_.RecordContextEvent(context, *event_);
+  }
+  // REQUIRES: it was recorded.
+  absl::Status Wait() { return driver_.WaitForEvent(*event_); }
+  // Idle devices take some microseconds to say so.
+  bool DoneSoon() {
+    constexpr auto kSoon = std::chrono::microseconds(200);
+    const auto end = Clock::now() + kSoon;
+    for (;;) {
+      const bool late = Clock::now() >= end;
+      const absl::StatusOr<bool> done = driver_.EventDone(*event_);
+      if (late || !done.ok() || *done) return done.value_or(false);
+    }
+  }
+  // Behind everything queued on `stream`.
+  absl::Status RecordOnStream(Stream stream) {
+    HOCKET_RETURN_IF_ERROR(event_.status());
+    return driver_.RecordEvent(*event_, stream);
+  }
+  // Behind everything queued on streams that the default stream waits for.
+  absl::Status RecordOnDefaultStream() { return RecordOnStream(nullptr); }
+
+ private:
+  const Driver& driver_;
+  absl::StatusOr<EventHandle> event_;
+};
+
+}  // namespace hocket
+
+#endif  // HOCKET_ALLOCATOR_EVENT_H_
