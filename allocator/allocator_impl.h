@@ -215,12 +215,13 @@ class AllocatorImpl final : public CachingAllocator {
   Bytes ArenaSurplus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the arena's last free chunk for this job. REQUIRES: one is free.
   Chunk TakeFromArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of stages up to `last`.
-  absl::Status RestoreAll(Stage last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of stages up to `last`. Calls `meanwhile` once, when all their copies are queued, if they could be.
+  absl::Status RestoreAll(Stage last, absl::FunctionRef<void()> meanwhile)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of `space`, at most so many chunks of stages up to `last`: as many as `new_chunk` gives.
   Spiller::Outcome RestoreSome(Space& space, std::size_t chunks, Stage last,
-                               absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                               absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
+                               absl::FunctionRef<void()> meanwhile) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Chunk> ChunkForRestore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lost(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdoptSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

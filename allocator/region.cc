@@ -16,7 +16,7 @@ Region::~Region() {
   for (Position position = 0; position < positions(); ++position) {
     if (places_[position].chunk) (void)places_[position].chunk.UnmapFrom(AddressOf(position));
     Arrival& arrival = places_[position].arrival;
-    if (arrival.there) (void)arrival.chunk.UnmapFrom(arrival.range.address());
+    if (arrival.there) (void)arrival.chunk.UnmapFrom(this->arrival(position));
     (void)UnmapCopy(position);
   }
 }
@@ -128,9 +128,11 @@ absl::Status Region::ForbidWrites(Position position) {
 absl::Status Region::StartArrival(Position position, Chunk chunk) {
   Place& place = Require(position, State::kSpilled);
   HOCKET_CHECK(arrival(position) == 0) << "position " << position << " has an arrival";
-  HOCKET_ASSIGN_OR_RETURN(Range range, Range::Reserve(chunk.driver(), chunk_size_, chunk_size_));
-  HOCKET_RETURN_IF_ERROR(chunk.MapAt(range.address()));
-  place.arrival = {.range = std::move(range), .there = true, .chunk = std::move(chunk)};
+  if (aliases_.size() == 0) {
+    HOCKET_ASSIGN_OR_RETURN(aliases_, Range::Reserve(chunk.driver(), range_.size(), chunk_size_));
+  }
+  HOCKET_RETURN_IF_ERROR(chunk.MapAt(aliases_.address() + position * chunk_size_));
+  place.arrival = {.chunk = std::move(chunk), .there = true};
   ++arrivals_;
   const absl::Status forbidden = ForbidWrites(position);
   if (!forbidden.ok()) (void)AbandonArrival(position);
@@ -141,7 +143,7 @@ absl::Status Region::FinishArrival(Position position, const std::vector<Extent>&
   Place& place = Require(position, State::kSpilled);
   Arrival& arrival = place.arrival;
   HOCKET_CHECK(arrival.there) << "position " << position << " has no arrival";
-  HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(arrival.range.address()));
+  HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(this->arrival(position)));
   arrival.there = false;
   HOCKET_RETURN_IF_ERROR(UnmapCopy(position));
   HOCKET_RETURN_IF_ERROR(arrival.chunk.MapAt(AddressOf(position)));
@@ -155,7 +157,7 @@ absl::Status Region::FinishArrival(Position position, const std::vector<Extent>&
 absl::Status Region::AbandonArrival(Position position) {
   Place& place = Require(position, State::kSpilled);
   Arrival& arrival = place.arrival;
-  if (arrival.there) HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(arrival.range.address()));
+  if (arrival.there) HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(this->arrival(position)));
   arrival.there = false;
   if (place.copies.mapped)
     HOCKET_RETURN_IF_ERROR(place.copies.chunk()->LetWriteAt(AddressOf(position), true));
@@ -249,8 +251,7 @@ void Region::CheckInvariants() const {
     HOCKET_CHECK(!copies.mapped || (copies.chunk() != nullptr && state == State::kSpilled))
         << "position " << position << ": its copies are mapped in state " << static_cast<int>(state);
     const Arrival& arrival = place.arrival;
-    HOCKET_CHECK(static_cast<bool>(arrival.chunk) == (arrival.range.address() != 0))
-        << "position " << position << ": an arrival without memory";
+    HOCKET_CHECK(arrival.chunk || !arrival.there) << "position " << position << ": an arrival without memory";
     HOCKET_CHECK(!arrival.chunk || state == State::kSpilled)
         << "position " << position << " has an arrival in state " << static_cast<int>(state);
     arrivals += arrival.chunk ? 1 : 0;

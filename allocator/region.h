@@ -142,7 +142,9 @@ class Region {
   // writes to mapped copies.
   absl::Status StartArrival(Position position, Chunk chunk);
   // Where the bytes have to be copied to; 0: there is no arrival.
-  DevicePtr arrival(Position position) const { return places_[position].arrival.range.address(); }
+  DevicePtr arrival(Position position) const {
+    return places_[position].arrival.chunk ? aliases_.address() + position * chunk_size_ : 0;
+  }
   // spilled -> private; the rest is as for FinishRestore(). On an error it is spilled, and to be abandoned.
   // REQUIRES: the bytes have arrived; no device work uses mapped copies.
   absl::Status FinishArrival(Position position, const std::vector<Extent>& constant);
@@ -173,9 +175,8 @@ class Region {
 
  private:
   struct Arrival {
-    Range range;         // of its own
-    bool there = false;  // the chunk is mapped at `range`
     Chunk chunk;
+    bool there = false;  // mapped where the bytes are copied to
   };
   struct Place {
     State state = State::kEmpty;
@@ -203,6 +204,7 @@ class Region {
   void KeepConstant(Place& place, const std::vector<Extent>& constant);
 
   Range range_;
+  Range aliases_;  // of the same size, from the first arrival on: where chunks are that arrive
   Bytes chunk_size_;
   std::vector<Place> places_;
   Bytes counts_[5] = {};

@@ -26,15 +26,15 @@ absl::StatusOr<std::unique_ptr<Spiller>> Spiller::Create(const Driver& driver, H
 absl::Status Spiller::Open(Verifier::ConstantAt constant_at) {
   HOCKET_ASSIGN_OR_RETURN(out_, driver_.CreateStream());
   HOCKET_ASSIGN_OR_RETURN(in_, driver_.CreateStream());
-  for (EventHandle& event : events_) {
-    HOCKET_ASSIGN_OR_RETURN(event, driver_.CreateEvent());
+  for (EventHandle* event : {&events_[0], &events_[1], &back_}) {
+    HOCKET_ASSIGN_OR_RETURN(*event, driver_.CreateEvent());
   }
   if (constant_at) verifier_.emplace(driver_, in_, std::move(constant_at));
   return absl::OkStatus();
 }
 
 Spiller::~Spiller() {
-  for (const EventHandle event : events_) {
+  for (const EventHandle event : {events_[0], events_[1], back_}) {
     if (event != nullptr) (void)driver_.DestroyEvent(event);
   }
   for (const Stream stream : {out_, in_}) {
@@ -196,14 +196,18 @@ absl::Status Spiller::QueueRestore(const Item& item, absl::FunctionRef<absl::Sta
 }
 
 Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
-                                  absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk) {
+                                  absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
+                                  absl::FunctionRef<void()> meanwhile) {
   Outcome outcome;
   std::size_t queued = 0;
   for (; queued < items.size(); ++queued) {
     outcome.status = QueueRestore(items[queued], new_chunk);
     if (!outcome.status.ok()) break;
   }
-  absl::Status arrived = Settle(in_);
+  absl::Status arrived = driver_.RecordEvent(back_, in_);
+  if (arrived.ok() && outcome.status.ok()) meanwhile();
+  if (arrived.ok()) arrived = driver_.WaitForEvent(back_);
+  if (!arrived.ok()) arrived = Settle(in_);  // perhaps it was only the event
   for (std::size_t i = 0; i < queued; ++i) {
     const Item& item = items[i];
     const HostCopies& copies = item.region->host_copies(item.position);

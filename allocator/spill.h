@@ -66,8 +66,10 @@ class Spiller {
 
   // spilled -> private, item by item, with chunks from `new_chunk`; the host's copy of the constant bytes is
   // kept if it is of `constant` (`changing` is not looked at). Stops at the first for which there is no
-  // chunk; that one and those behind it stay spilled.
-  Outcome Restore(absl::Span<Item> items, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk);
+  // chunk; that one and those behind it stay spilled. Calls `meanwhile` when all copies are queued, and does
+  // not wait for what that queues.
+  Outcome Restore(absl::Span<Item> items, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
+                  absl::FunctionRef<void()> meanwhile);
 
   // Begins the arrival of a spilled position in `chunk` (region.h) and queues its copies; what was queued
   // before has been waited for on an error. Returns the bytes.
@@ -122,6 +124,7 @@ class Spiller {
   Stream out_ = nullptr;        // to the host
   Stream in_ = nullptr;         // to the device
   EventHandle events_[2] = {};  // behind two parts on their way to the host
+  EventHandle back_ = nullptr;  // behind what is on its way to the device
   std::optional<Verifier> verifier_;
 };
 

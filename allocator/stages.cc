@@ -83,7 +83,7 @@ absl::Status AllocatorImpl::AwaitStage(Stage stage, Stream stream) {
   if (arrived.ok() && Receive(stage)) return absl::OkStatus();
   // Again, in one go.
   ReceiveAll();
-  const absl::Status restored = RestoreAll(kLastStage);
+  const absl::Status restored = RestoreAll(kLastStage, [] {});
   CountReserved();
   if (!restored.ok() || stage < first_sent_.load(std::memory_order_relaxed)) return restored;
   return absl::InternalError(

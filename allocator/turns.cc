@@ -91,7 +91,7 @@ absl::Status AllocatorImpl::AmongStrays(absl::FunctionRef<absl::Status()> restor
   const Bytes before = totals_.restored_total;
   const absl::Status restored = restore();
   // One that came while bytes were on their way back may have looked too early.
-  if (totals_.restored_total > before) NoteStray();
+  if (totals_.restored_total > before && sent_.empty()) NoteStray();
   return restored;
 }
 
@@ -108,20 +108,34 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   const InContext in_context(driver_, context_);
   if (!sent_.empty()) ReceiveAll();  // of a call that lacked room
   const bool follows = for_step && MayFollow();
-  absl::Status restored =
-      AmongStrays([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return RestoreAll(follows ? 0 : kLastStage); });
-  if (restored.ok() && follows) restored = SendAll();
+  absl::Status sent;
+  absl::Status restored = AmongStrays([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (!follows) return RestoreAll(kLastStage, [] {});
+    return RestoreAll(0, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { sent = SendAll(); });
+  });
+  if (restored.ok()) restored = sent;
   *missing = persistent_->spilled() + transient_->spilled();
   CountReserved();  // chunks of the arena may have taken another place
   return restored;
 }
 
-absl::Status AllocatorImpl::RestoreAll(Stage last) {
-  for (Space* space : {persistent_.get(), transient_.get()}) {
+absl::Status AllocatorImpl::RestoreAll(Stage last, absl::FunctionRef<void()> meanwhile) {
+  const auto waits = [last](const Space& space) {
+    const std::vector<Position> positions = space.PositionsToRestore();
+    return !positions.empty() && space.blocks().StageOf(positions.front()) <= last;
+  };
+  std::vector<Space*> spaces = {persistent_.get(), transient_.get()};
+  std::erase_if(spaces, [&](const Space* space) { return !waits(*space); });
+  if (spaces.empty()) meanwhile();
+  for (Space* space : spaces) {
     Spiller::Outcome outcome;
     do {
-      outcome = RestoreSome(*space, space->region().positions(), last,
-                            [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); });
+      outcome = RestoreSome(
+          *space, space->region().positions(), last,
+          [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); },
+          [&] {
+            if (space == spaces.back()) meanwhile();
+          });
       // While that was copied, others may have given back more.
     } while (outcome.done > 0 && absl::IsResourceExhausted(outcome.status));
     HOCKET_RETURN_IF_ERROR(outcome.status);
@@ -139,7 +153,7 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
     for (Space* space : {persistent_.get(), transient_.get()}) {
       if (left == 0 || !stopped.ok()) break;
       const Spiller::Outcome outcome = RestoreSome(
-          *space, left, kLastStage, [this] { return Chunk::Create(driver_, device_, chunk_size_); });
+          *space, left, kLastStage, [this] { return Chunk::Create(driver_, device_, chunk_size_); }, [] {});
       left -= outcome.done;
       stopped = outcome.status;
     }
@@ -152,7 +166,8 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
 }
 
 Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks, Stage last,
-                                            absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk) {
+                                            absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
+                                            absl::FunctionRef<void()> meanwhile) {
   std::vector<Spiller::Item> items;
   for (const Position position : space.PositionsToRestore()) {
     if (items.size() == chunks || space.blocks().StageOf(position) > last) break;
@@ -162,7 +177,7 @@ Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks, St
                      .constant = space.blocks().ConstantExtents(position)});
   }
   if (items.empty()) return {};
-  const Spiller::Outcome outcome = spiller_->Restore(absl::MakeSpan(items), new_chunk);
+  const Spiller::Outcome outcome = spiller_->Restore(absl::MakeSpan(items), new_chunk, meanwhile);
   totals_.restored_total += outcome.copied;
   for (std::size_t i = 0; i < outcome.done; ++i) {
     space.blocks().Back(items[i].position, space.blocks().pool(items[i].position), kAnyStream);

@@ -40,6 +40,11 @@ Bytes DeclareConstant(std::uintptr_t tensor, const std::string& name) {
 
 void EndConstant(DevicePtr address) { Process::Get().EndConstant(address); }
 
+Bytes SetStage(DevicePtr address, Stage stage) {
+  return ValueOrRaise(Process::Get().SetStage(address, stage));
+}
+void AwaitStage(Stage stage) { RaiseIfFailed(Process::Get().AwaitStage(stage)); }
+
 void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {
   Process::Get().JoinGang(gang, rank, size);
 }
@@ -56,11 +61,11 @@ py::dict Info() {
 py::dict Holding(const Process::DeviceHoldings& on) {
   return py::dict(
       py::arg("device") = on.device, py::arg("uuid") = on.uuid, py::arg("persistent") = on.held.persistent,
-      py::arg("arena") = on.held.arena, py::arg("spilled") = on.held.spilled,
-      py::arg("transient_peak") = on.held.transient_peak, py::arg("spilled_total") = on.held.spilled_total,
-      py::arg("restored_total") = on.held.restored_total, py::arg("spared_total") = on.held.spared_total,
-      py::arg("adopted_total") = on.held.adopted_total, py::arg("strays") = on.held.strays,
-      py::arg("maps_spilled") = on.held.maps_spilled);
+      py::arg("following") = on.held.following, py::arg("arena") = on.held.arena,
+      py::arg("spilled") = on.held.spilled, py::arg("transient_peak") = on.held.transient_peak,
+      py::arg("spilled_total") = on.held.spilled_total, py::arg("restored_total") = on.held.restored_total,
+      py::arg("spared_total") = on.held.spared_total, py::arg("adopted_total") = on.held.adopted_total,
+      py::arg("strays") = on.held.strays, py::arg("maps_spilled") = on.held.maps_spilled);
 }
 
 py::list HoldingsOfDevices() {
@@ -92,6 +97,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("end_away", &EndAway, Waits());
   m.def("declare_constant", &DeclareConstant, py::arg("tensor"), py::arg("name"), Waits());
   m.def("end_constant", &EndConstant, py::arg("address"), Waits());
+  m.def("set_stage", &SetStage, py::arg("address"), py::arg("stage"), Waits());
+  m.def("await_stage", &AwaitStage, py::arg("stage"), Waits());
+  m.attr("last_stage") = kLastStage;
   m.def("join_gang", &JoinGang, py::arg("gang"), py::arg("rank"), py::arg("size"), Waits());
   m.def("leave", &Leave, Waits());
   m.def("forked", [] { return Process::Get().forked(); });

@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <pthread.h>
 
 #include <cstdlib>
@@ -221,6 +222,21 @@ absl::StatusOr<Bytes> Process::DeclareConstant(const c10::TensorImpl& tensor, co
 void Process::EndConstant(DevicePtr address) {
   const Devices::Device* const owner = forked_ ? nullptr : devices_.OwnerOf(address);
   if (owner != nullptr) owner->allocator->EndConstant(address);
+}
+
+absl::StatusOr<Bytes> Process::SetStage(DevicePtr address, Stage stage) {
+  const Devices::Device* const owner = forked_ ? nullptr : devices_.OwnerOf(address);
+  return owner == nullptr ? absl::StatusOr<Bytes>(0) : owner->allocator->SetStage(address, stage);
+}
+
+absl::Status Process::AwaitStage(Stage stage) {
+  if (forked_) return absl::OkStatus();
+  for (const Devices::Device* const device : devices_.table().devices) {
+    if (device->allocator == nullptr) continue;
+    const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device->ordinal));
+    HOCKET_RETURN_IF_ERROR(device->allocator->AwaitStage(stage, stream.stream()));
+  }
+  return absl::OkStatus();
 }
 
 void Process::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) {

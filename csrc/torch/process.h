@@ -88,6 +88,12 @@ class HOCKET_EXPORT Process {
   absl::StatusOr<Bytes> DeclareConstant(const c10::TensorImpl& tensor, const std::string& name);
   void EndConstant(DevicePtr address);
 
+  // When the block at this address has to be back, and waiting for those of a stage, on every device in use,
+  // before what the current streams are given next (CachingAllocator). SetStage() returns its size; 0: it is
+  // not Hocket's to move.
+  absl::StatusOr<Bytes> SetStage(DevicePtr address, Stage stage);
+  absl::Status AwaitStage(Stage stage);
+
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size);
 
   // Gives turns back and leaves; the process goes on outside.

@@ -20,6 +20,7 @@ import _hocket_start
 if TYPE_CHECKING:
     from hocket._cmake import cmake_prefix as cmake_prefix
     from hocket._constant import constant as constant
+    from hocket._in_order import restore_in_order as restore_in_order
     from hocket._job import join as join
     from hocket._job import leave as leave
     from hocket._steps import away as away
@@ -36,6 +37,7 @@ _PUBLIC = {
     "step": "hocket._steps",
     "away": "hocket._steps",
     "constant": "hocket._constant",
+    "restore_in_order": "hocket._in_order",
     "join": "hocket._job",
     "leave": "hocket._job",
     "cmake_prefix": "hocket._cmake",

@@ -212,6 +212,14 @@ TEST_F(DriverContract, HostMemoryBehindADeviceAddressIsTheHostsOwn) {
   host[2] = 4;
   EXPECT_EQ(Read(range + unit, 3), (std::vector<unsigned char>{1, 2, 4}));
 
+  // For reading alone, if the driver can: another mapping of the memory may be written through.
+  if (driver.LetWrite(range + unit, unit, 0, /*may_write=*/false).ok()) {
+    Write(range, {1, 3});
+    EXPECT_EQ(Read(range + unit, 3), (std::vector<unsigned char>{1, 3, 4}));
+    ASSERT_TRUE(driver.LetWrite(range + unit, unit, 0, /*may_write=*/true).ok());
+  }
+  Write(range + unit, {1, 2});
+
   // As a spill does it, and a restore: the copy behind the address that had the device's memory.
   ASSERT_TRUE(driver.Unmap(range + unit, unit).ok());
   const MemoryHandle of_device = *driver.CreateMemory(0, unit);

@@ -64,6 +64,15 @@ class FakeNative(types.ModuleType):
     def end_constant(self, address: int) -> None:
         self.story.append("no longer constant")
 
+    last_stage = 1000
+
+    def set_stage(self, address: int, stage: int) -> int:
+        self.story.append(f"stage {stage}")
+        return 0
+
+    def await_stage(self, stage: int) -> None:
+        self.story.append(f"await {stage}")
+
     def leave(self) -> None:
         self.joined = False
         self.story.append("leave")
