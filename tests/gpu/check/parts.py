@@ -52,6 +52,6 @@ def parts(emulate: bool, quick: bool) -> list[Part]:
         Part("histories", "allocation histories", (*python, "tests.gpu.check.histories", *where), 20, 60 * patience),
         bench("hand_over", "hand-over without bytes to move", 20),
         bench("share", "share achieved against asked", 60),
-        bench("memory_of_four", "memory of four jobs", 60),
+        bench("memory_of_jobs", "memory of two to eight jobs", 120),
         bench("losses", "losses identical to plain torch's", 90),
     ]  # fmt: skip
