@@ -26,6 +26,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> capturing{false};
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
   std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
+  std::atomic<bool> fail_ahead{false};  // RestoreAhead() fails when that is used up
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
   std::atomic<Bytes> device_free{0};
@@ -88,6 +89,7 @@ class FakeAllocator : public CachingAllocator {
     persistent_ += back;
     restored_total_ += back;
     Record("restore ahead");
+    if (fail_ahead) return absl::InternalError("a copy failed");
     return back;
   }
   void PassTurn() override { Record("pass turn"); }
