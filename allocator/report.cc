@@ -240,6 +240,7 @@ Holdings AllocatorImpl::HeldLocked() const {
   held.persistent = persistent_->resident() + transient_->resident();
   held.arena = arena_.size() * chunk_size_;
   held.spilled = persistent_->spilled() + transient_->spilled();
+  held.chunk = chunk_size_;
   return held;
 }
 

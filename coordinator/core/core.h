@@ -42,6 +42,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -211,6 +212,7 @@ class Core {
   void ExportArenaTo(Job& job);
   void Expect(Device& device, Bytes bytes, absl::Duration within);
   void Compare(Device& device, Bytes driver_free);
+  bool CanBeSpilled(const Job& job) const;
   std::vector<Job*> Victims(const Job& job);
   std::vector<const Job*> Others(const Job& job) const;
   bool HasNoTurn(JobId id) const;
@@ -226,7 +228,12 @@ class Core {
   JobId NextAfter(const Turn& turn) const;
   bool MayRestore(const Job& job) const;
   Bytes RoomAhead(const Turn& turn) const;
-  std::vector<Job*> Behind(const Job& next);
+  void RememberReach(const Job& job, Bytes grows_by);
+  void LearnReach(Job& job, const Turn& turn) const;
+  Bytes Promised(const Job& holder) const;
+  std::vector<Job*> Behind(Turn& turn, const Job& next);
+  std::vector<JobId> BehindInOrder(const Job& next,
+                                   const std::vector<std::pair<JobId, bool>>& candidates) const;
 
   // rejoin.cc
   std::unique_ptr<Policy> MakePolicyNamed(const std::string& name) const;

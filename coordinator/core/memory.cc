@@ -165,6 +165,7 @@ void Core::RetryRoomAt(Job& job, absl::Duration after) {
 void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside) {
   const bool asked = job.room->asked;
   job.unclaimed = asked ? 0 : job.room->freed;
+  if (asked && ok && !step_aside && !job.room->restoring) RememberReach(job, job.room->bytes);
   job.room.reset();
   if (!asked) return;
   job.room_answered = now_;
@@ -184,14 +185,17 @@ std::vector<const Job*> Core::Others(const Job& job) const {
   return others;
 }
 
+bool Core::CanBeSpilled(const Job& job) const {
+  return job.movable && !job.gone && job.turn == 0 && !job.spill && !job.unresponsive && job.persistent > 0 &&
+         job.cannot_spill.empty();
+}
+
 // Who can be spilled for `job`, first those that do not wait, then the one whose turn is farthest away.
 std::vector<Job*> Core::Victims(const Job& job) {
   std::vector<Job*> victims;
   std::vector<EntityId> waiting;
   for (const Job* other : Others(job)) {
-    const bool can = other->movable && !other->gone && other->turn == 0 && !other->spill &&
-                     !other->unresponsive && other->persistent > 0 && other->cannot_spill.empty();
-    if (!can) continue;
+    if (!CanBeSpilled(*other)) continue;
     if (other->waiting && !other->paused) {
       if (std::find(waiting.begin(), waiting.end(), other->entity) == waiting.end())
         waiting.push_back(other->entity);
@@ -203,9 +207,7 @@ std::vector<Job*> Core::Victims(const Job& job) {
   for (auto view = order.rbegin(); view != order.rend(); ++view) {
     for (JobId id : RanksOf(view->id)) {
       Job& rank = this->job(id);
-      if (rank.info.device == job.info.device && rank.movable && !rank.spill && rank.persistent > 0 &&
-          rank.cannot_spill.empty() && !rank.unresponsive && rank.turn == 0)
-        victims.push_back(&rank);
+      if (rank.info.device == job.info.device && CanBeSpilled(rank)) victims.push_back(&rank);
     }
   }
   return victims;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -106,6 +107,9 @@ struct Job {
   std::optional<SpillOrder> spill;
   std::optional<RoomRequest> room;
   std::optional<RestoreOrder> ahead;
+  Bytes piece = 0;      // its bytes come back in pieces of so many; 0: not known
+  Bytes reach = 0;      // so much it and its arena held when it had grown in a turn and others had made room
+  int quiet_turns = 0;  // since then, in which it did not ask for any
   Bytes restored_ahead = 0;   // for its next turn, or the one that it has
   absl::Duration ahead_time;  // that took so long
   Bytes unclaimed = 0;  // others have given it back for this job's turn, and nobody waited for an answer
@@ -177,12 +181,15 @@ struct Turn {
   bool asked_stop = false;                           // Yield{now=true} is out
   absl::Time stop_asked;                             // since when
   absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it, or it is paused
-  bool overdue = false;     // has not stopped within its limit while others wait, and has been named
-  std::uint64_t stop = 0;   // gangs: the step after which all stop, counted from Gang::base
-  int renamed = 0;          // how often a later one had to be named
-  Bytes spilled = 0;        // by others, for it
-  JobId next = 0;           // whose bytes are brought back while it lasts; 0: nobody's
+  bool overdue = false;       // has not stopped within its limit while others wait, and has been named
+  std::uint64_t stop = 0;     // gangs: the step after which all stop, counted from Gang::base
+  int renamed = 0;            // how often a later one had to be named
+  Bytes spilled = 0;          // by others, for it
+  JobId next = 0;             // whose bytes are brought back while it lasts; 0: nobody's
+  std::vector<JobId> behind;  // who can be spilled for him, as the policy said last, when there were
+  std::vector<std::pair<JobId, bool>> candidates_behind;  // these to choose from, and whether each was paused
   bool lacks_room = false;  // somebody has asked for room in it: what is free is his
+  Bytes reach = 0;          // as Job::reach, of this turn
   Bytes no_use = 0;         // that should be free, and a job that was to restore into it could not
 };
 

@@ -435,6 +435,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
   Turn& turn = state_.turns.at(job.turn);
   if (!job.after_others) LearnSwitchCost(job, turn, last);
   if (!died && !job.after_others) Learn(job, turn, last);
+  LearnReach(job, turn);
   const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   TurnEnded record{.turn = turn.number,
                    .job = job.id,

@@ -131,6 +131,7 @@ absl::Status CheckSaid(wire::Restored& restored) {
   return CheckNumbers({{"restored", restored.restored, kMaxBytes},
                        {"persistent", restored.persistent, kMaxBytes},
                        {"spilled", restored.spilled, kMaxBytes},
+                       {"piece", restored.piece, kMaxBytes},
                        {"took_ns", restored.took_ns, kMaxCount}});
 }
 

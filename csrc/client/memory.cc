@@ -198,6 +198,7 @@ void ClientImpl::On(const wire::Restore& order, UniqueFd descriptor) {
   const Holdings held = Held();
   answer.persistent = held.persistent;
   answer.spilled = held.spilled;
+  answer.piece = held.chunk;
   MutexLock lock(&mutex_);
   if (began) {
     spilling_ = false;

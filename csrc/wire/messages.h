@@ -330,7 +330,8 @@ struct Restored {
   uint64_t persistent = 0;  // bytes, as in Report, after it
   uint64_t spilled = 0;
   uint64_t took_ns = 0;
-  HOCKET_FIELDS(F(1, request) F(2, restored) F(3, persistent) F(4, spilled) F(5, took_ns))
+  uint64_t piece = 0;  // bytes come back in pieces of so many: an order for less brings none; 0: not known
+  HOCKET_FIELDS(F(1, request) F(2, restored) F(3, persistent) F(4, spilled) F(5, took_ns) F(6, piece))
 };
 
 #undef F

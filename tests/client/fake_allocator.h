@@ -27,6 +27,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
   std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
   std::atomic<bool> fail_ahead{false};  // RestoreAhead() fails when that is used up
+  std::atomic<Bytes> chunk{0};
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
   std::atomic<Bytes> device_free{0};
@@ -190,6 +191,7 @@ class FakeAllocator : public CachingAllocator {
   Holdings HeldLocked() const {
     return {.persistent = persistent_,
             .spilled = spilled_,
+            .chunk = chunk,
             .spilled_total = spilled_total_,
             .restored_total = restored_total_};
   }

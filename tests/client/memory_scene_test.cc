@@ -191,6 +191,18 @@ TEST(MemoryTest, WhatHasComeBackBeforeACopyFailedIsTold) {
   thread.join();
 }
 
+TEST(MemoryTest, AJobTellsInWhatPiecesItsBytesComeBack) {
+  Scene scene;
+  scene.allocator().chunk = 50;
+  scene.allocator().free_ahead = 0;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.Says(wire::Restore{.request = 7, .bytes = 40});
+  EXPECT_EQ(scene.Expects<wire::Restored>().piece, 50u);
+  scene.Grants(1);
+  thread.join();
+}
+
 TEST(MemoryTest, AnOrderToRestoreMovesNothingInATurnNorWhereNoneIsWantedNorAfterLeaving) {
   Scene scene;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});

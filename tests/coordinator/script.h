@@ -59,6 +59,8 @@ struct GiveUp {
 class Script {
  public:
   explicit Script(const std::string& policy = "fair", Bytes capacity = 100);
+  using MakePolicy = decltype(CoreOptions::make_policy);
+  Script(MakePolicy make_policy, Bytes capacity);
 
   // --- what jobs do, one event each ---
   void Joins(const std::string& name, Part part = {});
@@ -72,7 +74,8 @@ class Script {
   // The same, and there is more to come.
   void SpillsPart(const std::string& name, Bytes freed);
   // Answers the Restore that it was told last: so many of its bytes come back.
-  void Restores(const std::string& name, Bytes bytes, absl::Duration took = absl::ZeroDuration());
+  void Restores(const std::string& name, Bytes bytes, absl::Duration took = absl::ZeroDuration(),
+                Bytes piece = 0);
   void StandsAtDoors(const std::string& name);  // and says so: it can be moved now
   void Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom = "");
   void Loses(const std::string& name, std::uint64_t chunk);
