@@ -71,7 +71,7 @@ JobId Core::NextAfter(const Turn& turn) const {
   if (!matters) return 0;
   const Device& device = state_.devices.at(turn.devices.front());
   const std::vector<EntityId> waiting = NotAfterOthers(Candidates(device));
-  return waiting.empty() ? 0 : InOrder(*device.policy, ViewOf(device, waiting)).front().id;
+  return waiting.empty() ? 0 : InTurnOrder(device, waiting).front().id;
 }
 
 bool Core::MayRestore(const Job& job) const {
@@ -109,7 +109,7 @@ std::vector<JobId> Core::BehindInOrder(const Job& next,
   }
   if (entities.size() == 1) return behind;
   const Device& device = DeviceOf(next);
-  const std::vector<JobView> order = InOrder(*device.policy, ViewOf(device, entities));
+  const std::vector<JobView> order = InTurnOrder(device, entities);
   for (auto view = order.rbegin(); view != order.rend() && view->id != next.entity; ++view) {
     for (const auto& [id, paused] : candidates) {
       if (!paused && job(id).entity == view->id) behind.push_back(id);

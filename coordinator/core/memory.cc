@@ -203,7 +203,7 @@ std::vector<Job*> Core::Victims(const Job& job) {
       victims.push_back(&this->job(other->id));
     }
   }
-  std::vector<JobView> order = InOrder(*DeviceOf(job).policy, ViewOf(DeviceOf(job), waiting));
+  std::vector<JobView> order = InTurnOrder(DeviceOf(job), waiting);
   for (auto view = order.rbegin(); view != order.rend(); ++view) {
     for (JobId id : RanksOf(view->id)) {
       Job& rank = this->job(id);
@@ -231,7 +231,7 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
   }
   for (Job* victim : victims) {
     if (coming >= wanted) break;
-    const Bytes kept = guaranteed_too ? 0 : std::min(victim->persistent, victim->guarantee);
+    const Bytes kept = guaranteed_too ? 0 : KeptFor(*victim, job);
     if (kept == victim->persistent) continue;
     const Bytes bytes = kept == 0 ? wanted - coming : std::min(wanted - coming, victim->persistent - kept);
     victim->spill = SpillOrder{.request = next_spill_++, .bytes = bytes, .for_job = job.id, .sent = now_};
@@ -239,6 +239,24 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
     coming += std::min(victim->spill->bytes, victim->persistent);
   }
   return coming;
+}
+
+// Of what `victim` has resident, what its own guarantee keeps, or its group's or user's: they have theirs
+// together, and it is nothing to their own jobs.
+Bytes Core::KeptFor(const Job& victim, const Job& asker) const {
+  Bytes kept = std::min(victim.persistent, victim.guarantee);
+  for (const Owner& owner : OwnersOf(victim)) {
+    auto quota = state_.quotas.find(owner);
+    if (quota == state_.quotas.end() || Owns(owner, asker)) continue;
+    Bytes resident = 0;
+    for (const auto& [id, job] : state_.jobs) {
+      if (job.gone || job.info.device != victim.info.device || !Owns(owner, job)) continue;
+      Add(job.persistent - (job.spill ? std::min(job.persistent, job.spill->bytes) : 0), resident);
+    }
+    const Bytes above = resident - std::min(resident, quota->second.memory_guarantee);
+    kept = std::max(kept, victim.persistent - std::min(victim.persistent, above));
+  }
+  return kept;
 }
 
 void Core::GiveUpOnSilentVictims() {

@@ -14,12 +14,15 @@
 
 #include "absl/time/time.h"
 #include "coordinator/core/events.h"
+#include "coordinator/core/owner.h"
+#include "coordinator/core/time_guarantee.h"
 #include "coordinator/policies/policy.h"
 
 namespace hocket::coordinator {
 
 using TurnNumber = std::uint64_t;
 using DeviceKey = std::string;  // the driver's UUID, or "cpu"
+using OnDevice = std::pair<Owner, DeviceKey>;
 
 // A Spill sent to a job and not answered yet.
 struct SpillOrder {
@@ -161,7 +164,8 @@ struct Device {
   std::map<int, Lane> lanes;
   std::vector<Returning> returning;
   Bytes unseen = 0;  // in use besides what the ledger knows, as seen last: the driver's own, other programs'
-  absl::Time kept_until = absl::InfinitePast();  // free until then for `kept_for`, which may be back soon
+  absl::Time counted_until = absl::InfinitePast();  // guarantees know what it has done
+  absl::Time kept_until = absl::InfinitePast();     // free until then for `kept_for`, which may be back soon
   EntityId kept_for = 0;
 };
 
@@ -175,6 +179,7 @@ struct Turn {
   absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time
   std::string reason;
+  bool by_guarantee = false;                         // not by the policy, which is not charged for it
   bool used = false;                                 // a part of it has ended that was not taken back
   bool contended = false;                            // somebody has waited for it
   bool asked_idle = false;                           // Yield{now=false} is out
@@ -197,8 +202,12 @@ struct State {
   std::map<JobId, Job> jobs;
   std::map<EntityId, Gang> gangs;
   std::map<DeviceKey, Device> devices;
-  std::map<TurnNumber, Turn> turns;       // those that last now
-  std::map<JobId, TimeAccount> accounts;  // of the jobs that have a time cap
+  std::map<TurnNumber, Turn> turns;  // those that last now
+  // Of groups and users, as people have set them: also of those that have no job now.
+  std::map<Owner, Quota> quotas;
+  // Where somebody takes part who has a time cap, or a guarantee.
+  std::map<OnDevice, TimeAccount> accounts;
+  std::map<OnDevice, TimeGuarantee> guarantees;
   std::string policy;
   double switch_share = 0.02;
   PolicySettings policy_settings;

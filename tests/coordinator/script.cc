@@ -119,6 +119,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.gang_size = part.size;
   join.lane_lock = part.lane_lock;
   join.heeds_restore = part.ahead;
+  join.group = part.group;
   Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
   if (!part.rejoin && part.persistent + part.spilled > 0)
     Says(name, wire::Report{.persistent = part.persistent, .spilled = part.spilled});

@@ -32,6 +32,7 @@ struct Part {
   absl::Duration spill_time;      // to answer a Spill
   absl::Duration restore_time;
   bool ahead = false;  // heeds Restore
+  std::string group;
   // A rejoin: what it says about itself.
   bool rejoin = false;
   JobId id = 0;
@@ -91,6 +92,8 @@ class Script {
   void Pauses(const std::string& name) { Says(name, SetPaused{true}); }
   void Resumes(const std::string& name) { Says(name, SetPaused{false}); }
   void Caps(const std::string& name, double share) { Says(name, SetTimeCap{share}); }  // 0: no longer
+  void Guarantees(const std::string& name, double share) { Says(name, SetTimeGuarantee{share}); }
+  void Allows(const Owner& owner, const Quota& quota) { Handle(0, SetQuota{.of = owner, .quota = quota}); }
   void CoordinatorRestarts(const std::vector<JobId>& expected);
   // --- time ---
   void Passes(absl::Duration time);     // ticks are delivered when they are due
