@@ -53,8 +53,8 @@ def test_every_command_has_a_help_that_says_what_it_does() -> None:
 
 
 def test_run_becomes_the_command_with_the_options_in_its_environment() -> None:
-    options = ("--name", "resnet", "--weight", "2", "--priority", "high", "--memory-limit", "20GiB", "--group", "vision")
-    answer = hocket("run", *options, "--total-steps", "100", "--", *SHOW)
+    options = ("--name", "resnet", "--weight", "2", "--priority", "high", "--memory-limit", "20GiB")
+    answer = hocket("run", *options, "--group", "vision", "--total-steps", "100", "--", *SHOW)
     environment = json.loads(answer.stdout)
     assert environment["HOCKET_RUN"] == "1"
     assert environment["HOCKET_NAME"] == "resnet"

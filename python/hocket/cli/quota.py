@@ -19,7 +19,7 @@ from hocket.cli.options import GroupName, Percent, Size, User, said
 @click.option("--time-cap", type=Percent(or_none=True),
               help="The most of its device's time, also when nobody waits; none: no cap.")  # fmt: skip
 @click.option("--time-guarantee", type=Percent(or_none=True),
-              help="At least so much of it where it is wanted, before any policy; none: what the policy gives.")  # fmt: skip
+              help="At least so much of it when it wants it, before any policy; none: as the policy says.")  # fmt: skip
 @click.option("--memory-cap", type=Size(or_none=True),
               help="The most memory it may hold, as hocket set --memory-limit; none: no cap.")  # fmt: skip
 @click.option("--memory-guarantee", type=Size(or_none=True),
