@@ -242,6 +242,7 @@ Holdings AllocatorImpl::HeldLocked() const {
   held.arena = arena_.size() * chunk_size_;
   held.spilled = persistent_->spilled() + transient_->spilled();
   held.maps_spilled = host_->maps_chunks();
+  held.chunk = chunk_size_;
   return held;
 }
 

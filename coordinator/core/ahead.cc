@@ -12,8 +12,12 @@
 namespace hocket::coordinator {
 namespace {
 
-// Of one order: the job does nothing else while it obeys.
+// Of one order, or a piece where that is larger: the job does nothing else while it obeys.
 constexpr Bytes kPart = Bytes{256} << 20;
+
+// A holder that has asked for room while it grew is expected to grow as far in so many turns more. Where it
+// does, it finds the room there, and is quiet: with fewer it would meet restored bytes all the time.
+constexpr int kRememberedTurns = 8;
 
 }  // namespace
 
@@ -23,6 +27,7 @@ void Core::On(Job* job, const wire::Restored& event) {
   if (job == nullptr) return;
   job->persistent = event.persistent;
   job->spilled = event.spilled;
+  job->piece = event.piece;
   if (job->waiting) job->need = job->lacked + job->spilled;
   if (!job->ahead || job->ahead->request != event.request) return;
   const RestoreOrder order = *std::exchange(job->ahead, std::nullopt);
@@ -33,7 +38,8 @@ void Core::On(Job* job, const wire::Restored& event) {
   job->restored_total += restored;
   job->ahead_time += std::min(took, now_ - order.sent);
   auto turn = state_.turns.find(order.turn);
-  if (restored == 0 && turn != state_.turns.end()) turn->second.no_use += order.bytes;
+  if (restored == 0 && order.bytes >= event.piece && turn != state_.turns.end())
+    turn->second.no_use += order.bytes;
 }
 
 void Core::LookAhead(Turn& turn) {
@@ -46,11 +52,12 @@ void Core::LookAhead(Turn& turn) {
   Job& next = found->second;
   const Bytes missing = next.spilled - std::min(next.spilled, next.ahead ? next.ahead->bytes : 0);
   const Bytes room = RoomAhead(turn) - std::min(RoomAhead(turn), turn.no_use);
+  const Bytes part = std::max(kPart, next.piece);
   // No more at once than he can soon use: whoever spills gets no turn before he has done.
   if (missing > room)
-    AskToSpill(next, std::min(missing - room, 2 * kPart), Behind(next), /*guaranteed_too=*/false);
-  const Bytes bytes = std::min({room, missing, kPart});
-  if (next.ahead || bytes == 0) return;
+    AskToSpill(next, std::min(missing - room, 2 * part), Behind(turn, next), /*guaranteed_too=*/false);
+  const Bytes bytes = std::min({room, missing, part});
+  if (next.ahead || bytes == 0 || bytes < next.piece) return;
   next.ahead = RestoreOrder{.request = next_restore_++, .bytes = bytes, .turn = turn.number, .sent = now_};
   SendTo(next.id, wire::Restore{.request = next.ahead->request, .bytes = bytes});
 }
@@ -64,7 +71,7 @@ JobId Core::NextAfter(const Turn& turn) const {
   if (!matters) return 0;
   const Device& device = state_.devices.at(turn.devices.front());
   const std::vector<EntityId> waiting = NotAfterOthers(Candidates(device));
-  return waiting.empty() ? 0 : InOrder(*device.policy, ViewOf(device, waiting)).front().id;
+  return waiting.empty() ? 0 : InTurnOrder(device, waiting).front().id;
 }
 
 bool Core::MayRestore(const Job& job) const {
@@ -72,24 +79,75 @@ bool Core::MayRestore(const Job& job) const {
          !job.held_back && job.info.heeds_restore;
 }
 
-// Of those that can be spilled for `next`, the ones that wait, and have their turns after him. Who does not
-// wait may want his memory in the next moment, before him.
-std::vector<Job*> Core::Behind(const Job& next) {
-  const Policy& policy = *DeviceOf(next).policy;
-  std::vector<Job*> victims = Victims(next);
-  std::erase_if(victims, [&](const Job* other) {
-    return !other->waiting || (!other->paused && policy.Before(ViewOf(other->entity), ViewOf(next.entity)));
-  });
+// Of those that can be spilled for `next`, the ones that wait, and have their turns after him; the one whose
+// turn is farthest away first. Who does not wait may want his memory in the next moment, before him. The
+// policy is asked again when it is others who wait and can be spilled.
+std::vector<Job*> Core::Behind(Turn& turn, const Job& next) {
+  std::vector<std::pair<JobId, bool>> candidates;
+  for (const Job* other : Others(next)) {
+    if (other->waiting && CanBeSpilled(*other)) candidates.emplace_back(other->id, other->paused);
+  }
+  if (candidates != turn.candidates_behind) {
+    turn.behind = BehindInOrder(next, candidates);
+    turn.candidates_behind = std::move(candidates);
+  }
+  std::vector<Job*> victims;
+  for (JobId id : turn.behind) victims.push_back(&job(id));
   return victims;
 }
 
-// What is free, less what is promised: to the holder, whose bytes are on their way back, and to those who
-// restore already.
+std::vector<JobId> Core::BehindInOrder(const Job& next,
+                                       const std::vector<std::pair<JobId, bool>>& candidates) const {
+  std::vector<JobId> behind;
+  std::vector<EntityId> entities = {next.entity};
+  for (const auto& [id, paused] : candidates) {
+    if (paused) {
+      behind.push_back(id);
+    } else if (std::count(entities.begin(), entities.end(), job(id).entity) == 0) {
+      entities.push_back(job(id).entity);
+    }
+  }
+  if (entities.size() == 1) return behind;
+  const Device& device = DeviceOf(next);
+  const std::vector<JobView> order = InTurnOrder(device, entities);
+  for (auto view = order.rbegin(); view != order.rend() && view->id != next.entity; ++view) {
+    for (const auto& [id, paused] : candidates) {
+      if (!paused && job(id).entity == view->id) behind.push_back(id);
+    }
+  }
+  return behind;
+}
+
+// What it will hold when others have made the room that it asks for.
+void Core::RememberReach(const Job& job, Bytes grows_by) {
+  auto turn = state_.turns.find(job.turn);
+  if (turn == state_.turns.end()) return;
+  const Device& device = DeviceOf(job);
+  const Bytes held = std::min(device.capacity, job.persistent + Arena(device));
+  turn->second.reach = std::max(turn->second.reach, held + std::min(grows_by, device.capacity - held));
+}
+
+void Core::LearnReach(Job& job, const Turn& turn) const {
+  if (turn.reach > 0) {
+    job.reach = turn.reach;
+    job.quiet_turns = 0;
+  } else if (job.reach > 0 && ++job.quiet_turns >= kRememberedTurns) {
+    job.reach = 0;
+  }
+}
+
+// Its bytes that are on their way back, or all that it is expected to grow by: that includes them.
+Bytes Core::Promised(const Job& holder) const {
+  const Bytes held = holder.persistent + Arena(DeviceOf(holder));
+  return std::max(holder.spilled, holder.reach - std::min(holder.reach, held));
+}
+
+// What is free, less what is promised: to the holder, and to those who restore already.
 Bytes Core::RoomAhead(const Turn& turn) const {
   Bytes promised = 0;
   for (const auto& [id, job] : state_.jobs) {
     if (job.info.device != turn.devices.front()) continue;
-    if (job.turn != 0) promised += job.spilled;
+    if (job.turn != 0) promised += Promised(job);
     if (job.ahead) promised += job.ahead->bytes;
   }
   const Bytes free = Free(state_.devices.at(turn.devices.front()));

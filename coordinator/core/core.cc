@@ -13,6 +13,7 @@ Core::Core(CoreOptions options) : options_(std::move(options)), next_turn_(optio
   state_.policy = options_.policy;
   state_.switch_share = options_.switch_share;
   state_.policy_settings = options_.policy_settings;
+  state_.quotas = options_.quotas;
 }
 
 std::vector<Action> Core::Handle(const Event& event) {
@@ -47,7 +48,7 @@ void Core::Settle() {
   if (now_ >= timer_) timer_ = absl::InfiniteFuture();  // it has fired
   if (const absl::Time next = NextDeadline(); next != timer_) {
     timer_ = next;
-    if (next != absl::InfiniteFuture()) actions_.push_back(SetTimer{next});
+    if (next != absl::InfiniteFuture()) actions_.emplace_back(SetTimer{next});
   }
 }
 
@@ -113,14 +114,14 @@ void Core::On(Job* job, const SetProductionBound& event) {
 // --- helpers --------------------------------------------------------------------------------------
 
 void Core::SendTo(JobId to, wire::Message message, bool with_descriptor) {
-  actions_.push_back(Send{to, std::move(message), with_descriptor});
+  actions_.emplace_back(Send{to, std::move(message), with_descriptor});
 }
 
 void Core::RejectJob(const Job& job, const std::string& reason) {
-  actions_.push_back(Reject{job.id, reason});
+  actions_.emplace_back(Reject{job.id, reason});
 }
 
-void Core::Say(const std::string& text) { actions_.push_back(Log{text}); }
+void Core::Say(const std::string& text) { actions_.emplace_back(Log{text}); }
 
 std::string Core::LaneLock(const DeviceKey& device, int lane) const {
   return absl::StrCat(options_.runtime_dir, "/lane-", device, "-", lane, ".lock");

@@ -24,7 +24,8 @@
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
 //                 ahead.cc  bytes that come back before the turn
 //                 quota.cc  time caps (time_account.h), memory       invariants.cc
-//                 explain.cc why a job stands where it stands
+//                 guarantees.cc shares of time (time_guarantee.h)    explain.cc why a job stands where it
+//                 stands
 //
 // Invariants (CheckInvariants() tests them):
 //   a device has at most one turn, and every job that has part in it belongs to the turn's entity
@@ -40,8 +41,10 @@
 #define HOCKET_COORDINATOR_CORE_CORE_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -58,7 +61,8 @@ struct CoreOptions {
   std::string policy = "fair";  // REQUIRES: `make_policy` makes it
   double switch_share = 0.02;   // of the time may go into hand-overs that move bytes
   PolicySettings policy_settings;
-  std::string runtime_dir;  // lane locks lie there
+  std::map<Owner, Quota> quotas;  // of groups and users
+  std::string runtime_dir;        // lane locks lie there
   TurnNumber first_turn = 1;
   std::function<std::unique_ptr<Policy>(const std::string& name)> make_policy;  // none: a registered one
 };
@@ -81,12 +85,20 @@ class Core {
   // Who has the turn of `device`; empty when it is free.
   std::string HolderOf(const Device& device) const;
 
-  // The account of its time cap; none: it has no cap.
+  // The account of its own time cap; none: it has no cap, or is not known (any more).
   const TimeAccount* TimeAccountOf(JobId job) const;
-  // Its share of the device in the window of its time cap, until now. REQUIRES: it has a cap.
-  double TimeUsed(JobId job) const;
-  // Until when the time cap of it, or of a fellow rank, keeps it from having a turn; a time that has passed:
-  // none does. REQUIRES: it is known.
+  // The share of time that is guaranteed to `owner` on the job's device; 0: none.
+  double TimeGuaranteeOf(const Owner& owner, const Job& job) const;
+  // The share of the device that `of` has had in the last window, until now. REQUIRES: it has a cap there, or
+  // a guarantee.
+  double TimeUsed(const OnDevice& of) const;
+  // What the device owes of a guarantee now; negative: more than that was had. REQUIRES: there is one.
+  absl::Duration OwedNow(const OnDevice& of) const;
+  // That pay for the job's time, or have it guaranteed: itself, its group if it has one, its user.
+  std::vector<Owner> OwnersOf(const Job& job) const;
+  bool Owns(const Owner& owner, const Job& job) const;
+  // Until when the time cap of it, of its group or user, or of a fellow rank, keeps it from having a turn; a
+  // time that has passed: none does. REQUIRES: it is known.
   absl::Time HeldBackUntil(EntityId entity) const;
 
   // What policies are shown of it. REQUIRES: it is known.
@@ -110,6 +122,9 @@ class Core {
   void On(Job* job, const SetPaused& event);
   void On(Job* job, const SetShare& event);
   void On(Job* job, const SetTimeCap& event);
+  void On(Job* job, const SetTimeGuarantee& event);
+  void On(Job* job, const SetGroup& event);
+  void On(Job* job, const SetQuota& event);
   void On(Job* job, const SetMemoryLimit& event);
   void On(Job* job, const SetMemoryGuarantee& event);
   void On(Job* job, const SetPolicy& event);
@@ -131,10 +146,15 @@ class Core {
   void Settle();
 
   // turns.cc
+  struct Next {
+    EntityId entity = 0;
+    std::string reason;
+    bool by_guarantee = false;  // the policy would have somebody else
+  };
   void Schedule(Device& device);
   void GrantWaitingRanks(Turn& turn);
   void AskIfContended(Turn& turn);
-  void GrantTurn(EntityId entity, const std::string& reason);
+  void GrantTurn(const Next& next);
   void GrantJob(Job& job, Turn& turn);
   void AskForTurn(Turn& turn);
   void AskToStop(Turn& turn);
@@ -187,11 +207,26 @@ class Core {
 
   // quota.cc
   absl::Time BeganToUse(const Job& job, absl::Duration ready) const;
-  TimeAccount::Levels LevelsOf(const Job& job, const TimeAccount& account) const;
+  absl::Time RunsSince(const OnDevice& of) const;
+  TimeAccount::Levels LevelsOf(const OnDevice& of, const TimeAccount& account) const;
+  void UseTimeSoFar();
+  void KeepAccounts();
   void UseTime(const Job& job, absl::Time from);
   void HoldBack();
   bool Capped(EntityId entity) const;
   absl::Time StopForCap(const Turn& turn) const;
+
+  // guarantees.cc
+  bool Owns(const Owner& owner, EntityId entity) const;
+  absl::Duration Owed(EntityId entity, const DeviceKey& device) const;
+  absl::Duration Uncounted(const Device& device, absl::Time from) const;
+  absl::Time BeganToUse(const Device& device) const;
+  TimeGuarantee::Turns TurnsOf(const OnDevice& of) const;
+  void CountUse(Device& device, absl::Time from, bool contended);
+  std::vector<JobView> InTurnOrder(const Device& device, const std::vector<EntityId>& waiting) const;
+  void PutOwedFirst(const DeviceKey& device, std::vector<JobView>& order) const;
+  Next PickNext(const Device& device, const std::vector<EntityId>& waiting) const;
+  absl::Time StopForGuarantees(const Turn& turn, absl::Time stop) const;
 
   // memory.cc
   void Holds(Job& job, Bytes persistent, Bytes spilled, bool movable);
@@ -200,6 +235,7 @@ class Core {
   void RetryRoomAt(Job& job, absl::Duration after);
   Bytes AskToSpill(Job& job, Bytes wanted);
   Bytes AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims, bool guaranteed_too);
+  Bytes KeptFor(const Job& victim, const Job& asker) const;
   void AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside = false);
   bool OthersCouldUseTurn(const Job& job) const;
   void GiveUpOnSilentVictims();
@@ -211,6 +247,7 @@ class Core {
   void ExportArenaTo(Job& job);
   void Expect(Device& device, Bytes bytes, absl::Duration within);
   void Compare(Device& device, Bytes driver_free);
+  bool CanBeSpilled(const Job& job) const;
   std::vector<Job*> Victims(const Job& job);
   std::vector<const Job*> Others(const Job& job) const;
   bool HasNoTurn(JobId id) const;
@@ -226,7 +263,12 @@ class Core {
   JobId NextAfter(const Turn& turn) const;
   bool MayRestore(const Job& job) const;
   Bytes RoomAhead(const Turn& turn) const;
-  std::vector<Job*> Behind(const Job& next);
+  void RememberReach(const Job& job, Bytes grows_by);
+  void LearnReach(Job& job, const Turn& turn) const;
+  Bytes Promised(const Job& holder) const;
+  std::vector<Job*> Behind(Turn& turn, const Job& next);
+  std::vector<JobId> BehindInOrder(const Job& next,
+                                   const std::vector<std::pair<JobId, bool>>& candidates) const;
 
   // rejoin.cc
   std::unique_ptr<Policy> MakePolicyNamed(const std::string& name) const;
@@ -249,7 +291,8 @@ class Core {
   std::string StoppedPerhaps(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;
   std::string ExplainFreeDevice(const Device& device) const;
-  std::string ExplainCap(const Job& job) const;
+  std::string ExplainQuotas(const Job& job) const;
+  std::string OwnerInWords(const Owner& owner, JobId asked) const;
 
   Job& job(JobId id) { return state_.jobs.at(id); }
   const Job& job(JobId id) const { return state_.jobs.at(id); }

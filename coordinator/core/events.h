@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/core/owner.h"
 #include "coordinator/core/time_account.h"
 #include "csrc/base/bytes.h"
 #include "csrc/wire/messages.h"
@@ -27,6 +28,7 @@ struct JobJoins {
   bool paused = false;              // people had paused it when the coordinator was restarted
   std::optional<TimeAccount> time;  // of its time cap, as it stood then; none: it had no cap
   Bytes memory_guarantee = 0;       // as people had set it
+  double time_guarantee = 0;        // the same
   std::vector<JobId> replaces;      // what the same process was until now, known to the core: no longer
 };
 // The process is gone (its pidfd says so).
@@ -58,6 +60,20 @@ struct SetShare {
 struct SetTimeCap {
   double cap = 0;  // up to 1; 0: none
 };
+// The share of its device's time that it gets at least, while it wants it; above that it has what others
+// leave.
+struct SetTimeGuarantee {
+  double share = 0;  // up to 1; 0: none
+};
+// Whose jobs it is counted among.
+struct SetGroup {
+  std::string group;  // empty: none
+};
+// What a group or a user is allowed and promised, its jobs together; nobody's event. Job 0.
+struct SetQuota {
+  Owner of;  // no job
+  Quota quota;
+};
 // The most memory that it may hold from now on, resident and spilled.
 struct SetMemoryLimit {
   Bytes limit = 0;  // up to the device's capacity; 0: that
@@ -81,9 +97,10 @@ struct Event {
   absl::Time at;
   JobId job = 0;
   std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
-               SetMemoryLimit, SetMemoryGuarantee, SetPolicy, SetSwitchShare, SetProductionBound, wire::Wait,
-               wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
-               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave, wire::Restored>
+               SetTimeGuarantee, SetGroup, SetQuota, SetMemoryLimit, SetMemoryGuarantee, SetPolicy,
+               SetSwitchShare, SetProductionBound, wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom,
+               wire::Spilled, wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report, wire::Leave,
+               wire::Restored>
       what;
 };
 

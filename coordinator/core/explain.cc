@@ -87,7 +87,7 @@ std::string Core::ExplainHolding(const Job& job) const {
     absl::StrAppend(&text, "; gives it up when idle");
     if (Contended(turn)) absl::StrAppend(&text, ", or after ", Seconds(StopTime(turn) - turn.start));
   }
-  return absl::StrCat(text, ExplainCap(job));
+  return absl::StrCat(text, ExplainQuotas(job));
 }
 
 std::string Core::ExplainFreeDevice(const Device& device) const {
@@ -118,12 +118,12 @@ std::string Core::ExplainWaiting(const Job& job) const {
   if (job.restored_ahead > 0)
     absl::StrAppend(&text, "; ", FormatBytes(job.restored_ahead), " of it have come back ahead of its turn, ",
                     FormatBytes(job.spilled), " are on the host");
-  absl::StrAppend(&text, ExplainCap(job));
+  absl::StrAppend(&text, ExplainQuotas(job));
   if (job.held_back) return text;
   const Device& device = DeviceOf(job);
   if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(device));
   const Turn& turn = state_.turns.at(device.turn);
-  const auto order = InOrder(*device.policy, ViewOf(device, Candidates(device)));
+  const auto order = InTurnOrder(device, Candidates(device));
   const auto place =
       std::find_if(order.begin(), order.end(), [&](const JobView& v) { return v.id == job.entity; });
   absl::StrAppend(&text, "; ", NameOf(turn.entity), " has had the turn for ", Seconds(now_ - turn.start));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -40,8 +41,15 @@ void Core::CheckInvariants() const {
         << job.info.name << " is " << (job.held_back ? "" : "not ") << "held back, at " << now_
         << "; its cap says until " << until;
   }
-  for (const auto& [id, account] : state_.accounts)
-    HOCKET_CHECK(state_.jobs.contains(id)) << "job " << id << " has left, but not its time account";
+  const auto is_there = [&](const OnDevice& of) {
+    return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+      return entry.second.info.device == of.second && Owns(of.first, entry.second);
+    });
+  };
+  for (const auto& [of, account] : state_.accounts)
+    HOCKET_CHECK(is_there(of)) << "no job on " << of.second << " pays into its time account";
+  for (const auto& [of, guarantee] : state_.guarantees)
+    HOCKET_CHECK(is_there(of)) << "no job on " << of.second << " has its time guaranteed";
   for (const auto& [number, turn] : state_.turns) {
     HOCKET_CHECK(!turn.granted.empty()) << "turn " << number << " is nobody's";
     std::set<std::pair<DeviceKey, int>> lanes;

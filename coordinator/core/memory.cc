@@ -165,6 +165,7 @@ void Core::RetryRoomAt(Job& job, absl::Duration after) {
 void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside) {
   const bool asked = job.room->asked;
   job.unclaimed = asked ? 0 : job.room->freed;
+  if (asked && ok && !step_aside && !job.room->restoring) RememberReach(job, job.room->bytes);
   job.room.reset();
   if (!asked) return;
   job.room_answered = now_;
@@ -184,14 +185,17 @@ std::vector<const Job*> Core::Others(const Job& job) const {
   return others;
 }
 
+bool Core::CanBeSpilled(const Job& job) const {
+  return job.movable && !job.gone && job.turn == 0 && !job.spill && !job.unresponsive && job.persistent > 0 &&
+         job.cannot_spill.empty();
+}
+
 // Who can be spilled for `job`, first those that do not wait, then the one whose turn is farthest away.
 std::vector<Job*> Core::Victims(const Job& job) {
   std::vector<Job*> victims;
   std::vector<EntityId> waiting;
   for (const Job* other : Others(job)) {
-    const bool can = other->movable && !other->gone && other->turn == 0 && !other->spill &&
-                     !other->unresponsive && other->persistent > 0 && other->cannot_spill.empty();
-    if (!can) continue;
+    if (!CanBeSpilled(*other)) continue;
     if (other->waiting && !other->paused) {
       if (std::find(waiting.begin(), waiting.end(), other->entity) == waiting.end())
         waiting.push_back(other->entity);
@@ -199,13 +203,11 @@ std::vector<Job*> Core::Victims(const Job& job) {
       victims.push_back(&this->job(other->id));
     }
   }
-  std::vector<JobView> order = InOrder(*DeviceOf(job).policy, ViewOf(DeviceOf(job), waiting));
+  std::vector<JobView> order = InTurnOrder(DeviceOf(job), waiting);
   for (auto view = order.rbegin(); view != order.rend(); ++view) {
     for (JobId id : RanksOf(view->id)) {
       Job& rank = this->job(id);
-      if (rank.info.device == job.info.device && rank.movable && !rank.spill && rank.persistent > 0 &&
-          rank.cannot_spill.empty() && !rank.unresponsive && rank.turn == 0)
-        victims.push_back(&rank);
+      if (rank.info.device == job.info.device && CanBeSpilled(rank)) victims.push_back(&rank);
     }
   }
   return victims;
@@ -229,7 +231,7 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
   }
   for (Job* victim : victims) {
     if (coming >= wanted) break;
-    const Bytes kept = guaranteed_too ? 0 : std::min(victim->persistent, victim->guarantee);
+    const Bytes kept = guaranteed_too ? 0 : KeptFor(*victim, job);
     if (kept == victim->persistent) continue;
     const Bytes bytes = kept == 0 ? wanted - coming : std::min(wanted - coming, victim->persistent - kept);
     victim->spill = SpillOrder{.request = next_spill_++, .bytes = bytes, .for_job = job.id, .sent = now_};
@@ -237,6 +239,24 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
     coming += std::min(victim->spill->bytes, victim->persistent);
   }
   return coming;
+}
+
+// Of what `victim` has resident, what its own guarantee keeps, or its group's or user's: they have theirs
+// together, and it is nothing to their own jobs.
+Bytes Core::KeptFor(const Job& victim, const Job& asker) const {
+  Bytes kept = std::min(victim.persistent, victim.guarantee);
+  for (const Owner& owner : OwnersOf(victim)) {
+    auto quota = state_.quotas.find(owner);
+    if (quota == state_.quotas.end() || Owns(owner, asker)) continue;
+    Bytes resident = 0;
+    for (const auto& [id, job] : state_.jobs) {
+      if (job.gone || job.info.device != victim.info.device || !Owns(owner, job)) continue;
+      Add(job.persistent - (job.spill ? std::min(job.persistent, job.spill->bytes) : 0), resident);
+    }
+    const Bytes above = resident - std::min(resident, quota->second.memory_guarantee);
+    kept = std::max(kept, victim.persistent - std::min(victim.persistent, above));
+  }
+  return kept;
 }
 
 void Core::GiveUpOnSilentVictims() {

@@ -40,7 +40,10 @@ void Core::On(Job*, const JobJoins& event) {
   job.joined = now_;
   job.paused = joins.paused;
   job.guarantee = joins.memory_guarantee;
-  if (joins.time) state_.accounts.emplace(id, *std::move(joins.time));
+  const OnDevice own(Owner::Job(id), join.device);
+  if (joins.time) state_.accounts.emplace(own, *std::move(joins.time));
+  if (joins.time_guarantee > 0) state_.guarantees.emplace(own, TimeGuarantee(joins.time_guarantee, now_));
+  KeepAccounts();
   job.persistent = join.persistent;
   job.spilled = join.spilled;
   job.steps = join.steps;
@@ -62,11 +65,15 @@ void Core::Replace(Job& former, JobJoins& joins) {
     joins.join.weight = former.info.weight;
     joins.join.priority = former.info.priority;
     joins.join.total_steps = former.info.total_steps;
+    joins.join.group = former.info.group;
     joins.memory_guarantee = former.guarantee;
   }
+  const OnDevice own(Owner::Job(former.id), former.info.device);
+  auto guarantee = state_.guarantees.extract(own);
+  if (joins.join.rejoin && guarantee) joins.time_guarantee = guarantee.mapped().share();
   if (!former.gone) Depart(former, /*crashed=*/false);
   const JobId id = former.id;
-  auto account = state_.accounts.extract(id);
+  auto account = state_.accounts.extract(own);
   if (joins.join.rejoin && account) joins.time = std::move(account.mapped());
   state_.jobs.erase(id);
 }
@@ -167,13 +174,16 @@ void Core::Depart(Job& job, bool crashed) {
   job.ahead.reset();
   job.room.reset();
   job.chunks.clear();
+  KeepAccounts();
 }
 
 void Core::Erase(Job& job) {
   Device& device = DeviceOf(job);
   if (job.persistent > 0) Expect(device, job.persistent, kDeadMemoryLimit);
   const JobId id = job.id;
-  state_.accounts.erase(id);
+  const OnDevice own(Owner::Job(id), job.info.device);
+  state_.accounts.erase(own);
+  state_.guarantees.erase(own);
   state_.jobs.erase(id);
 }
 

@@ -9,16 +9,20 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "coordinator/core/events.h"
+#include "coordinator/core/owner.h"
+#include "coordinator/core/time_guarantee.h"
 #include "coordinator/policies/policy.h"
 
 namespace hocket::coordinator {
 
 using TurnNumber = std::uint64_t;
 using DeviceKey = std::string;  // the driver's UUID, or "cpu"
+using OnDevice = std::pair<Owner, DeviceKey>;
 
 // A Spill sent to a job and not answered yet.
 struct SpillOrder {
@@ -106,6 +110,9 @@ struct Job {
   std::optional<SpillOrder> spill;
   std::optional<RoomRequest> room;
   std::optional<RestoreOrder> ahead;
+  Bytes piece = 0;      // its bytes come back in pieces of so many; 0: not known
+  Bytes reach = 0;      // so much it and its arena held when it had grown in a turn and others had made room
+  int quiet_turns = 0;  // since then, in which it did not ask for any
   Bytes restored_ahead = 0;   // for its next turn, or the one that it has
   absl::Duration ahead_time;  // that took so long
   Bytes unclaimed = 0;  // others have given it back for this job's turn, and nobody waited for an answer
@@ -157,7 +164,8 @@ struct Device {
   std::map<int, Lane> lanes;
   std::vector<Returning> returning;
   Bytes unseen = 0;  // in use besides what the ledger knows, as seen last: the driver's own, other programs'
-  absl::Time kept_until = absl::InfinitePast();  // free until then for `kept_for`, which may be back soon
+  absl::Time counted_until = absl::InfinitePast();  // guarantees know what it has done
+  absl::Time kept_until = absl::InfinitePast();     // free until then for `kept_for`, which may be back soon
   EntityId kept_for = 0;
 };
 
@@ -171,18 +179,22 @@ struct Turn {
   absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time
   std::string reason;
+  bool by_guarantee = false;                         // not by the policy, which is not charged for it
   bool used = false;                                 // a part of it has ended that was not taken back
   bool contended = false;                            // somebody has waited for it
   bool asked_idle = false;                           // Yield{now=false} is out
   bool asked_stop = false;                           // Yield{now=true} is out
   absl::Time stop_asked;                             // since when
   absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it, or it is paused
-  bool overdue = false;     // has not stopped within its limit while others wait, and has been named
-  std::uint64_t stop = 0;   // gangs: the step after which all stop, counted from Gang::base
-  int renamed = 0;          // how often a later one had to be named
-  Bytes spilled = 0;        // by others, for it
-  JobId next = 0;           // whose bytes are brought back while it lasts; 0: nobody's
+  bool overdue = false;       // has not stopped within its limit while others wait, and has been named
+  std::uint64_t stop = 0;     // gangs: the step after which all stop, counted from Gang::base
+  int renamed = 0;            // how often a later one had to be named
+  Bytes spilled = 0;          // by others, for it
+  JobId next = 0;             // whose bytes are brought back while it lasts; 0: nobody's
+  std::vector<JobId> behind;  // who can be spilled for him, as the policy said last, when there were
+  std::vector<std::pair<JobId, bool>> candidates_behind;  // these to choose from, and whether each was paused
   bool lacks_room = false;  // somebody has asked for room in it: what is free is his
+  Bytes reach = 0;          // as Job::reach, of this turn
   Bytes no_use = 0;         // that should be free, and a job that was to restore into it could not
 };
 
@@ -190,8 +202,12 @@ struct State {
   std::map<JobId, Job> jobs;
   std::map<EntityId, Gang> gangs;
   std::map<DeviceKey, Device> devices;
-  std::map<TurnNumber, Turn> turns;       // those that last now
-  std::map<JobId, TimeAccount> accounts;  // of the jobs that have a time cap
+  std::map<TurnNumber, Turn> turns;  // those that last now
+  // Of groups and users, as people have set them: also of those that have no job now.
+  std::map<Owner, Quota> quotas;
+  // Where somebody takes part who has a time cap, or a guarantee.
+  std::map<OnDevice, TimeAccount> accounts;
+  std::map<OnDevice, TimeGuarantee> guarantees;
   std::string policy;
   double switch_share = 0.02;
   PolicySettings policy_settings;

@@ -7,7 +7,7 @@
 namespace hocket::coordinator {
 
 TimeAccount::TimeAccount(double cap, absl::Time now, absl::Duration credit)
-    : cap_(cap), opened_(now), as_of_(now), credit_(credit), exhausted_(credit < absl::ZeroDuration()) {
+    : cap_(cap), as_of_(now), credit_(credit), exhausted_(credit < absl::ZeroDuration()), recent_(now) {
   HOCKET_CHECK(cap > 0 && cap <= 1) << "a cap of " << cap;
 }
 
@@ -42,8 +42,7 @@ void TimeAccount::Use(absl::Time from, absl::Time to, Levels levels) {
   credit_ -= (to - from) * (1 - cap_);
   as_of_ = to;
   exhausted_ = credit_ <= absl::ZeroDuration() && cap_ < 1;
-  had_.emplace_back(from, to);
-  while (had_.front().second <= to - kWindow) had_.pop_front();
+  recent_.Add(from, to);
 }
 
 absl::Time TimeAccount::MayRunAt() const {
@@ -54,15 +53,6 @@ absl::Time TimeAccount::MayRunAt() const {
 absl::Time TimeAccount::EmptyAt(absl::Time from) const {
   if (cap_ >= 1) return absl::InfiniteFuture();
   return std::max(from, as_of_) + std::max(absl::ZeroDuration(), CreditAt(from)) / (1 - cap_);
-}
-
-absl::Duration TimeAccount::Window(absl::Time now) const { return std::min(kWindow, now - opened_); }
-
-double TimeAccount::ShareOfWindow(absl::Time now, absl::Time running) const {
-  const absl::Time begin = now - Window(now);
-  absl::Duration had = std::max(absl::ZeroDuration(), now - std::max({running, as_of_, begin}));
-  for (const auto& [from, to] : had_) had += std::max(absl::ZeroDuration(), to - std::max(from, begin));
-  return now <= begin ? 0 : absl::FDivDuration(had, now - begin);
 }
 
 }  // namespace hocket::coordinator

@@ -20,16 +20,14 @@
 #ifndef HOCKET_COORDINATOR_CORE_TIME_ACCOUNT_H_
 #define HOCKET_COORDINATOR_CORE_TIME_ACCOUNT_H_
 
-#include <deque>
-#include <utility>
-
 #include "absl/time/time.h"
+#include "coordinator/core/recent_use.h"
 
 namespace hocket::coordinator {
 
 class TimeAccount {
  public:
-  static constexpr absl::Duration kWindow = absl::Seconds(10);
+  static constexpr absl::Duration kWindow = RecentUse::kWindow;
   static constexpr absl::Duration kTolerance = absl::Milliseconds(100);  // one point of the window
 
   // Opened at `now`; `credit` is what an account before this one had left then. REQUIRES: 0 < cap <= 1
@@ -60,23 +58,24 @@ class TimeAccount {
   absl::Time EmptyAt(absl::Time from) const;
 
   // The kWindow before `now`, or the time since the account was opened, where that is less.
-  absl::Duration Window(absl::Time now) const;
+  absl::Duration Window(absl::Time now) const { return recent_.Window(now); }
 
   // Its share of the device in that time; what it has had since `running` (infinite future: nothing) and has
   // not been counted by Use() included.
-  double ShareOfWindow(absl::Time now, absl::Time running) const;
+  double ShareOfWindow(absl::Time now, absl::Time running) const {
+    return recent_.Share(now, std::max(running, as_of_));
+  }
 
  private:
   absl::Duration CreditAt(absl::Time at) const;
   void Advance(absl::Time to);
 
   double cap_;
-  absl::Time opened_;
   absl::Time as_of_;
   absl::Duration credit_;
   Levels levels_;
   bool exhausted_ = false;
-  std::deque<std::pair<absl::Time, absl::Time>> had_;  // in the last window before as_of_
+  RecentUse recent_;  // before as_of_
 };
 
 }  // namespace hocket::coordinator

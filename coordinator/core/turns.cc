@@ -42,6 +42,11 @@ void Core::BeginToWait(const Job& job) {
   if (device.turn != 0 && !Contended(state_.turns.at(device.turn))) {
     Turn& turn = state_.turns.at(device.turn);
     Charge(turn, /*contended=*/false);
+    turn.by_guarantee = false;
+    for (const DeviceKey& key : turn.devices) {
+      Device& used = state_.devices.at(key);
+      CountUse(used, BeganToUse(used), /*contended=*/false);
+    }
     for (const DeviceKey& key : turn.devices) state_.devices.at(key).policy->Granted(ViewOf(turn.entity));
   }
   device.policy->Asked(ViewOf(job.entity));
@@ -50,6 +55,7 @@ void Core::BeginToWait(const Job& job) {
 void Core::Charge(Turn& turn, bool contended) {
   const absl::Time from = std::max(turn.ready, std::exchange(turn.charged, now_));
   const absl::Duration used = std::max(absl::ZeroDuration(), now_ - from);
+  if (turn.by_guarantee) return;
   for (const DeviceKey& key : turn.devices)
     state_.devices.at(key).policy->Charge(ViewOf(turn.entity), used, contended);
 }
@@ -162,16 +168,16 @@ void Core::Schedule(Device& device) {
   if (fit.empty()) fit = candidates;
 
   while (!fit.empty()) {
-    const Choice choice = Pick(*device.policy, ViewOf(device, fit));
-    if (DevicesFree(choice.job)) {
-      if (KeepFree(device, choice.job)) return;
-      for (EntityId entity : candidates) passed_over_[entity] += entity != choice.job;
-      return GrantTurn(choice.job, choice.reason);
+    const Next next = PickNext(device, fit);
+    if (DevicesFree(next.entity)) {
+      if (!next.by_guarantee && KeepFree(device, next.entity)) return;
+      for (EntityId entity : candidates) passed_over_[entity] += entity != next.entity;
+      return GrantTurn(next);
     }
     // A gang whose other devices are busy: they are kept for it as they come free, for one gang at a time.
-    if (reserved_ == 0) reserved_ = choice.job;
-    if (reserved_ == choice.job) return;
-    fit.erase(std::find(fit.begin(), fit.end(), choice.job));
+    if (reserved_ == 0) reserved_ = next.entity;
+    if (reserved_ == next.entity) return;
+    fit.erase(std::find(fit.begin(), fit.end(), next.entity));
   }
 }
 
@@ -223,7 +229,8 @@ absl::Time Core::StopForAbsent(const Turn& turn) const {
   return stop;
 }
 
-void Core::GrantTurn(EntityId entity, const std::string& reason) {
+void Core::GrantTurn(const Next& next) {
+  const EntityId entity = next.entity;
   if (reserved_ == entity) reserved_ = 0;
   passed_over_.erase(entity);
   Turn& turn = state_.turns[next_turn_];
@@ -231,7 +238,8 @@ void Core::GrantTurn(EntityId entity, const std::string& reason) {
   turn.entity = entity;
   turn.devices = DevicesOf(entity);
   turn.start = turn.ready = turn.charged = now_;
-  turn.reason = reason;
+  turn.reason = next.reason;
+  turn.by_guarantee = next.by_guarantee;
   turn.contended = Contended(turn);
   turn.asked_idle = (turn.contended || Capped(entity)) && now_ >= IdleTime(turn);
   for (const DeviceKey& key : turn.devices) {
@@ -401,7 +409,7 @@ absl::Time Core::StopTime(const Turn& turn) const {
     stop = std::max(
         stop, now_ + device.policy->Keep(ViewOf(turn.entity), now_ - turn.charged, ViewOf(device, waiting)));
   }
-  return stop;
+  return StopForGuarantees(turn, stop);
 }
 
 // What getting here cost, when bytes had to move for it; nothing when none had to. What came back before the
@@ -435,6 +443,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
   Turn& turn = state_.turns.at(job.turn);
   if (!job.after_others) LearnSwitchCost(job, turn, last);
   if (!died && !job.after_others) Learn(job, turn, last);
+  LearnReach(job, turn);
   const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
@@ -450,8 +459,9 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
                    .died = died,
                    .reason = turn.reason};
   record.hand_over = job.granted_after + ready;
-  actions_.push_back(std::move(record));
+  actions_.emplace_back(std::move(record));
   UseTime(job, BeganToUse(job, ready));
+  CountUse(DeviceOf(job), BeganToUse(job, ready), turn.contended);
   job.held += now_ - job.granted;
   job.restored_total += last.restored;
   ++job.turns;
@@ -503,7 +513,7 @@ void Core::TakeBackUnread(const Turn& turn) {
     Job& rank = job(id);
     if (!rank.grant_open || now_ < rank.granted + kAnswerLimit) continue;
     rank.grant_open = false;
-    actions_.push_back(TakeBack{.job = id, .wait = rank.wait});
+    actions_.emplace_back(TakeBack{.job = id, .wait = rank.wait});
   }
 }
 

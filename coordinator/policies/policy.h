@@ -107,7 +107,8 @@ class Policy {
 
   // `job` has had the turn for `device_time` more, what it took until it was ready not counted. Called at the
   // end of each turn, also for a job that died in it, and within a turn when the first one begins to wait for
-  // it. `contended`: somebody waited meanwhile.
+  // it. `contended`: somebody waited meanwhile. Not called for a turn that `job` had, out of this policy's
+  // order, because the time is guaranteed to it.
   virtual void Charge(const JobView& job, absl::Duration device_time, bool contended) {}
 
   // `job` has left; its id is never used again.

@@ -10,10 +10,10 @@ class RoundRobin final : public Policy {
  public:
   bool Before(const JobView& a, const JobView& b) const override;
   std::string Reason(const JobView& next) const override;
-  void Granted(const JobView& job) override { last_ = job.id; }
+  void Charge(const JobView& job, absl::Duration, bool) override { last_ = job.id; }
 
  private:
-  EntityId last_ = 0;  // who had the turn last
+  EntityId last_ = 0;  // who had the turn last, by the circle
 };
 
 }  // namespace hocket::coordinator

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "csrc/base/bytes.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/limits.h"
@@ -131,6 +132,7 @@ absl::Status CheckSaid(wire::Restored& restored) {
   return CheckNumbers({{"restored", restored.restored, kMaxBytes},
                        {"persistent", restored.persistent, kMaxBytes},
                        {"spilled", restored.spilled, kMaxBytes},
+                       {"piece", restored.piece, kMaxBytes},
                        {"took_ns", restored.took_ns, kMaxCount}});
 }
 
@@ -169,6 +171,33 @@ absl::Status CheckTimeCap(double cap) {
                    " % to 100 %, such as 25 %. To give a job no turns at all: hocket pause."));
 }
 
+absl::Status CheckTimeGuarantee(double share) {
+  if (share >= kMinTimeCap && share <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a time guarantee of ", 100 * share,
+                                                 " % is not allowed: give ", 100 * kMinTimeCap,
+                                                 " % to 100 %, such as 25 %."));
+}
+
+absl::Status CheckGroupName(const std::string& name) {
+  if (wire::IsGroupName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", absl::CEscape(name), "' is no name of a group: ", wire::kGroupNames, "."));
+}
+
+absl::Status CheckTimeQuota(const std::string& whose, double cap, double guarantee, double promised) {
+  if (guarantee == 0) return absl::OkStatus();
+  const std::string what = absl::StrFormat("a time guarantee of %.3g %% for %s ", 100 * guarantee, whose);
+  if (cap > 0 && guarantee > cap)
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%sis more than its time cap of %.3g %%. Raise that, or give less.", what, 100 * cap));
+  // Shares that people add up to 100 % do so in fractions only nearly.
+  if (guarantee + promised <= 1 + 1e-9) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%scannot be kept: others are guaranteed %.3g %% of the same device. Give at most %.3g %%, "
+      "or lower theirs (hocket quota shows them).",
+      what, 100 * promised, std::max(0.0, 100 * (1 - promised))));
+}
+
 namespace {
 
 absl::Status CheckLimit(const Job& job, const Device& device, Bytes limit) {
@@ -193,7 +222,7 @@ absl::Status CheckGuarantee(const Job& job, const Device& device, const MemoryQu
   if (promised > device.capacity || quota.guarantee > device.capacity - promised)
     return absl::InvalidArgumentError(absl::StrCat(
         what, "cannot be kept: ", device.name, " has ", FormatBytes(device.capacity),
-        ", of which its other jobs are guaranteed ", FormatBytes(promised), ". Give less, or lower theirs."));
+        ", of which others are guaranteed ", FormatBytes(promised), ". Give less, or lower theirs."));
   return absl::OkStatus();
 }
 
@@ -247,6 +276,7 @@ absl::Status CheckJoin(const wire::Join& join) {
                                        {"steps", join.steps, kMaxCount},
                                        {"total_steps", join.total_steps, kMaxCount},
                                        {"turn", join.turn, kMaxCount}}));
+  if (!join.group.empty()) HOCKET_RETURN_IF_ERROR(CheckGroupName(join.group));
   return CheckGang(join);
 }
 

@@ -21,6 +21,10 @@ absl::Status CheckSaidByJob(wire::Message& message);
 // The same for values that people set later.
 absl::Status CheckWeight(double weight);
 absl::Status CheckTimeCap(double cap);
+absl::Status CheckTimeGuarantee(double share);
+absl::Status CheckGroupName(const std::string& name);
+// What `whose` (for people) is to have; `promised` of the time to all others on that device.
+absl::Status CheckTimeQuota(const std::string& whose, double cap, double guarantee, double promised);
 struct MemoryQuota {
   Bytes limit = 0;      // 0: none
   Bytes guarantee = 0;  // 0: none

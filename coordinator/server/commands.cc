@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -127,6 +128,7 @@ absl::StatusOr<std::optional<MemoryQuota>> MemoryQuotaFor(const State& state, Jo
   for (const auto& [other_id, other] : state.jobs) {
     if (other_id != id && other.info.device == job.info.device && !other.gone) promised += other.guarantee;
   }
+  for (const auto& [of, quota] : state.quotas) promised += quota.memory_guarantee;
   HOCKET_RETURN_IF_ERROR(CheckMemoryQuota(job, state.devices.at(job.info.device), quota, promised));
   return quota;
 }
@@ -153,50 +155,146 @@ Result Set(Server& server, const Json& arguments) {
   }
   HOCKET_RETURN_IF_ERROR(CheckWeight(share.weight));
   HOCKET_RETURN_IF_ERROR(CheckPriority(share.priority));
+  std::string group = job.info.group;
+  if (arguments.contains("group")) {
+    group = arguments["group"].is_null() ? "" : Text(arguments, "group");
+    if (!arguments["group"].is_null()) HOCKET_RETURN_IF_ERROR(CheckGroupName(group));
+  }
   HOCKET_ASSIGN_OR_RETURN(const auto memory,
                           MemoryQuotaFor(server.core().state(), id, arguments, "memory_limit"));
   server.Set(id, share);
+  if (group != job.info.group) server.Set(id, SetGroup{group});
   SetMemory(server, id, memory);
   return JobJson(server, id);
 }
 
-Json QuotasJson(Server& server, const std::vector<JobId>& ids) {
+// Of jobs, and of groups and users.
+Json QuotasJson(Server& server, const std::vector<JobId>& ids, const std::vector<Owner>& owners) {
   server.Apply(0, Tick{});
-  Json quotas = Json::array();
+  Json quotas = Json::array(), together = Json::array();
   for (JobId id : ids) {
     Json quota = QuotaJson(server.core(), id);
     quota["job"] = id;
     quota["name"] = server.core().state().jobs.at(id).info.name;
     quotas.push_back(std::move(quota));
   }
-  return Json{{"quotas", std::move(quotas)}};
+  for (const Owner& owner : owners) together.push_back(QuotaJson(server.core(), owner));
+  return Json{{"quotas", std::move(quotas)}, {"together", std::move(together)}};
 }
 
-// 0 for null.
-absl::StatusOr<double> TimeCap(const Json& arguments) {
-  if (arguments["time_cap"].is_null()) return 0.0;
-  HOCKET_ASSIGN_OR_RETURN(const double cap, Number(arguments, "time_cap"));
-  HOCKET_RETURN_IF_ERROR(CheckTimeCap(cap));
-  return cap;
+// What the argument says; 0 for null, and `now` where there is none.
+absl::StatusOr<double> TimeShare(const Json& arguments, const char* key, double now,
+                                 absl::Status (*check)(double)) {
+  if (!arguments.contains(key)) return now;
+  if (arguments[key].is_null()) return 0.0;
+  HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, key));
+  HOCKET_RETURN_IF_ERROR(check(share));
+  return share;
 }
 
-Result Quota(Server& server, const Json& arguments) {
-  if (!arguments.contains("job")) {
-    std::vector<JobId> all;
-    for (const auto& [id, job] : server.core().state().jobs) {
-      if (!job.gone) all.push_back(id);
-    }
-    return QuotasJson(server, all);
+struct TimeQuota {
+  double cap;
+  double guarantee;
+};
+
+absl::StatusOr<TimeQuota> TimeQuotaFor(const Json& arguments, TimeQuota now) {
+  HOCKET_ASSIGN_OR_RETURN(now.cap, TimeShare(arguments, "time_cap", now.cap, CheckTimeCap));
+  HOCKET_ASSIGN_OR_RETURN(now.guarantee,
+                          TimeShare(arguments, "time_guarantee", now.guarantee, CheckTimeGuarantee));
+  return now;
+}
+
+// Of the time of a device, to all but `owner`: groups and users have theirs on every device.
+double TimePromised(const State& state, const DeviceKey& device, const Owner& owner) {
+  double promised = 0;
+  for (const auto& [of, quota] : state.quotas) promised += of == owner ? 0 : quota.time_guarantee;
+  for (const auto& [of, guarantee] : state.guarantees) {
+    if (of.second == device && of.first.kind == Owner::Kind::kJob && of.first != owner)
+      promised += guarantee.share();
   }
+  return promised;
+}
+
+Result JobQuota(Server& server, const Json& arguments) {
   HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
-  HOCKET_ASSIGN_OR_RETURN(const auto memory,
-                          MemoryQuotaFor(server.core().state(), id, arguments, "memory_cap"));
-  if (arguments.contains("time_cap")) {
-    HOCKET_ASSIGN_OR_RETURN(const double cap, TimeCap(arguments));
-    server.Set(id, SetTimeCap{cap});
-  }
+  const State& state = server.core().state();
+  const Job& job = state.jobs.at(id);
+  HOCKET_ASSIGN_OR_RETURN(const auto memory, MemoryQuotaFor(state, id, arguments, "memory_cap"));
+  const Owner owner = Owner::Job(id);
+  const TimeAccount* const account = server.core().TimeAccountOf(id);
+  const TimeQuota now = {account == nullptr ? 0 : account->cap(), server.core().TimeGuaranteeOf(owner, job)};
+  HOCKET_ASSIGN_OR_RETURN(const TimeQuota time, TimeQuotaFor(arguments, now));
+  HOCKET_RETURN_IF_ERROR(
+      CheckTimeQuota(job.info.name, time.cap, time.guarantee, TimePromised(state, job.info.device, owner)));
+  if (time.cap != now.cap) server.Set(id, SetTimeCap{time.cap});
+  if (time.guarantee != now.guarantee) server.Set(id, SetTimeGuarantee{time.guarantee});
   SetMemory(server, id, memory);
-  return QuotasJson(server, {id});
+  return QuotasJson(server, {id}, {});
+}
+
+absl::Status CheckMemoryTogether(const State& state, const Owner& owner, Bytes guarantee) {
+  for (const auto& [key, device] : state.devices) {
+    Bytes promised = 0;
+    for (const auto& [of, quota] : state.quotas) promised += of == owner ? 0 : quota.memory_guarantee;
+    for (const auto& [id, job] : state.jobs) {
+      if (job.info.device == key && !job.gone) promised += job.guarantee;
+    }
+    if (device.capacity > 0 && (promised > device.capacity || guarantee > device.capacity - promised))
+      return absl::InvalidArgumentError(
+          absl::StrCat("a guarantee of ", FormatBytes(guarantee), " cannot be kept: ", device.name, " has ",
+                       FormatBytes(device.capacity), ", of which others are guaranteed ",
+                       FormatBytes(promised), ". Give less, or lower theirs."));
+  }
+  return absl::OkStatus();
+}
+
+// Of a group or a user: `whose`, for people.
+Result QuotaTogether(Server& server, const Owner& owner, const std::string& whose, const Json& arguments) {
+  const State& state = server.core().state();
+  auto found = state.quotas.find(owner);
+  Quota quota = found == state.quotas.end() ? Quota() : found->second;
+  const Quota before = quota;
+  if (arguments.contains("memory_cap"))
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a memory cap is one job's: ", whose, " can have none. Give its jobs one each: hocket quota JOB."));
+  HOCKET_ASSIGN_OR_RETURN(const TimeQuota time,
+                          TimeQuotaFor(arguments, {quota.time_cap, quota.time_guarantee}));
+  quota.time_cap = time.cap;
+  quota.time_guarantee = time.guarantee;
+  if (arguments.contains("memory_guarantee")) {
+    HOCKET_ASSIGN_OR_RETURN(quota.memory_guarantee, SizeOrNone(arguments, "memory_guarantee"));
+    if (quota.memory_guarantee > 0)
+      HOCKET_RETURN_IF_ERROR(CheckMemoryTogether(state, owner, quota.memory_guarantee));
+  }
+  double promised = TimePromised(state, "", owner);
+  for (const auto& [key, device] : state.devices)
+    promised = std::max(promised, TimePromised(state, key, owner));
+  HOCKET_RETURN_IF_ERROR(CheckTimeQuota(whose, quota.time_cap, quota.time_guarantee, promised));
+  if (quota != before) server.Set(SetQuota{.of = owner, .quota = quota});
+  return QuotasJson(server, {}, {owner});
+}
+
+Result Quotas(Server& server, const Json& arguments) {
+  if (arguments.contains("group")) {
+    const std::string name = Text(arguments, "group");
+    HOCKET_RETURN_IF_ERROR(CheckGroupName(name));
+    return QuotaTogether(server, Owner::Group(name), absl::StrCat("group ", name), arguments);
+  }
+  if (arguments.contains("user")) {
+    const Json& uid = arguments["user"];
+    if (!uid.is_number_unsigned() || uid.get<std::uint64_t>() > std::numeric_limits<unsigned>::max())
+      return absl::InvalidArgumentError("'user' is a uid.");
+    return QuotaTogether(server, Owner::User(uid.get<unsigned>()), absl::StrCat("user ", uid.dump()),
+                         arguments);
+  }
+  if (arguments.contains("job")) return JobQuota(server, arguments);
+  std::vector<JobId> all;
+  for (const auto& [id, job] : server.core().state().jobs) {
+    if (!job.gone) all.push_back(id);
+  }
+  std::vector<Owner> owners;
+  for (const auto& [of, quota] : server.core().state().quotas) owners.push_back(of);
+  return QuotasJson(server, all, owners);
 }
 
 Result SwitchShare(Server& server, const Json& arguments) {
@@ -263,7 +361,7 @@ constexpr Row kCommands[] = {
     {"logs", Logs},
     {"pause", Pause},
     {"policy", ChoosePolicy},
-    {"quota", Quota},
+    {"quota", Quotas},
     {"resume", Resume},
     {"set", Set},
     {"status", Status},

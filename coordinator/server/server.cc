@@ -89,6 +89,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
              .switch_share = Chosen(options.switch_share, settings_.switch_share, options.first_switch_share),
              .policy_settings = {.production_bound = Chosen(0.0, settings_.production_bound,
                                                             PolicySettings().production_bound)},
+             .quotas = settings_.quotas,
              .runtime_dir = options.runtime_dir,
              .make_policy = [this](const std::string& name) { return MakePolicyNamed(name); }}),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
@@ -289,6 +290,8 @@ void Server::TakeUpSettings(JobJoins& joins) const {
   join.total_steps = file->settings->total_steps;
   joins.paused = file->settings->paused;
   joins.memory_guarantee = file->settings->memory_guarantee;
+  joins.time_guarantee = file->settings->time_guarantee;
+  join.group = file->settings->group;
   if (!file->time) return;
   const absl::Time now = Now();
   joins.time.emplace(file->time->cap, std::min(file->time->as_of, now), file->time->credit);
@@ -306,7 +309,9 @@ void Server::Remember(JobId id) {
                                             .priority = job.info.priority,
                                             .total_steps = job.info.total_steps,
                                             .paused = job.paused,
-                                            .memory_guarantee = job.guarantee},
+                                            .memory_guarantee = job.guarantee,
+                                            .time_guarantee = core_.TimeGuaranteeOf(Owner::Job(id), job),
+                                            .group = job.info.group},
                     .time = TimeOf(core_, job)});
   if (!unwritten.empty()) log_.Warning(unwritten);
 }
@@ -467,6 +472,12 @@ void Server::Set(const SetSwitchShare& share) {
 void Server::Set(const SetProductionBound& bound) {
   Apply(0, bound);
   settings_.production_bound = bound.bound;
+  RememberSettings();
+}
+
+void Server::Set(const SetQuota& quota) {
+  Apply(0, quota);
+  settings_.quotas = core_.state().quotas;
   RememberSettings();
 }
 

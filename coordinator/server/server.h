@@ -73,6 +73,7 @@ class Server {
   void Set(const SetPolicy& policy);
   void Set(const SetSwitchShare& share);
   void Set(const SetProductionBound& bound);
+  void Set(const SetQuota& quota);
   void StopSoon() { stopping_ = true; }
 
  private:

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -58,6 +59,25 @@ std::optional<TimeKept> ReadTime(std::istream& in) {
   return time;
 }
 
+std::string ToText(const Owner& owner) {
+  return owner.kind == Owner::Kind::kGroup ? absl::StrCat("group ", owner.group)
+                                           : absl::StrCat("user ", owner.id);
+}
+
+void ReadQuota(const std::string& text, std::map<Owner, Quota>& quotas) {
+  std::istringstream in(text);
+  std::string kind, name;
+  Quota quota;
+  unsigned uid = 0;
+  if (!(in >> kind >> name >> quota.time_cap >> quota.time_guarantee >> quota.memory_guarantee)) return;
+  const bool known =
+      kind == "group" ? CheckGroupName(name).ok() : kind == "user" && absl::SimpleAtoi(name, &uid);
+  if (!known || (quota.time_cap != 0 && !CheckTimeCap(quota.time_cap).ok()) ||
+      (quota.time_guarantee != 0 && !CheckTimeGuarantee(quota.time_guarantee).ok()))
+    return;
+  quotas[kind == "group" ? Owner::Group(name) : Owner::User(uid)] = quota;
+}
+
 }  // namespace
 
 StateFiles::StateFiles(const std::string& runtime_dir)
@@ -73,6 +93,10 @@ std::string StateFiles::Write(const JobFile& file) {
     absl::StrAppendFormat(&text, "%.17g %s %d %d\n", s->weight, s->priority, s->total_steps, s->paused);
   if (file.settings && file.settings->memory_guarantee > 0)
     absl::StrAppend(&text, "memory_guarantee ", file.settings->memory_guarantee, "\n");
+  if (file.settings && file.settings->time_guarantee > 0)
+    absl::StrAppendFormat(&text, "time_guarantee %.17g\n", file.settings->time_guarantee);
+  if (file.settings && !file.settings->group.empty())
+    absl::StrAppend(&text, "group ", file.settings->group, "\n");
   if (const auto& t = file.time)
     absl::StrAppendFormat(&text, "time_cap %.17g %d %d %d\n", t->cap, absl::ToUnixNanos(t->as_of),
                           absl::ToInt64Nanoseconds(t->credit),
@@ -92,6 +116,12 @@ std::optional<JobFile> StateFiles::Read(JobId id) const {
   file.settings = ReadJobSettings(in);
   for (std::string key; in >> key;) {
     int64_t bytes = 0;
+    double share = 0;
+    std::string group;
+    if (key == "time_guarantee" && in >> share && CheckTimeGuarantee(share).ok() && file.settings)
+      file.settings->time_guarantee = share;
+    if (key == "group" && in >> group && CheckGroupName(group).ok() && file.settings)
+      file.settings->group = group;
     if (key == "time_cap") file.time = ReadTime(in);
     if (key == "memory_guarantee" && in >> bytes && bytes > 0 && file.settings)
       file.settings->memory_guarantee = static_cast<Bytes>(bytes);
@@ -123,6 +153,9 @@ std::string StateFiles::Write(const Settings& settings) {
   if (settings.switch_share > 0) absl::StrAppendFormat(&text, "switch_share %.17g\n", settings.switch_share);
   if (settings.production_bound > 0)
     absl::StrAppendFormat(&text, "production_bound %.17g\n", settings.production_bound);
+  for (const auto& [of, quota] : settings.quotas)
+    absl::StrAppendFormat(&text, "quota %s %.17g %.17g %d\n", ToText(of), quota.time_cap,
+                          quota.time_guarantee, quota.memory_guarantee);
   const std::string why = Replace(settings_, text);
   return why.empty() ? "" : why + ". The next coordinator will not know what was set.";
 }
@@ -139,6 +172,7 @@ Settings StateFiles::ReadSettings() const {
       settings.switch_share = share;
     if (key == "production_bound" && absl::SimpleAtod(value, &bound) && CheckProductionBound(bound).ok())
       settings.production_bound = bound;
+    if (key == "quota") ReadQuota(value, settings.quotas);
   }
   return settings;
 }

@@ -2,16 +2,17 @@
 // have set.
 //
 //   jobs/<id>    one for each job that takes part: its process; weight, priority, steps, and whether it is
-//                paused; its memory guarantee; its time cap, what it has had of that, and since when it has
-//                the turn
-//   settings     policy, switch share and bound, as people set them last; also for the next daemon after an
-//   orderly
-//                end
+//                paused; its group; its guarantees of memory and time; its time cap, what it has had of that,
+//                and since when it has the turn
+//   settings     policy, switch share, bound, and the quotas of groups and users, as people set them last;
+//   also
+//                for the next daemon after an orderly end
 //
 // A file is replaced as a whole: a daemon that is killed while it writes leaves the old one.
 #ifndef HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
 #define HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct JobSettings {
   std::uint64_t total_steps = 0;
   bool paused = false;
   Bytes memory_guarantee = 0;
+  double time_guarantee = 0;
+  std::string group;
 };
 
 // A TimeAccount (core/time_account.h).
@@ -49,6 +52,7 @@ struct Settings {
   std::string policy;           // empty: nobody has set one
   double switch_share = 0;      // 0: nobody has set one
   double production_bound = 0;  // 0: the same
+  std::map<Owner, Quota> quotas;
 };
 
 // Whom a coordinator before this one left behind.

@@ -91,6 +91,27 @@ Json MeasuredJson(const Job& job) {
       {"step", EstimateJson(job.step)}, {"gap", EstimateJson(job.gap)}, {"ready", EstimateJson(job.ready)}};
 }
 
+// How `of` stands to its time cap and its guarantee; empty where it has neither.
+Json TimeJson(const Core& core, const OnDevice& of) {
+  Json json = Json::object();
+  const State& state = core.state();
+  const auto account = state.accounts.find(of);
+  const auto guarantee = state.guarantees.find(of);
+  absl::Duration window;
+  if (guarantee != state.guarantees.end()) {
+    window = guarantee->second.recent().Window(core.now());
+    json["owed_s"] = std::max(0.0, absl::ToDoubleSeconds(core.OwedNow(of)));
+  }
+  if (account != state.accounts.end()) {
+    window = account->second.Window(core.now());
+    json["may_go_on_in_s"] = std::max(0.0, absl::ToDoubleSeconds(account->second.MayRunAt() - core.now()));
+  }
+  if (json.empty()) return json;
+  json["time_used"] = core.TimeUsed(of);
+  json["window_s"] = absl::ToDoubleSeconds(window);
+  return json;
+}
+
 }  // namespace
 
 std::string PolicyTrouble(const State& state) {
@@ -100,19 +121,52 @@ std::string PolicyTrouble(const State& state) {
   return "";
 }
 
+Json QuotaJson(const Core& core, const Owner& owner) {
+  const State& state = core.state();
+  auto found = state.quotas.find(owner);
+  const Quota quota = found == state.quotas.end() ? Quota() : found->second;
+  Json jobs = Json::array(), devices = Json::array();
+  for (const auto& [id, job] : state.jobs) {
+    if (!job.gone && core.Owns(owner, job)) jobs.push_back(job.info.name);
+  }
+  for (const auto& [key, device] : state.devices) {
+    Json used = TimeJson(core, {owner, key});
+    if (used.empty()) continue;
+    used["device"] = device.name;
+    devices.push_back(std::move(used));
+  }
+  Json json = {{"kind", owner.kind == Owner::Kind::kGroup ? "group" : "user"},
+               {"time_cap", nullptr},
+               {"time_guarantee", nullptr},
+               {"memory_guarantee", quota.memory_guarantee},
+               {"jobs", std::move(jobs)},
+               {"devices", std::move(devices)}};
+  if (owner.kind == Owner::Kind::kGroup) {
+    json["name"] = owner.group;
+  } else {
+    json["uid"] = owner.id;
+  }
+  if (quota.time_cap > 0) json["time_cap"] = quota.time_cap;
+  if (quota.time_guarantee > 0) json["time_guarantee"] = quota.time_guarantee;
+  return json;
+}
+
 Json QuotaJson(const Core& core, JobId id) {
   const Job& job = core.state().jobs.at(id);
-  Json quota = {{"time_cap", nullptr}, {"memory_cap", nullptr}, {"memory_guarantee", job.guarantee}};
-  if (job.info.memory_limit > 0) quota["memory_cap"] = job.info.memory_limit;
+  const OnDevice own(Owner::Job(id), job.info.device);
+  Json quota = TimeJson(core, own);
+  const TimeAccount* account = core.TimeAccountOf(id);
+  const double guarantee = core.TimeGuaranteeOf(own.first, job);
+  quota["time_cap"] = account == nullptr ? Json() : Json(account->cap());
+  quota["time_guarantee"] = guarantee == 0 ? Json() : Json(guarantee);
+  quota["memory_cap"] = job.info.memory_limit == 0 ? Json() : Json(job.info.memory_limit);
+  quota["memory_guarantee"] = job.guarantee;
   quota["memory_held"] = job.persistent + job.spilled;
   quota["memory_resident"] = job.persistent;
-  const TimeAccount* account = core.TimeAccountOf(id);
-  if (account == nullptr) return quota;
-  const absl::Duration left = std::max(absl::ZeroDuration(), core.HeldBackUntil(job.entity) - core.now());
-  quota["time_cap"] = account->cap();
-  quota["time_used"] = core.TimeUsed(id);
-  quota["window_s"] = absl::ToDoubleSeconds(account->Window(core.now()));
-  quota["may_go_on_in_s"] = absl::ToDoubleSeconds(left);
+  // A fellow rank's cap, or its group's, may hold it back as well.
+  if (account != nullptr)
+    quota["may_go_on_in_s"] =
+        absl::ToDoubleSeconds(std::max(absl::ZeroDuration(), core.HeldBackUntil(job.entity) - core.now()));
   return quota;
 }
 
@@ -157,6 +211,7 @@ Json JobJson(Server& server, JobId id) {
           {"silent", silence},
           {"weight", job.info.weight},
           {"priority", job.info.priority},
+          {"group", job.info.group},
           {"memory_limit", job.info.memory_limit},
           {"total_steps", job.info.total_steps},
           {"persistent", job.persistent},

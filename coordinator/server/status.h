@@ -24,6 +24,8 @@ nlohmann::json JobJson(Server& server, JobId id);
 
 // The quotas of a job, and how it stands to them: in "jobs" as "quota". REQUIRES: the job is known.
 nlohmann::json QuotaJson(const Core& core, JobId id);
+// Those of a group or a user, and how its jobs together stand to them on each device.
+nlohmann::json QuotaJson(const Core& core, const Owner& owner);
 
 // What is remembered of a job, with the keys that `hocket simulate` reads: as it was until `until`.
 nlohmann::json RecordOf(const Job& job, absl::Time until);

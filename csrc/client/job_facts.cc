@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <vector>
@@ -35,6 +36,11 @@ std::string Program() {
   return wire::MadePrintable(absl::StrJoin(shown, " "));
 }
 
+std::string GroupOf(const JobOptions& options) {
+  const char* const usual = std::getenv("HOCKET_GROUP");
+  return options.group.empty() && usual != nullptr ? usual : options.group;
+}
+
 absl::Status CheckOptions(const JobOptions& options, Bytes capacity) {
   if (!(options.weight > 0) || !std::isfinite(options.weight)) {
     return absl::InvalidArgumentError(
@@ -47,6 +53,10 @@ absl::Status CheckOptions(const JobOptions& options, Bytes capacity) {
   if (options.name.size() > wire::kMaxName) {
     return absl::InvalidArgumentError(
         absl::StrCat("a name of ", options.name.size(), " characters: it may have ", wire::kMaxName, "."));
+  }
+  if (const std::string group = GroupOf(options); !group.empty() && !wire::IsGroupName(group)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group '", wire::MadePrintable(group), "': ", wire::kGroupNames, "."));
   }
   if (capacity > 0 && options.memory_limit > capacity) {
     return absl::InvalidArgumentError(absl::StrCat("memory limit of ", FormatBytes(options.memory_limit),
@@ -74,7 +84,8 @@ absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string&
                     .hocket_version = kVersion,
                     .torch_version = options.torch_version,
                     .heeds_limit = true,
-                    .heeds_restore = true};
+                    .heeds_restore = true,
+                    .group = GroupOf(options)};
 }
 
 }  // namespace hocket

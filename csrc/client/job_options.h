@@ -15,6 +15,7 @@ struct JobOptions {
   std::uint64_t memory_limit = 0;   // bytes; 0: the device's capacity
   std::uint64_t total_steps = 0;    // 0: unknown
   std::string torch_version = "";   // for status
+  std::string group = "";           // whose quotas hold for it, too; empty: as HOCKET_GROUP says, or none
 };
 
 // What the process is told about itself; `hocket run` prints it.

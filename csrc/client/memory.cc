@@ -61,7 +61,10 @@ wire::NeedRoom ClientImpl::Lacks(Bytes bytes, bool restoring) const {
 absl::Status ClientImpl::AskRoom(wire::NeedRoom need, bool interruptible) {
   const bool restoring = need.restoring;
   const std::uint64_t turn = turn_.number;
-  while (room_ || (!restoring && phase_ == Phase::kGiving)) changed_.Wait(&mutex_);
+  while (room_ || (!restoring && phase_ == Phase::kGiving)) {
+    need.says_free = false;  // what it has found before is no longer so
+    changed_.Wait(&mutex_);
+  }
   if (outside_) return absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it");
   if (!restoring && (phase_ != Phase::kHeld || turn_.number != turn)) return absl::OkStatus();
   room_ = RoomRequest{.bytes = need.bytes, .restoring = restoring};
@@ -185,12 +188,17 @@ void ClientImpl::On(const wire::Restore& order, UniqueFd descriptor) {
   const bool began = BeginRestore();
   if (began && allocator != nullptr) {
     const std::uint64_t start = Progress::NowNs();
-    answer.restored = allocator->RestoreAhead(order.bytes).value_or(0);
+    const Holdings before = Held();
+    const absl::StatusOr<Bytes> restored = allocator->RestoreAhead(order.bytes);
+    const Holdings after = Held();
+    answer.restored =
+        restored.ok() ? *restored : after.persistent - std::min(after.persistent, before.persistent);
     answer.took_ns = Progress::NowNs() - start;
   }
   const Holdings held = Held();
   answer.persistent = held.persistent;
   answer.spilled = held.spilled;
+  answer.piece = held.chunk;
   MutexLock lock(&mutex_);
   if (began) {
     spilling_ = false;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+
 namespace hocket::wire {
 namespace {
 
@@ -19,6 +21,13 @@ bool IsPrintable(absl::string_view text) {
     if (ControlAt(text, i) > 0) return false;
   }
   return true;
+}
+
+bool IsGroupName(absl::string_view text) {
+  return !text.empty() && text.size() <= kMaxName &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
 }
 
 std::string MadePrintable(std::string text) {

@@ -19,6 +19,11 @@ inline constexpr size_t kMaxText = 4096;
 // may obey too.
 bool IsPrintable(absl::string_view text);
 
+// Letters, digits and . _ -, at most kMaxName: as a person types them, and in a line of a file.
+bool IsGroupName(absl::string_view text);
+inline constexpr const char* kGroupNames =
+    "groups have names of letters, digits, '.', '_' and '-', at most 128 of them";
+
 // `text`, at most kMaxText bytes of it, with blanks for control characters.
 std::string MadePrintable(std::string text);
 

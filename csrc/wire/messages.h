@@ -57,12 +57,14 @@ struct Join {
   std::string lane_lock;       // rejoin: as told last by Joined or Grant
   bool heeds_limit = false;    // it understands Limit
   bool heeds_restore = false;  // and Restore
+  std::string group;           // whose quotas hold for it, too; empty: none
   // Retired, never to be used again: 3, 19.
   HOCKET_FIELDS(F(1, name) F(2, pid) F(4, program) F(5, device) F(6, device_name) F(7, capacity) F(8, weight)
                     F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
                         F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent)
                             F(18, spilled) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size)
-                                F(24, turn) F(25, lane_lock) F(26, heeds_limit) F(27, heeds_restore))
+                                F(24, turn) F(25, lane_lock) F(26, heeds_limit) F(27, heeds_restore)
+                                    F(28, group))
 };
 
 struct Joined {
@@ -330,7 +332,8 @@ struct Restored {
   uint64_t persistent = 0;  // bytes, as in Report, after it
   uint64_t spilled = 0;
   uint64_t took_ns = 0;
-  HOCKET_FIELDS(F(1, request) F(2, restored) F(3, persistent) F(4, spilled) F(5, took_ns))
+  uint64_t piece = 0;  // bytes come back in pieces of so many: an order for less brings none; 0: not known
+  HOCKET_FIELDS(F(1, request) F(2, restored) F(3, persistent) F(4, spilled) F(5, took_ns) F(6, piece))
 };
 
 #undef F

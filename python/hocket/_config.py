@@ -93,6 +93,20 @@ def _switch(value: Any) -> str:
     return "1" if value else "0"
 
 
+GROUP_NAMES = "letters, digits, '.', '_' and '-', at most 128 of them"
+
+
+def is_group(name: Any) -> bool:
+    """What may be the name of a group of jobs (csrc/wire/limits.h)."""
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,128}", name) is not None
+
+
+def _group(value: Any) -> str:
+    if not is_group(value):
+        raise ValueError(GROUP_NAMES)
+    return str(value)
+
+
 KEYS = (
     Key("coordinator", "policy", "HOCKET_POLICY", "fair", _one_of(*POLICIES),
         "who is next, until `hocket policy` sets another"),
@@ -104,6 +118,7 @@ KEYS = (
     Key("coordinator", "log_level", "HOCKET_LOG_LEVEL", "info", _one_of(*LOG_LEVELS), "what `hocket logs` shows"),
     Key("job", "weight", "HOCKET_WEIGHT", 1, _number("a number above 0", lambda x: x > 0), "share of the device"),
     Key("job", "priority", "HOCKET_PRIORITY", "normal", _one_of(*PRIORITIES), ""),
+    Key("job", "group", "HOCKET_GROUP", None, _group, "the group that jobs belong to: `hocket quota --group`"),
     Key("job", "memory_limit", "HOCKET_MEMORY_LIMIT", None, _size, "most device memory of a job"),
     Key("job", "host_budget", "HOCKET_HOST_BUDGET", None, _size, "most host memory for a job's spilled memory"),
     Key("web", "port", "HOCKET_WEB_PORT", 9465, _port, "of `hocket web`"),

@@ -7,11 +7,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
-#include <string>
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "tests/client/sleeping_thread.h"
 
 namespace hocket {
 namespace {
@@ -41,7 +40,7 @@ class AtDoor {
           tid_ = static_cast<int>(syscall(SYS_gettid));
           woken_ = connection.AwaitAtDoor(Connection::kNoLimit);
         }) {
-    while (tid_ == 0 || State() != "S") std::this_thread::yield();
+    AwaitsSleep(tid_);
   }
   Connection::Woken Returns() {
     thread_.join();
@@ -49,13 +48,6 @@ class AtDoor {
   }
 
  private:
-  std::string State() const {
-    std::ifstream stat("/proc/self/task/" + std::to_string(tid_) + "/stat");
-    std::string pid, name, state;
-    stat >> pid >> name >> state;
-    return state;
-  }
-
   std::atomic<int> tid_{0};
   Connection::Woken woken_ = Connection::Woken::kOtherwise;
   std::thread thread_;

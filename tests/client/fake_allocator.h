@@ -27,6 +27,8 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> maps_spilled{true};
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
   std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
+  std::atomic<bool> fail_ahead{false};  // RestoreAhead() fails when that is used up
+  std::atomic<Bytes> chunk{0};
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
   std::atomic<Bytes> device_free{0};
@@ -90,6 +92,7 @@ class FakeAllocator : public CachingAllocator {
     restored_total_ += back;
     strays_ += idle ? 0 : 1;
     Record("restore ahead");
+    if (fail_ahead) return absl::InternalError("a copy failed");
     return back;
   }
   void PassTurn() override { Record("pass turn"); }
@@ -196,6 +199,7 @@ class FakeAllocator : public CachingAllocator {
   Holdings HeldLocked() const {
     return {.persistent = persistent_,
             .spilled = spilled_,
+            .chunk = chunk,
             .spilled_total = spilled_total_,
             .restored_total = restored_total_,
             .strays = strays_,

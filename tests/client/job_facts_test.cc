@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include "csrc/wire/limits.h"
@@ -35,6 +36,17 @@ TEST(JobFactsTest, OptionsOutOfRangeAreNamedWithTheRange) {
               HasSubstr("the device has 1.0 GiB"));
   EXPECT_THAT(std::string(JoinFor({.name = std::string(129, 'x')}, "g", "", 0).status().message()),
               HasSubstr("129 characters: it may have 128"));
+}
+
+TEST(JobFactsTest, TheGroupIsTheOptionsOrTheEnvironments) {
+  EXPECT_EQ(JoinFor({}, "g", "", 0)->group, "");
+  setenv("HOCKET_GROUP", "vision", 1);
+  EXPECT_EQ(JoinFor({}, "g", "", 0)->group, "vision");
+  EXPECT_EQ(JoinFor({.group = "speech"}, "g", "", 0)->group, "speech");
+  setenv("HOCKET_GROUP", "two words", 1);
+  EXPECT_THAT(std::string(JoinFor({}, "g", "", 0).status().message()),
+              HasSubstr("group 'two words': groups have names of letters"));
+  unsetenv("HOCKET_GROUP");
 }
 
 TEST(JobFactsTest, TheLongestNameThatACoordinatorAcceptsIsAccepted) {

@@ -1,11 +1,14 @@
 // Memory that moves for others: spills, room, the lane's arena.
 #include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scene.h"
+#include "tests/client/sleeping_thread.h"
 
 namespace hocket {
 namespace {
@@ -176,6 +179,30 @@ TEST(MemoryTest, BytesComeBackBeforeTheTurnAsFarAsThereIsRoom) {
   EXPECT_EQ(scene.allocator().Held().spilled, 0u);
 }
 
+TEST(MemoryTest, WhatHasComeBackBeforeACopyFailedIsTold) {
+  Scene scene;
+  scene.allocator().free_ahead = 10;
+  scene.allocator().fail_ahead = true;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.Says(wire::Restore{.request = 7, .bytes = 40});
+  EXPECT_EQ(scene.Expects<wire::Restored>().restored, 10u);
+  scene.Grants(1);
+  thread.join();
+}
+
+TEST(MemoryTest, AJobTellsInWhatPiecesItsBytesComeBack) {
+  Scene scene;
+  scene.allocator().chunk = 50;
+  scene.allocator().free_ahead = 0;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.Says(wire::Restore{.request = 7, .bytes = 40});
+  EXPECT_EQ(scene.Expects<wire::Restored>().piece, 50u);
+  scene.Grants(1);
+  thread.join();
+}
+
 TEST(MemoryTest, AnOrderToRestoreMovesNothingInATurnNorWhereNoneIsWantedNorAfterLeaving) {
   Scene scene;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
@@ -241,6 +268,27 @@ TEST(MemoryTest, AFullDeviceAsksForRoomAndTriesAgain) {
   scene.Says(wire::Room{.ok = true});
   thread.join();
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// What it has found before another one was answered may long be otherwise.
+TEST(MemoryTest, AThreadThatHasWaitedBehindAnotherTellsNoOldFigures) {
+  Scene scene;
+  scene.TakesTurn(1);
+  const auto asks = [&] { EXPECT_TRUE(scene.job().AwaitRoom(30).ok()); };
+  std::thread first(asks);
+  EXPECT_TRUE(scene.Expects<wire::NeedRoom>().says_free);
+  std::atomic<int> second_tid{0};
+  std::thread second([&] {
+    second_tid = gettid();
+    asks();
+  });
+  AwaitsSleep(second_tid);
+  scene.AgentHasObeyed();
+  scene.Says(wire::Room{.ok = true});
+  first.join();
+  EXPECT_FALSE(scene.Expects<wire::NeedRoom>().says_free);
+  scene.Says(wire::Room{.ok = true});
+  second.join();
 }
 
 TEST(MemoryTest, NoRoomIsToldWithItsReason) {

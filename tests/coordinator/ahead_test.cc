@@ -133,6 +133,46 @@ TEST(AheadTest, WhereTheHolderLacksRoomNothingIsDone) {
   EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << "a would have to ask for it again\n" << s.Story();
 }
 
+// a grows by 30 in its turn, for which b has to make room, and gives that back. Now it has its next turn, and
+// b waits, with 30 bytes on the host; 40 are free.
+Script OneThatRegrows() {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 40, .ahead = true});
+  s.Joins("b", {.persistent = 40, .ahead = true});
+  s.Joins("c", {.persistent = 10, .ahead = true});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  s.NeedsRoom("a", 30, /*restoring=*/false, /*device_free=*/10);
+  s.Spills("b", 30);
+  s.Passes(Milliseconds(1));
+  s.GivesUp("a", {.movable = true});
+  s.Asks("a", {.movable = true});
+  s.GivesUp("b", {.movable = true});
+  s.Asks("b", {.movable = true});
+  return s;
+}
+
+TEST(AheadTest, TheRoomThatTheHolderAskedForInHisLastTurnIsKeptForHim) {
+  Script s = OneThatRegrows();
+  ASSERT_EQ(s.Holder(), "a") << s.Story();
+  ASSERT_TRUE(s.Told<wire::Restore>("b")) << s.Story();
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 10u) << "40 are free, and a will want 30 of them" << s.Story();
+}
+
+TEST(AheadTest, AHolderThatNoLongerGrowsIsBelievedAfterAFewTurns) {
+  Script s = OneThatRegrows();
+  for (int turn = 0; turn < 8; ++turn) {
+    ASSERT_EQ(s.Holder(), "a");
+    if (s.JobOf("b").ahead) s.Restores("b", 0);
+    s.GivesUp("a", {.movable = true});
+    s.Asks("a", {.movable = true});
+    ASSERT_EQ(s.Holder(), "b");
+    s.GivesUp("b", {.movable = true});
+    s.Asks("b", {.movable = true});
+  }
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 30u) << s.Story();
+}
+
 TEST(AheadTest, WhatIsSpilledForTheNextOneServesTheHolderWhoLacksRoom) {
   Script s = OneIsNext(/*of_b=*/10, /*of_c=*/50);
   ASSERT_EQ(s.Told<wire::Spill>("c")->bytes, 30u) << s.Story();
@@ -178,6 +218,52 @@ TEST(AheadTest, ForRoomThatIsNotThereSomebodyIsSpilled) {
   EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 10u) << s.Story();
   s.Spills("c", 10);
   EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 10u) << s.Story();
+}
+
+// Less than a piece brings nothing back: an order that is as long as orders usually are would be for nothing,
+// and so would the memory of others be that is spilled for it.
+TEST(AheadTest, AnOrderIsForOnePieceAtLeast) {
+  Script s("fifo", 2_GiB);
+  s.Joins("a", {.persistent = 512_MiB, .ahead = true});
+  s.Joins("b", {.spilled = 1_GiB, .ahead = true});
+  s.Joins("c", {.persistent = 1280_MiB, .ahead = true});  // 256 MiB are left
+  for (const char* name : {"a", "b", "c"}) s.Asks(name, {.movable = *name != 'a'});
+  ASSERT_EQ(s.Told<wire::Restore>("b")->bytes, 256_MiB) << s.Story();
+  s.Restores("b", 0, {}, /*piece=*/512_MiB);
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
+  s.SpillsPart("c", 256_MiB);
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 512_MiB) << s.Story();
+}
+
+// Counts how often it is asked for an order.
+class AskedPolicy final : public Policy {
+ public:
+  explicit AskedPolicy(int& times) : times_(times) {}
+  bool Before(const JobView& a, const JobView& b) const override {
+    ++times_;
+    return a.asked < b.asked;
+  }
+  std::string Reason(const JobView&) const override { return "asked first"; }
+
+ private:
+  int& times_;
+};
+
+// It may be a program of the user's own, to which each question is a conversation.
+TEST(AheadTest, ThePolicyIsNotAskedAgainWhileNothingHasChanged) {
+  int times = 0;
+  Script s([&](const std::string&) { return std::make_unique<AskedPolicy>(times); }, 100);
+  s.Joins("a", {.persistent = 40, .ahead = true});
+  s.Joins("b", {.persistent = 10, .spilled = 30, .ahead = true});
+  s.Joins("c", {.persistent = 25, .ahead = true});
+  s.Joins("d", {.persistent = 25, .ahead = true});
+  for (const char* name : {"c", "d"}) s.Says(name, SetMemoryGuarantee{25});
+  for (const char* name : {"a", "b", "c", "d"}) s.Asks(name, {.movable = *name != 'a'});
+  const int asked = times;
+  for (int i = 0; i < 10; ++i) s.Says("a", wire::Report{.persistent = 40});
+  EXPECT_EQ(times, asked) << s.Story();
+  s.Says("d", SetPaused{true});
+  EXPECT_GT(times, asked);
 }
 
 TEST(AheadTest, AJobThatDoesNotKnowTheOrderIsNotTold) {

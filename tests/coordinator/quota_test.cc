@@ -249,6 +249,16 @@ TEST(TimeCapTest, SettingTheSameOneAgainGivesNothing) {
   EXPECT_LE(s.Steps("a") - before, 380u) << "of 3700" << s.Story();
 }
 
+TEST(TimeCapTest, OfAJobThatHasDiedInItsTurnNothingIsLeft) {
+  Script s;
+  s.Joins("a");
+  s.Caps("a", 0.5);
+  s.Asks("a");
+  s.Dies("a");
+  EXPECT_EQ(s.core().TimeAccountOf(s.IdOf("a")), nullptr);
+  EXPECT_TRUE(s.core().state().accounts.empty());
+}
+
 TEST(TimeCapTest, ACappedJobThatWaitsIsNotWaitedFor) {
   Script s;
   s.Joins("capped", {.step = Milliseconds(100)});

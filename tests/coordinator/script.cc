@@ -47,6 +47,13 @@ Script::Script(const std::string& policy, Bytes capacity)
       core_(std::make_unique<Core>(CoreOptions{.policy = policy, .runtime_dir = "/run/test"})),
       now_(absl::UnixEpoch() + absl::Hours(1)) {}
 
+Script::Script(MakePolicy make_policy, Bytes capacity)
+    : policy_("of the test"),
+      capacity_(capacity),
+      core_(std::make_unique<Core>(
+          CoreOptions{.policy = policy_, .runtime_dir = "/run/test", .make_policy = std::move(make_policy)})),
+      now_(absl::UnixEpoch() + absl::Hours(1)) {}
+
 void Script::Handle(JobId job, decltype(Event::what) what) {
   const std::string who = job == 0 ? "-" : NameOf(job);
   story_.push_back(absl::StrCat(absl::ToDoubleSeconds(now_ - absl::UnixEpoch()), " ", who, " ",
@@ -112,6 +119,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.gang_size = part.size;
   join.lane_lock = part.lane_lock;
   join.heeds_restore = part.ahead;
+  join.group = part.group;
   Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
   if (!part.rejoin && part.persistent + part.spilled > 0)
     Says(name, wire::Report{.persistent = part.persistent, .spilled = part.spilled});
@@ -183,7 +191,7 @@ void Script::SpillsPart(const std::string& name, Bytes freed) {
   Says(name, std::move(answer));
 }
 
-void Script::Restores(const std::string& name, Bytes bytes, absl::Duration took) {
+void Script::Restores(const std::string& name, Bytes bytes, absl::Duration took, Bytes piece) {
   Actor& actor = actors_.at(name);
   actor.resident += bytes;
   actor.spilled -= bytes;
@@ -191,7 +199,8 @@ void Script::Restores(const std::string& name, Bytes bytes, absl::Duration took)
                             .restored = bytes,
                             .persistent = actor.resident,
                             .spilled = actor.spilled,
-                            .took_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(took))});
+                            .took_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(took)),
+                            .piece = piece});
 }
 
 void Script::StandsAtDoors(const std::string& name) {

@@ -32,6 +32,7 @@ struct Part {
   absl::Duration spill_time;      // to answer a Spill
   absl::Duration restore_time;
   bool ahead = false;  // heeds Restore
+  std::string group;
   // A rejoin: what it says about itself.
   bool rejoin = false;
   JobId id = 0;
@@ -59,6 +60,8 @@ struct GiveUp {
 class Script {
  public:
   explicit Script(const std::string& policy = "fair", Bytes capacity = 100);
+  using MakePolicy = decltype(CoreOptions::make_policy);
+  Script(MakePolicy make_policy, Bytes capacity);
 
   // --- what jobs do, one event each ---
   void Joins(const std::string& name, Part part = {});
@@ -72,7 +75,8 @@ class Script {
   // The same, and there is more to come.
   void SpillsPart(const std::string& name, Bytes freed);
   // Answers the Restore that it was told last: so many of its bytes come back.
-  void Restores(const std::string& name, Bytes bytes, absl::Duration took = absl::ZeroDuration());
+  void Restores(const std::string& name, Bytes bytes, absl::Duration took = absl::ZeroDuration(),
+                Bytes piece = 0);
   void StandsAtDoors(const std::string& name);  // and says so: it can be moved now
   void Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom = "");
   void Loses(const std::string& name, std::uint64_t chunk);
@@ -88,6 +92,8 @@ class Script {
   void Pauses(const std::string& name) { Says(name, SetPaused{true}); }
   void Resumes(const std::string& name) { Says(name, SetPaused{false}); }
   void Caps(const std::string& name, double share) { Says(name, SetTimeCap{share}); }  // 0: no longer
+  void Guarantees(const std::string& name, double share) { Says(name, SetTimeGuarantee{share}); }
+  void Allows(const Owner& owner, const Quota& quota) { Handle(0, SetQuota{.of = owner, .quota = quota}); }
   void CoordinatorRestarts(const std::vector<JobId>& expected);
   // --- time ---
   void Passes(absl::Duration time);     // ticks are delivered when they are due

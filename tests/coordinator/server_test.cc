@@ -429,7 +429,7 @@ TEST(CommandTest, MemoryIsLimitedAndGuaranteedWithinWhatThereIs) {
   EXPECT_THAT(error("set", {{"job", "a"}, {"memory_limit", 5 << 20}}),
               HasSubstr("6.0 MiB for a is more than its memory limit of 5.0 MiB"));
   EXPECT_THAT(error("quota", {{"job", "b"}, {"memory_guarantee", 11 << 20}}),
-              HasSubstr("gpu0 has 16.0 MiB, of which its other jobs are guaranteed 6.0 MiB"));
+              HasSubstr("gpu0 has 16.0 MiB, of which others are guaranteed 6.0 MiB"));
   const Json both = {{"job", "a"}, {"memory_cap", 4 << 20}, {"memory_guarantee", 4 << 20}};
   const Json quota = daemon.Ask("quota", both).value()["quotas"][0];
   EXPECT_EQ(quota["memory_cap"], 4 << 20);
@@ -437,6 +437,100 @@ TEST(CommandTest, MemoryIsLimitedAndGuaranteedWithinWhatThereIs) {
   EXPECT_EQ(a.Hear<wire::Limit>().memory, 4u << 20);
   daemon.Ask("quota", {{"job", "a"}, {"memory_cap", nullptr}, {"memory_guarantee", nullptr}}).value();
   EXPECT_EQ(a.Hear<wire::Limit>().memory, 0u);
+}
+
+TEST(CommandTest, TimeIsGuaranteedUpToAllThereIs) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  Peer b(daemon, {.name = "b", .group = "vision"});
+  for (Peer* peer : {&a, &b}) peer->Hear<wire::Joined>();
+  const auto error = [&](Json arguments) {
+    return std::string(daemon.Ask("quota", std::move(arguments)).status().message());
+  };
+  const Json quota = daemon.Ask("quota", {{"job", "a"}, {"time_guarantee", 0.6}}).value()["quotas"][0];
+  EXPECT_EQ(quota["time_guarantee"], 0.6);
+  EXPECT_EQ(quota["owed_s"], 0);
+  EXPECT_EQ(quota["time_used"], 0);
+  EXPECT_THAT(error({{"job", "a"}, {"time_guarantee", 0}}), HasSubstr("0.1 % to 100 %, such as 25 %"));
+  EXPECT_THAT(
+      error({{"job", "b"}, {"time_guarantee", 0.5}}),
+      HasSubstr("a time guarantee of 50 % for b cannot be kept: others are guaranteed 60 % of the same "
+                "device. Give at most 40 %"));
+  EXPECT_THAT(error({{"job", "a"}, {"time_cap", 0.5}}),
+              HasSubstr("a time guarantee of 60 % for a is more than its time cap of 50 %"));
+  EXPECT_EQ(JobNamed(daemon, "a")["quota"]["time_cap"], nullptr) << "an error changes nothing";
+  EXPECT_THAT(error({{"group", "vision"}, {"time_guarantee", 0.5}}),
+              HasSubstr("50 % for group vision cannot be kept"));
+  daemon.Ask("quota", {{"group", "vision"}, {"time_guarantee", 0.4}}).value();
+  EXPECT_THAT(error({{"user", 7}, {"time_guarantee", 0.1}}), HasSubstr("others are guaranteed 100 %"));
+  daemon.Ask("quota", {{"job", "a"}, {"time_guarantee", nullptr}}).value();
+  EXPECT_EQ(JobNamed(daemon, "a")["quota"]["time_guarantee"], nullptr);
+  daemon.Ask("quota", {{"user", 7}, {"time_guarantee", 0.6}}).value();
+}
+
+TEST(CommandTest, GroupsAndUsersHaveQuotasTogether) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a", .device = "gpu0", .capacity = 1000, .group = "vision"});
+  Peer b(daemon, {.name = "b", .device = "gpu0", .capacity = 1000});
+  for (Peer* peer : {&a, &b}) peer->Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["group"], "vision");
+  daemon.Ask("set", {{"job", "b"}, {"group", "vision"}}).value();
+  EXPECT_EQ(JobNamed(daemon, "b")["group"], "vision");
+  const Json set =
+      daemon
+          .Ask("quota",
+               {{"group", "vision"}, {"time_cap", 0.5}, {"time_guarantee", 0.25}, {"memory_guarantee", 600}})
+          .value()["together"][0];
+  EXPECT_EQ(set["kind"], "group");
+  EXPECT_EQ(set["name"], "vision");
+  EXPECT_EQ(set["time_cap"], 0.5);
+  EXPECT_EQ(set["time_guarantee"], 0.25);
+  EXPECT_EQ(set["memory_guarantee"], 600);
+  EXPECT_EQ(set["jobs"], Json({"a", "b"}));
+  EXPECT_EQ(set["devices"][0]["owed_s"], 0);
+  const auto error = [&](const std::string& command, Json arguments) {
+    return std::string(daemon.Ask(command, std::move(arguments)).status().message());
+  };
+  EXPECT_THAT(error("quota", {{"job", "a"}, {"memory_guarantee", 500}}),
+              HasSubstr("others are guaranteed 600 B"));
+  EXPECT_THAT(error("quota", {{"user", 7}, {"memory_guarantee", 500}}),
+              HasSubstr("others are guaranteed 600 B"));
+  EXPECT_THAT(error("quota", {{"group", "vision"}, {"memory_cap", 5}}),
+              HasSubstr("a memory cap is one job's"));
+  EXPECT_THAT(error("quota", {{"group", "two words"}, {"time_cap", 0.5}}),
+              HasSubstr("'two words' is no name of a group: groups have names of letters"));
+  EXPECT_THAT(error("quota", {{"user", "root"}}), HasSubstr("'user' is a uid"));
+  EXPECT_THAT(error("set", {{"job", "a"}, {"group", "/"}}), HasSubstr("'/' is no name of a group"));
+  daemon.Ask("set", {{"job", "b"}, {"group", nullptr}}).value();
+  EXPECT_EQ(daemon.Ask("quota").value()["together"][0]["jobs"], Json({"a"}));
+  daemon.Ask("quota", {{"group", "vision"}, {"time_cap", nullptr}, {"time_guarantee", nullptr}}).value();
+  daemon.Ask("quota", {{"group", "vision"}, {"memory_guarantee", nullptr}}).value();
+  EXPECT_EQ(daemon.Ask("quota").value()["together"], Json::array());
+}
+
+TEST(LifeTest, GroupsAndWhatIsGuaranteedAreKeptWhenTheDaemonIsKilled) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  const auto id = a.Hear<wire::Joined>().job;
+  daemon.Ask("quota", {{"job", "a"}, {"time_guarantee", 0.3}}).value();
+  daemon.Ask("set", {{"job", "a"}, {"group", "vision"}}).value();
+  daemon.Ask("quota", {{"group", "vision"}, {"time_cap", 0.5}, {"memory_guarantee", 600}}).value();
+  daemon.Ask("quota", {{"user", 7}, {"time_guarantee", 0.1}}).value();
+  const Json before = daemon.Ask("quota").value()["together"];
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a2(daemon, {.name = "a", .rejoin = true, .job = id});
+  a2.Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["quota"]["time_guarantee"], 0.3);
+  EXPECT_EQ(JobNamed(daemon, "a")["group"], "vision");
+  const Json after = daemon.Ask("quota").value()["together"];
+  ASSERT_EQ(after.size(), 2u);
+  EXPECT_EQ(after[0]["name"], "vision");
+  EXPECT_EQ(after[0]["time_cap"], 0.5);
+  EXPECT_EQ(after[0]["memory_guarantee"], 600);
+  EXPECT_EQ(after[0]["jobs"], Json({"a"}));
+  EXPECT_EQ(after[1]["uid"], 7);
+  EXPECT_EQ(after[1]["time_guarantee"], 0.1);
 }
 
 TEST(LifeTest, AMemoryGuaranteeIsKeptWhenTheDaemonIsKilled) {

@@ -54,12 +54,13 @@ def test_every_command_has_a_help_that_says_what_it_does() -> None:
 
 def test_run_becomes_the_command_with_the_options_in_its_environment() -> None:
     options = ("--name", "resnet", "--weight", "2", "--priority", "high", "--memory-limit", "20GiB")
-    answer = hocket("run", *options, "--total-steps", "100", "--", *SHOW)
+    answer = hocket("run", *options, "--group", "vision", "--total-steps", "100", "--", *SHOW)
     environment = json.loads(answer.stdout)
     assert environment["HOCKET_RUN"] == "1"
     assert environment["HOCKET_NAME"] == "resnet"
     assert environment["HOCKET_WEIGHT"] == "2.0"
     assert environment["HOCKET_PRIORITY"] == "high"
+    assert environment["HOCKET_GROUP"] == "vision"
     assert environment["HOCKET_MEMORY_LIMIT"] == str(20 << 30)
     assert environment["HOCKET_TOTAL_STEPS"] == "100"
 
@@ -271,6 +272,65 @@ def test_quota_sets_memory_and_says_when_a_job_holds_more(answers) -> None:
         "more than its cap: it keeps that, and gets no more\n"
     )
     assert asked() == [["quota", {"job": "bert", "memory_cap": 2 << 30, "memory_guarantee": None}]]
+
+
+VISION = {
+    "kind": "group",
+    "name": "vision",
+    "time_cap": 0.5,
+    "time_guarantee": 0.25,
+    "memory_guarantee": 1 << 30,
+    "jobs": ["resnet", "bert"],
+    "devices": [{"device": "H200", "time_used": 0.251, "window_s": 10.0, "may_go_on_in_s": 0, "owed_s": 0.02}],
+}
+
+
+def test_quota_guarantees_time(answers) -> None:
+    fake, asked = answers
+    quota = {**FREE, "time_guarantee": 0.25, "time_used": 0.24, "window_s": 10.0, "owed_s": 0.1}
+    answer = hocket("quota", "bert", "--time-guarantee", "25%", **fake(quota={"quotas": [quota], "together": []}))
+    assert answer.stdout == "bert: time guarantee 25%; has had 24.0% of the last 10.0 s; is owed 100.0 ms\n"
+    assert asked() == [["quota", {"job": "bert", "time_guarantee": 0.25}]]
+
+
+def test_quota_is_a_groups_or_a_users(answers) -> None:
+    fake, asked = answers
+    nobody = {**VISION, "kind": "user", "uid": 0, "time_cap": None, "memory_guarantee": 0, "jobs": [], "devices": []}
+    tell = fake(quota={"quotas": [], "together": [VISION, nobody]})
+    assert hocket("quota", "--group", "vision", "--time-cap", "50%", **tell).stdout.splitlines() == [
+        "group vision: time cap 50%; time guarantee 25%; memory guarantee 1.0 GiB; "
+        "on H200, has had 25.1% of the last 10.0 s, is owed 20.0 ms; jobs: resnet, bert",
+        "user root: time guarantee 25%; no job now",
+    ]
+    hocket("quota", "--user", "root", "--time-guarantee", "none", **tell)
+    hocket("quota", "--user", "123", **tell)
+    assert asked() == [
+        ["quota", {"group": "vision", "time_cap": 0.5}],
+        ["quota", {"user": 0, "time_guarantee": None}],
+        ["quota", {"user": 123}],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("resnet", "--group", "vision"), "give one of JOB, --group and --user"),
+        (("--group", "two words"), "'two words' is no name of a group: letters, digits"),
+        (("--group", "none"), "none means no group"),
+        (("--user", "nobody-of-that-name"), "there is no user 'nobody-of-that-name'"),
+    ],
+)
+def test_whose_quota_it_is_has_to_be_clear(options: tuple[str, ...], said: str) -> None:
+    answer = hocket("quota", *options)
+    assert answer.returncode == 2
+    assert said in answer.stderr
+
+
+def test_set_puts_a_job_into_a_group_and_takes_it_out(answers) -> None:
+    fake, asked = answers
+    assert hocket("set", "resnet", "--group", "vision", **fake(set=JOB)).stdout == "resnet: group vision\n"
+    assert hocket("set", "resnet", "--group", "none", **fake(set=JOB)).stdout == "resnet: group none\n"
+    assert asked() == [["set", {"job": "resnet", "group": group}] for group in ("vision", None)]
 
 
 @pytest.mark.parametrize("limit", ["0", "-1"])

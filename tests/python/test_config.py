@@ -24,6 +24,7 @@ grace_seconds = 5
 [job]
 weight = 2
 memory_limit = "20GiB"
+group = "vision"
 
 [web]
 port = 1234
@@ -46,6 +47,7 @@ def test_each_key_becomes_its_variable(file: pathlib.Path) -> None:
     _config.apply(environment)
     assert environment == {
         "HOCKET_POLICY": "srtf", "HOCKET_SWITCH_SHARE": "0.05", "HOCKET_GRACE_SECONDS": "5", "HOCKET_WEIGHT": "2",
+        "HOCKET_GROUP": "vision",
         "HOCKET_MEMORY_LIMIT": str(20 << 30), "HOCKET_WEB_PORT": "1234", "HOCKET_WEB_ANY_USER": "1"}  # fmt: skip
 
 
@@ -90,6 +92,7 @@ def test_it_is_looked_for_where_the_user_keeps_such_files(monkeypatch: pytest.Mo
         ("[job]\nweight = true\n", 2, "a number above 0"),
         ("[job]\nweight = [1]\n", 2, "a number above 0"),
         ("[job]\npriority = ['high']\n", 2, "one of high, normal, low"),
+        ("[job]\ngroup = 'two words'\n", 2, "letters, digits, '.', '_' and '-'"),
         ("[job]\nmemory_limit = 'much'\n", 2, '"20GiB"'),
         ("[job]\nmemory_limit = -1\n", 2, "more than 0"),
         ("[web]\nport = 70000\n", 2, "from 1 to 65535"),

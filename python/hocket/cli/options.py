@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import pwd
 from typing import Any
 
 import click
 
+from hocket._config import GROUP_NAMES, is_group
 from hocket._job import parse_bytes
 
 NO_LIMIT = "none"
@@ -75,6 +77,37 @@ class Percent(click.ParamType):
             none = f", or {NO_LIMIT}" if self.or_none else ""
             self.fail(f"{value!r} is no share: write 25% or 0.25, above 0 and at most 100%{none}", parameter, context)
         return share
+
+
+class GroupName(click.ParamType):
+    """As the coordinator takes it. With ``or_none`` also ``none``, which stays that word."""
+
+    name = "name"
+
+    def __init__(self, or_none: bool = False) -> None:
+        self.or_none = or_none
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> str:
+        if value == NO_LIMIT and not self.or_none:
+            self.fail(f"{NO_LIMIT} means no group: give the name of one", parameter, context)
+        if not is_group(value):
+            self.fail(f"{value!r} is no name of a group: {GROUP_NAMES}", parameter, context)
+        return str(value)
+
+
+class User(click.ParamType):
+    """A name of this machine, or a uid; the uid."""
+
+    name = "user"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
+        text = str(value)
+        if text.isascii() and text.isdigit() and int(text) < 1 << 32:
+            return int(text)
+        try:
+            return pwd.getpwnam(text).pw_uid
+        except KeyError:
+            self.fail(f"there is no user {text!r} on this machine, and it is no uid", parameter, context)
 
 
 PRIORITY = click.Choice(["high", "normal", "low"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hocket.cli.common import configure, control, size
-from hocket.cli.options import COMMAND, PRIORITY, PROGRAM, Size, Weight
+from hocket.cli.options import COMMAND, PRIORITY, PROGRAM, GroupName, Size, Weight
 from hocket.cli.program import become
 
 
@@ -13,6 +13,7 @@ from hocket.cli.program import become
 @click.option("--name", default="", help="Name of the job. Default: from the program.")
 @click.option("--weight", type=Weight(), help="Share of the device, > 0. Default: 1.")
 @click.option("--priority", type=PRIORITY, help="Default: normal.")
+@click.option("--group", type=GroupName(), help="Whose quotas hold for it, too: hocket quota --group.")
 @click.option("--memory-limit", type=Size(), help="Most device memory it may use, for example 20GiB.")
 @click.option("--total-steps", type=click.IntRange(min=1), help="How many steps it will run, if known.")
 @COMMAND
@@ -20,6 +21,7 @@ def command(
     name: str,
     weight: float | None,
     priority: str | None,
+    group: str | None,
     memory_limit: int | None,
     total_steps: int | None,
     command: tuple[str, ...],
@@ -36,6 +38,7 @@ def command(
         "HOCKET_NAME": name,
         "HOCKET_WEIGHT": weight,
         "HOCKET_PRIORITY": priority,
+        "HOCKET_GROUP": group,
         "HOCKET_MEMORY_LIMIT": memory_limit,
         "HOCKET_TOTAL_STEPS": total_steps,
     }

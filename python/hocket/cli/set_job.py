@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hocket.cli.common import ask, size
-from hocket.cli.options import PRIORITY, Size, Weight, said
+from hocket.cli.options import PRIORITY, GroupName, Size, Weight, said
 
 
 @click.command()
@@ -17,6 +17,7 @@ from hocket.cli.options import PRIORITY, Size, Weight, said
 @click.option("--priority", type=PRIORITY)
 @click.option("--total-steps", type=click.IntRange(min=0), help="How many steps it will run in all; 0: not known.")
 @click.option("--memory-limit", type=Size(or_none=True), help="The most memory it may hold; none: what the device has.")
+@click.option("--group", type=GroupName(or_none=True), help="Whose quotas hold for it, too; none: nobody's.")
 @click.option("--json", "as_json", is_flag=True, help="As data: the job as `hocket status --json` shows it.")
 def command(
     job: str,
@@ -24,13 +25,20 @@ def command(
     priority: str | None,
     total_steps: int | None,
     memory_limit: int | str | None,
+    group: str | None,
     as_json: bool,
 ) -> None:
     """Change JOB (its name or id) while it runs."""
-    options = {"weight": weight, "priority": priority, "total_steps": total_steps, "memory_limit": memory_limit}
+    options = {
+        "weight": weight,
+        "priority": priority,
+        "total_steps": total_steps,
+        "memory_limit": memory_limit,
+        "group": group,
+    }
     changes = said(options)
     if not changes:
-        raise click.UsageError("nothing to change: give --weight, --priority, --total-steps or --memory-limit")
+        raise click.UsageError("nothing to change: give --weight, --priority, --total-steps, --memory-limit or --group")
     answer = ask("set", job=job, **changes)
     if as_json:
         click.echo(json.dumps(answer, indent=1))
