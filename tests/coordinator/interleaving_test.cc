@@ -77,8 +77,10 @@ struct Cast {
   bool parts = false;    // and spill in two parts
   bool ahead = false;    // and restore before their turns
   bool deaths = false;
-  bool stops = false;  // they may not read a Grant for as long as they like
-  double cap = 0;      // of the first's time
+  bool stops = false;     // they may not read a Grant for as long as they like
+  double cap = 0;         // of the first's time
+  double guarantee = 0;   // the same
+  double cap_of_two = 0;  // of the first two together, which are a group
 };
 
 class World {
@@ -89,11 +91,15 @@ class World {
       wire::Join join{.name = absl::StrCat("j", id), .device = "gpu", .capacity = kCapacity, .job = id};
       join.persistent = cast.persistent;
       join.heeds_restore = cast.ahead;
+      if (cast.cap_of_two > 0 && id <= 2) join.group = "together";
       Handle(id, JobJoins{join, 0});
     }
     for (JobId id = 1; id <= static_cast<JobId>(cast.gang); ++id)
       Handle(id, wire::Gang{"g", id - 1, static_cast<std::uint64_t>(cast.gang)});
     if (cast.cap > 0) Handle(1, SetTimeCap{cast.cap});
+    if (cast.guarantee > 0) Handle(1, SetTimeGuarantee{cast.guarantee});
+    if (cast.cap_of_two > 0)
+      Handle(0, SetQuota{.of = Owner::Group("together"), .quota = {.time_cap = cast.cap_of_two}});
   }
 
   // What may happen next.
@@ -449,6 +455,22 @@ TEST(InterleavingTest, ThreeSingleJobsOfWhichOneIsCapped) {
 TEST(InterleavingTest, TwoJobsThatSpillEachOtherOfWhichOneIsCapped) {
   EXPECT_GT(TryEverything({.jobs = 2, .persistent = 50, .room = true, .deaths = true, .cap = 0.1}, 4'000),
             200u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatSpillEachOtherOfWhichOneHasTimeGuaranteed) {
+  const Cast cast = {
+      .jobs = 3, .persistent = 45, .room = true, .ahead = true, .deaths = true, .guarantee = 0.6};
+  EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, AGangOfTwoWhoseTimeIsGuaranteedBesideASingleJobThatMayDie) {
+  EXPECT_GT(TryEverything({.jobs = 3, .gang = 2, .deaths = true, .guarantee = 0.6}, 4'000), 500u);
+}
+
+TEST(InterleavingTest, ThreeJobsOfWhichTwoHaveACapTogetherAndOneAGuarantee) {
+  const Cast cast = {
+      .jobs = 3, .persistent = 45, .room = true, .deaths = true, .guarantee = 0.1, .cap_of_two = 0.2};
+  EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
 }
 
 TEST(InterleavingTest, AGangOfTwoOfWhichOneIsCappedBesideASingleJob) {
