@@ -201,8 +201,8 @@ class AllocatorImpl final : public CachingAllocator {
   // Whether there is any on the device, queued by whom ever. kUnknown: a capture that Hocket has not been
   // told of, or a driver that fails.
   Work LookForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // OK where there is none. All of this job's that Hocket knows of is done: what is seen is counted as a
-  // stray.
+  absl::Status RecordBehindWork(ScopedEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // OK where there is none.
   absl::Status CheckIdle(const char* when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // No thread of this job that Hocket knows of works now: counts whoever does.
   void NoteStray() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -308,8 +308,11 @@ absl::Status Driver::RecordEvent(EventHandle event, Stream stream) const {
 }
 
 absl::Status Driver::RecordContextEvent(ContextHandle context, EventHandle event) const {
-  if (call_.CtxRecordEvent == nullptr) return absl::UnimplementedError("the driver has no cuCtxRecordEvent");
-  return Check(call_.CtxRecordEvent(context, event), "cuCtxRecordEvent");
+  constexpr cuda::Result kNotSupported = 801;
+  const cuda::Result result =
+      call_.CtxRecordEvent == nullptr ? kNotSupported : call_.CtxRecordEvent(context, event);
+  if (result == kNotSupported) return absl::UnimplementedError("the driver has no cuCtxRecordEvent");
+  return Check(result, "cuCtxRecordEvent");
 }
 
 absl::StatusOr<bool> Driver::EventDone(EventHandle event) const {

@@ -3,6 +3,7 @@
 #define HOCKET_ALLOCATOR_EVENT_H_
 
 #include <chrono>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "allocator/driver.h"
@@ -28,14 +29,16 @@ class ScopedEvent {
   }
   // REQUIRES: it was recorded.
   absl::Status Wait() { return driver_.WaitForEvent(*event_); }
-  // Idle devices take some microseconds to say so.
-  bool DoneSoon() {
-    constexpr auto kSoon = std::chrono::microseconds(200);
-    const auto end = Clock::now() + kSoon;
+  // Whether what was recorded is done, or will be within `patience`. Idle devices take some microseconds to
+  // say so, and longer while another process computes there.
+  absl::StatusOr<bool> DoneWithin(Clock::duration patience) {
+    constexpr auto kAsked = std::chrono::microseconds(200);  // again and again; then now and then
+    const auto begin = Clock::now();
     for (;;) {
-      const bool late = Clock::now() >= end;
+      const auto waited = Clock::now() - begin;
       const absl::StatusOr<bool> done = driver_.EventDone(*event_);
-      if (late || !done.ok() || *done) return done.value_or(false);
+      if (waited >= patience || !done.ok() || *done) return done;
+      if (waited >= kAsked) std::this_thread::sleep_for(kAsked);
     }
   }
   // Behind everything queued on `stream`.

@@ -183,8 +183,9 @@ absl::StatusOr<HostChunk> HostMemory::AllocateChunk() {
 absl::Status HostMemory::TakeChunk() {
   HOCKET_RETURN_IF_ERROR(MakeRoom(chunk_size_));
   absl::StatusOr<HostChunk::Memory> memory = CreateChunk();
-  if (!memory.ok() && chunks_ == 0) node_.reset();
+  if (!memory.ok() && !gave_chunk_) node_.reset();
   HOCKET_RETURN_IF_ERROR(memory.status());
+  gave_chunk_ = true;
   spares_.push_back({*std::move(memory), std::nullopt});
   ++chunks_;
   taken_ += chunk_size_;

@@ -158,6 +158,7 @@ class HostMemory {
   int device_ = 0;
   Bytes chunk_size_ = 0;
   std::optional<int> node_;
+  bool gave_chunk_ = false;  // it has been seen that the driver can
   Bytes chunks_ = 0;
   std::vector<SpareChunk> spares_;  // in no use; the one used last is last
 };

@@ -72,7 +72,7 @@ void Space::Drop(Position position) {
   const bool in_use = region_.host_copies(position).mapped || region_.arrival(position) != 0;
   if (!in_use && region_.Forget(position).ok()) return;
   blocks_.Keep(position);
-  unneeded_.push_back(position);
+  if (!IsUnneeded(position)) unneeded_.push_back(position);
 }
 
 void Space::DropUnneeded() {

@@ -204,10 +204,10 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
     outcome.status = QueueRestore(items[queued], new_chunk);
     if (!outcome.status.ok()) break;
   }
-  absl::Status arrived = driver_.RecordEvent(back_, in_);
+  const bool recorded = driver_.RecordEvent(back_, in_).ok();
+  absl::Status arrived = recorded ? absl::OkStatus() : Settle(in_);
   if (arrived.ok() && outcome.status.ok()) meanwhile();
-  if (arrived.ok()) arrived = driver_.WaitForEvent(back_);
-  if (!arrived.ok()) arrived = Settle(in_);  // perhaps it was only the event
+  if (recorded && !driver_.WaitForEvent(back_).ok()) arrived = Settle(in_);  // perhaps it was only the event
   for (std::size_t i = 0; i < queued; ++i) {
     const Item& item = items[i];
     const HostCopies& copies = item.region->host_copies(item.position);

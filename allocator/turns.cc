@@ -11,6 +11,10 @@ namespace hocket {
 namespace {
 
 constexpr std::size_t kRememberedTurns = 16;
+// How long an idle device may take to say so: the answer is asked for while others allocate, or with nothing
+// else to do. The second is several time slices of other processes' contexts (guessed, not measured).
+constexpr auto kGlance = std::chrono::microseconds(200);
+constexpr auto kLook = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -49,26 +53,38 @@ absl::Status AllocatorImpl::WaitForDevice() {
   return recorded.ok() ? event.Wait() : driver_.Synchronize();
 }
 
+// Under the lock for the same reason as Drain(), and waits without it, too.
 bool AllocatorImpl::IsIdle() {
-  MutexLock lock(&mutex_);
-  return NoCapture().ok() && LookForWork() == Work::kNone;
+  const InContext in_context(driver_, context_);
+  ScopedEvent event(driver_);
+  {
+    MutexLock lock(&mutex_);
+    if (!NoCapture().ok() || !RecordBehindWork(event).ok()) return false;
+  }
+  return event.DoneWithin(kGlance).value_or(false);
+}
+
+// A driver that has no event for all streams says nothing of those that the default one does not wait for.
+absl::Status AllocatorImpl::RecordBehindWork(ScopedEvent& event) {
+  const absl::Status recorded = event.RecordOn(context_);
+  return absl::IsUnimplemented(recorded) ? event.RecordOnDefaultStream() : recorded;
 }
 
 AllocatorImpl::Work AllocatorImpl::LookForWork() {
   const InContext in_context(driver_, context_);
   ScopedEvent event(driver_);
-  absl::Status recorded = event.RecordOn(context_);
-  if (absl::IsUnimplemented(recorded)) recorded = event.RecordOnDefaultStream();
-  if (!recorded.ok()) return Work::kUnknown;
-  return event.DoneSoon() ? Work::kNone : Work::kSome;
+  if (!RecordBehindWork(event).ok()) return Work::kUnknown;
+  const absl::StatusOr<bool> done = event.DoneWithin(kLook);
+  if (!done.ok()) return Work::kUnknown;
+  return *done ? Work::kNone : Work::kSome;
 }
 
 absl::Status AllocatorImpl::CheckIdle(const char* when) {
   const Work work = LookForWork();
-  if (work == Work::kNone) return absl::OkStatus();
-  totals_.strays += work == Work::kSome ? 1 : 0;
+  // Where the look says nothing of some streams, they are at least done now.
+  if (work == Work::kNone) return WaitForDevice();
   return absl::FailedPreconditionError(
-      absl::StrCat("the device works for a thread that Hocket has not seen before", when));
+      absl::StrCat("the device has work of this job, or of a thread that Hocket has not seen before", when));
 }
 
 void AllocatorImpl::NoteStray() {
@@ -277,8 +293,8 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     return absl::FailedPreconditionError(
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
   }
-  HOCKET_RETURN_IF_ERROR(CheckIdle(""));
   const InContext in_context(driver_, context_);
+  HOCKET_RETURN_IF_ERROR(CheckIdle(""));
   EndLease();
   AllStreamsPassed();
   persistent_->DropUnneeded();
@@ -304,9 +320,12 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
       totals_.spared_total += part.spared;
       if (parts.told) parts.told(given_back(), HeldLocked());
     };
+    // Whoever Hocket knows of had nothing on the device when the first look was made, and stands at a door.
     const auto still_idle = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return CheckIdle(
-          ", and has done so while memory was copied to the host: what it may have changed stays");
+      const absl::Status idle =
+          CheckIdle(", and has had it while memory was copied to the host: what may have changed stays");
+      totals_.strays += idle.ok() ? 0 : 1;
+      return idle;
     };
     const std::size_t in_part = parts.size == 0 ? items.size() : std::max<Bytes>(parts.size / chunk_size_, 1);
     HOCKET_RETURN_IF_ERROR(spiller_->Spill(absl::MakeSpan(items), in_part, still_idle, moved, part_done));

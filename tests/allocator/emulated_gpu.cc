@@ -246,6 +246,8 @@ void EmulatedGpu::FailNext(const std::string& name, cuda::Result error) {
   script.error = error;
 }
 
+void EmulatedGpu::TakeContextEventsAway() { FailEvery("CtxRecordEvent", 801); }
+
 void EmulatedGpu::ForbidReadOnly() {
   const std::lock_guard<std::mutex> lock(TheScript().mutex);
   TheScript().maps_read_only = false;

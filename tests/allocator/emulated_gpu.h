@@ -67,6 +67,8 @@ class EmulatedGpu {
   void OnNext(const std::string& name, std::function<void()> happens);
   // Whether the driver says that it maps host memory at device addresses, until FailNoCall().
   void SetMapsHostMemory(bool maps);
+  // The driver has no cuCtxRecordEvent, as before CUDA 12.5, until FailNoCall().
+  void TakeContextEventsAway();
   // The driver refuses to map memory for reading only, until FailNoCall().
   void ForbidReadOnly();
   // True if a call failed since FailCall().

@@ -149,6 +149,16 @@ TEST_F(HostChunkTest, ADriverThatRefusesALaterOneIsOutOfMemory) {
   EXPECT_TRUE(memory.maps_chunks());
 }
 
+TEST_F(HostChunkTest, ARefusalAfterAllWereGivenBackIsNoLastWord) {
+  (void)*memory.AllocateChunk();
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < 3; ++i) memory.ReturnIdle(start + i * HostMemory::kIdle);
+  ASSERT_EQ(memory.taken(), 0u);
+  EmulatedGpu::Get().FailEvery("MemCreate", cuda::kOutOfMemory);
+  EXPECT_FALSE(memory.AllocateChunk().ok());
+  EXPECT_TRUE(memory.maps_chunks());
+}
+
 TEST_F(HostChunkTest, ADeviceThatDoesNotSaySoHasNone) {
   EmulatedGpu::Get().SetMapsHostMemory(false);
   HostMemory other(EmulatedGpu::Get().driver(), 1_GiB);

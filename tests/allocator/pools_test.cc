@@ -200,5 +200,28 @@ TEST_F(PoolCheckpointTest, APoolThatIsGoneIsSaid) {
   EXPECT_EQ(job.allocator->ReturnToCheckpoint(then).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(ReleasedPoolTest, ItsSpilledMemoryIsDroppedOnceHoweverOftenItIsReleased) {
+  Job job;
+  const CachingAllocator::PoolId pool = {0, 1};
+  const auto all = [](Stream) { return true; };
+  job.allocator->BeginAllocateToPool(pool, all, /*captures=*/true);
+  const DevicePtr block = job.Malloc(kChunk);
+  job.allocator->EndAllocateToPool(pool);
+  job.Free(block);
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  ASSERT_EQ(job.Held().spilled, kChunk);
+  job.allocator->ReleasePool(pool);
+  job.allocator->BeginAllocateToPool(pool, all, /*captures=*/true);
+  job.TakeTurn();
+  job.allocator->EndAllocateToPool(pool);
+  job.allocator->ReleasePool(pool);
+  job.allocator->CheckInvariants();
+  EXPECT_EQ(job.Held().spilled, 0u);
+  job.PassTurn();
+  EXPECT_TRUE(job.Spill(kEverything).ok());
+  job.TakeTurn();
+}
+
 }  // namespace
 }  // namespace hocket

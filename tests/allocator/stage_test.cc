@@ -342,5 +342,20 @@ TEST_P(StageTest, WhatCannotTakeItsPlaceComesBackAnotherWay) {
   FreeAll();
 }
 
+TEST_P(StageTest, AnEventThatCannotBeRecordedIsDoneWithout) {
+  for (const char* call : {"EventRecord", "EventCreate", "EventSynchronize"}) {
+    SCOPED_TRACE(call);
+    SpillAll();
+    gpu.FailNext(call, cuda::kOutOfMemory);
+    BeginStep();
+    EXPECT_EQ(job->Held().spilled, 0u);
+    Await(2);
+    EXPECT_TRUE(gpu.Holds(model, 2 * kChunk, 0x11));
+    EXPECT_TRUE(gpu.Holds(state, 2 * kChunk, 0x33));
+    gpu.FailNoCall();
+  }
+  FreeAll();
+}
+
 }  // namespace
 }  // namespace hocket
