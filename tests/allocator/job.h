@@ -17,7 +17,7 @@ inline constexpr Bytes kEverything = ~Bytes{0};
 class Job {
  public:
   explicit Job(AllocatorOptions options = {}) {
-    options.chunk_size = kChunk;
+    if (options.chunk_size == 0) options.chunk_size = kChunk;
     if (options.host_budget == 0) options.host_budget = 1_GiB;
     auto made = CachingAllocator::Create(EmulatedGpu::Get().driver(), options, &gate);
     HOCKET_CHECK(made.ok()) << made.status().message();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 #include <tuple>
 
@@ -14,8 +15,15 @@ namespace {
 using testing::EmulatedGpu;
 using ::testing::HasSubstr;
 using testing::Job;
-using testing::kChunk;
 using testing::kEverything;
+
+// A device in small: bytes that move only take time, most of all under a sanitizer.
+constexpr Bytes kChunk = 64_KiB;
+[[maybe_unused]] const bool small_device = [] {
+  setenv("HOCKET_EMULATOR_MEMORY", "16MiB", /*overwrite=*/1);
+  setenv("HOCKET_EMULATOR_GRANULARITY", "64KiB", /*overwrite=*/1);
+  return true;
+}();
 
 // Where the driver maps host memory for reading, where only for writing too, and where not at all.
 enum class Maps { kForReading, kForWritingOnly, kNothing };
@@ -26,7 +34,7 @@ class StageTest : public ::testing::TestWithParam<std::tuple<Maps, bool>> {
   StageTest() {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     if (Mapped() == Maps::kNothing) gpu.SetMapsHostMemory(false);
-    job = std::make_unique<Job>(AllocatorOptions{.verify = std::get<bool>(GetParam())});
+    job = std::make_unique<Job>(AllocatorOptions{.chunk_size = kChunk, .verify = std::get<bool>(GetParam())});
     model = Make(2 * kChunk, 0x11);
     middle = Make(2 * kChunk, 0x22, 1);
     state = Make(2 * kChunk, 0x33, 2);
@@ -266,7 +274,7 @@ TEST_P(StageTest, NothingIsOnItsWayWhenACaptureBegins) {
 TEST_P(StageTest, ATurnThatLacksRoomGoesOnWhereItWas) {
   SpillAll();
   const Bytes others = gpu.capacity() - 3 * kChunk;
-  Job beside;
+  Job beside({.chunk_size = kChunk});
   const DevicePtr much = beside.Malloc(others);
   if (Mapped() == Maps::kForWritingOnly) gpu.ForbidReadOnly();
   Bytes missing = 0;
@@ -319,7 +327,7 @@ TEST_P(StageTest, WhatIsNotOursIsNotFound) {
 }
 
 TEST(SegmentsOfAnotherAllocatorTest, CannotFollow) {
-  Job job({.serves_segments = true});
+  Job job({.chunk_size = kChunk, .serves_segments = true});
   const DevicePtr segment = job.Malloc(kChunk);
   const absl::Status refused = job.allocator->SetStage(segment, 1).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
