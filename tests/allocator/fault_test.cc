@@ -2,6 +2,7 @@
 // leaks, and the allocator goes on working.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -14,9 +15,15 @@ namespace {
 using testing::AllAre;
 using testing::EmulatedGpu;
 using testing::Job;
-using testing::kChunk;
 using testing::kEverything;
 
+// A device in small: bytes that move only take time, most of all under a sanitizer.
+constexpr Bytes kChunk = 64_KiB;
+[[maybe_unused]] const bool small_device = [] {
+  setenv("HOCKET_EMULATOR_MEMORY", "16MiB", /*overwrite=*/1);
+  setenv("HOCKET_EMULATOR_GRANULARITY", "64KiB", /*overwrite=*/1);
+  return true;
+}();
 constexpr cuda::Result kUnknown = 999;
 
 class FaultFixture : public ::testing::Test {
@@ -43,7 +50,7 @@ class FaultFixture : public ::testing::Test {
   void FollowAllButFirst(Job& job) {
     for (auto block = held.begin(); block != held.end(); ++block) {
       if (block != held.begin())
-        (void)job.allocator->SetStage(block->first, block->second.first > 1_MiB ? 1 : 2);
+        (void)job.allocator->SetStage(block->first, block->second.first > kChunk ? 1 : 2);
     }
   }
   // The promise is taken back.
@@ -61,13 +68,13 @@ class FaultFixture : public ::testing::Test {
   }
   // A bit of everything. Failures of single calls are part of it.
   void Live(Job& job) {
-    Malloc(job, 3_MiB, 1);
+    Malloc(job, 3 * kChunk / 2, 1);
     Malloc(job, 1_KiB, 2);
-    Malloc(job, 3_MiB, 5);
+    Malloc(job, 3 * kChunk / 2, 5);
     DeclareLast(job);
     FollowAllButFirst(job);
     job.allocator->BeginStep();
-    Malloc(job, 5_MiB, 3);
+    Malloc(job, 5 * kChunk / 2, 3);
     Malloc(job, 1_KiB, 4);
     if (!held.empty()) job.allocator->RecordStream(held.rbegin()->first, other);
     FreeFirst(job);
@@ -126,7 +133,7 @@ void FaultTest::FailEachCallOnce(const AllocatorOptions& options) {
       if (!job.gate.holds_turn) job.TakeTurn();
       ASSERT_TRUE(job.allocator->AwaitStage(kLastStage, nullptr).ok());
       Verify();
-      EXPECT_TRUE(job.TryMalloc(10_MiB).ok());
+      EXPECT_TRUE(job.TryMalloc(5 * kChunk).ok());
       while (!held.empty()) FreeFirst(job);
     }
     ASSERT_EQ(gpu.used(), before);
@@ -134,14 +141,16 @@ void FaultTest::FailEachCallOnce(const AllocatorOptions& options) {
   EXPECT_GT(call, 30) << "the scene makes fewer calls than it should";
 }
 
-TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesAnything) { FailEachCallOnce({}); }
+TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesAnything) { FailEachCallOnce({.chunk_size = kChunk}); }
 
 TEST_P(FaultTest, NorWhereSpilledMemoryIsNotMapped) {
   maps_host_memory = false;
-  FailEachCallOnce({});
+  FailEachCallOnce({.chunk_size = kChunk});
 }
 
-TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesASegment) { FailEachCallOnce({.serves_segments = true}); }
+TEST_P(FaultTest, NoSingleFailureOfTheDriverLosesASegment) {
+  FailEachCallOnce({.chunk_size = kChunk, .serves_segments = true});
+}
 
 TEST_P(FaultTest, AnAllocatorThatCannotBeMadeLeavesNothing) {
   const Bytes before = gpu.used();
@@ -161,9 +170,9 @@ TEST_P(FaultTest, AnAllocatorThatCannotBeMadeLeavesNothing) {
 
 // For hand-overs on a device that is full at any point: room for a different number of chunks each time.
 TEST_F(FullDeviceTest, LosesNothingAtWhateverPointItIsFull) {
-  for (Bytes room = 0; room <= 20_MiB; room += kChunk) {
+  for (Bytes room = 0; room <= 10 * kChunk; room += kChunk) {
     SCOPED_TRACE("room for " + std::to_string(room / kChunk) + " chunks");
-    Job filler, job;
+    Job filler({.chunk_size = kChunk}), job({.chunk_size = kChunk});
     held.clear();
     const DevicePtr filling = filler.Malloc(gpu.capacity() - gpu.used() - room);
     Live(job);
