@@ -30,6 +30,7 @@ absl::Status ForkedChild() {
 }
 
 constexpr Bytes kMoreThanAnyDevice = Bytes{1} << 62;  // can be rounded up
+constexpr std::size_t kMostWatched = 16;              // promises beside each other, all asked at each spill
 
 // docs/decisions/0001-chunk-size.md
 Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
@@ -419,9 +420,33 @@ absl::StatusOr<Bytes> AllocatorImpl::DeclareConstant(DevicePtr address,
   Block* const block = FindInSpace(address);
   if (block == nullptr)
     return absl::NotFoundError(absl::StrCat("no block of ours is at 0x", absl::Hex(address)));
+  const bool all_of_it = address == block->address && promise->size == block->requested;
+  if (promise->size != 0 && !all_of_it) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        promise->name, " has ", FormatBytes(promise->size), " of memory that was allocated as ",
+        FormatBytes(block->requested), ": what is in the rest of it was not promised to stay what it is.\n",
+        "  Declare the tensor that it was made from, or a copy: tensor.clone()"));
+  }
   if (block->promise == nullptr || block->promise->Broken()) {
     SpaceOf(address).BeginConstant(*block, std::move(promise));
+    return block->size;
   }
+  std::size_t watchers = 1;
+  for (const Promise* given = block->promise.get(); given != nullptr; given = given->besides.get()) {
+    if (promise->watched == nullptr || given->watched == promise->watched) return block->size;
+    ++watchers;
+  }
+  if (watchers > kMostWatched) {
+    SpaceOf(address).EndConstant(*block);
+    return absl::FailedPreconditionError(
+        absl::StrCat(promise->name, " was declared constant through ", watchers,
+                     " tensors whose writes are counted apart (each `.data` makes one), and ", kMostWatched,
+                     " can be watched: it is copied to the host at each spill again.\n",
+                     "  Declare the tensor itself, once."));
+  }
+  const auto both = std::make_shared<Promise>(*promise);
+  both->besides = block->promise;
+  SpaceOf(address).BeginConstant(*block, both);  // who has the other tensor may have written until now
   return block->size;
 }
 

@@ -133,8 +133,10 @@ class CachingAllocator {
 
   // From now on nobody writes to the block that contains `address`, until it is freed (a return to a
   // checkpoint frees, too) or EndConstant(): what spills copy of it stays on the host and is not copied
-  // again, as long as host memory suffices. A promise given for it before stays, unless it is broken. Returns
-  // the block's size. kNotFound: no block is there. kUnimplemented: segments, whose owner gives their memory
+  // again, as long as host memory suffices. A promise given for it before stays, unless it is broken; one
+  // that watches something else is kept beside it. Returns the block's size. kNotFound: no block is there.
+  // kInvalidArgument: the promise is about a part of the block. kFailedPrecondition: too many promises are
+  // kept beside each other, and now there is none. kUnimplemented: segments, whose owner gives their memory
   // to others without a word here (AllocatorOptions::serves_segments).
   virtual absl::StatusOr<Bytes> DeclareConstant(DevicePtr address,
                                                 std::shared_ptr<const Promise> promise) = 0;

@@ -11,18 +11,27 @@
 #define HOCKET_ALLOCATOR_PROMISE_H_
 
 #include <functional>
+#include <memory>
 #include <string>
+
+#include "csrc/base/bytes.h"
 
 namespace hocket {
 
 struct Promise {
   std::string name;  // of what lies there, in the words of who gave it
   // True if it is known to be broken; who is to hear of that is told here. Asked before each spill that
-  // relies on it, with the allocator locked: it must not call the allocator. Not asked again after it was
-  // true.
+  // relies on it, with the allocator locked: it must not call the allocator, nor wait. Not asked again after
+  // it was true.
   std::function<bool()> broken = nullptr;
+  // What `broken` looks at. Another promise for the same block that looks at the same adds nothing to it.
+  const void* watched = nullptr;
+  // It is about so many bytes from the address on, and holds only for a block that was asked for with just
+  // that size; 0: for whatever block is there.
+  Bytes size = 0;
+  std::shared_ptr<const Promise> besides = nullptr;  // given for the same block: broken when either is
 
-  bool Broken() const { return broken && broken(); }
+  bool Broken() const { return (broken && broken()) || (besides && besides->Broken()); }
 };
 
 }  // namespace hocket

@@ -1,8 +1,8 @@
 // The coordinator comes and goes; the job stays.
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "csrc/base/say.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/client/client_impl.h"
 
@@ -74,7 +74,7 @@ void ClientImpl::On(const wire::Refused& refused, UniqueFd descriptor) {
 
 // Not again when the next attempt meets the same.
 void ClientImpl::SayOnce(const std::string& text) {
-  if (std::exchange(said_, text) != text) std::fprintf(stderr, "hocket: %s\n", text.c_str());
+  if (std::exchange(said_, text) != text) Say(text);
 }
 
 // Also before it has answered the first Join: then another one is asked, until the join's limit. One that
@@ -128,10 +128,8 @@ void ClientImpl::GoOnAlone(const absl::Status& why) {
   {
     MutexLock lock(&mutex_);
     if (!info_.joined) return RefuseJoin(why);
-    if (std::exchange(info_.coordinated, false)) {
-      std::fprintf(stderr, "hocket: job %s goes on without a coordinator: %s\n", info_.name.c_str(),
-                   std::string(why.message()).c_str());
-    }
+    if (std::exchange(info_.coordinated, false))
+      Say(absl::StrCat("job ", info_.name, " goes on without a coordinator: ", why.message()));
     AnswerRoom(absl::ResourceExhaustedError(
         absl::StrCat("no coordinator can be had that would make room: ", std::string(why.message()))));
     reconnect_at_ = Clock::now() + NextPause();

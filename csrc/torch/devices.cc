@@ -1,7 +1,6 @@
 #include "csrc/torch/devices.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "csrc/base/say.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/torch/alloc_conf.h"
 
@@ -45,9 +45,8 @@ void SayWhatHasNoEffect(const AllocConfVariable& variable, const AllocConf& conf
   static std::once_flag said;
   if (conf.without_effect.empty()) return;
   std::call_once(said, [&] {
-    std::fprintf(stderr,
-                 "hocket: %s: no effect here: %s. HOCKET_ALLOCATOR=native keeps PyTorch's own allocator.\n",
-                 variable.name.c_str(), absl::StrJoin(conf.without_effect, ", ").c_str());
+    Say(absl::StrCat(variable.name, ": no effect here: ", absl::StrJoin(conf.without_effect, ", "),
+                     ". HOCKET_ALLOCATOR=native keeps PyTorch's own allocator."));
   });
 }
 
@@ -135,10 +134,8 @@ absl::StatusOr<std::unique_ptr<Client>> Devices::Join(const std::string& uuid, c
   if (left_) return nullptr;
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Join(options_, uuid, name, capacity);
   if (absl::IsUnavailable(client.status())) {
-    if (!std::exchange(said_uncoordinated_, true)) {
-      std::fprintf(stderr, "hocket: %s\n  Running without coordination.\n",
-                   std::string(client.status().message()).c_str());
-    }
+    if (!std::exchange(said_uncoordinated_, true))
+      Say(absl::StrCat(client.status().message(), "\n  Running without coordination."));
     return nullptr;
   }
   if (client.ok() && gang_.size > 0) (*client)->JoinGang(gang_.gang, gang_.rank, gang_.size);

@@ -27,8 +27,8 @@ def constant(of: torch.nn.Module | torch.Tensor | Iterable[torch.Tensor], on: bo
     Frozen weights are then copied to the host once, however often the job is moved there; the copy is kept while they
     are on the GPU. A write through PyTorch ends the promise with a line on stderr, and nothing is lost. **A write that
     PyTorch does not count is lost at the next move:** one of a kernel of your own, through ``.data``, by
-    ``torch._foreach_*`` (averages of weights), by a CUDA graph, or into a batch norm's running statistics.
-    ``HOCKET_VERIFY=1`` finds it.
+    ``torch._foreach_*`` (averages of weights), by a CUDA graph, or into a batch norm's running statistics; the second
+    one of an operator that writes, allocates and writes again. ``HOCKET_VERIFY=1`` finds it.
 
     Args:
         of: a module, whose parameters without gradients are meant, and no buffers; or a tensor, or several.

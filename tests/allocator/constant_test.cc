@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "tests/allocator/job.h"
 
@@ -137,6 +139,82 @@ TEST_P(ConstantTest, APromiseThatIsSeenToBeBrokenEndsBeforeTheNextSpillRelies) {
   EXPECT_TRUE(gpu.Holds(weights, 2 * kChunk, 9));
   EXPECT_EQ(MoveAll(job), 2 * kChunk);
   EXPECT_EQ(asked_when_broken, 1);
+  job.Free(weights);
+}
+
+// As tensors do that have one memory and count their writes apart.
+TEST_P(ConstantTest, TwoPromisesForOneBlockAreBothHeldTo) {
+  for (const int writer : {0, 1}) {
+    Job job;
+    std::array<bool, 2> written{};
+    const DevicePtr weights = Filled(job, 2 * kChunk, 1);
+    for (bool& one : written) {
+      const auto promise = std::make_shared<Promise>(
+          Promise{.name = "weights", .broken = [&] { return one; }, .watched = &one});
+      ASSERT_TRUE(job.allocator->DeclareConstant(weights, promise).ok());
+      ASSERT_TRUE(job.allocator->DeclareConstant(weights, promise).ok()) << "adds nothing";
+    }
+    EXPECT_EQ(MoveAll(job), 2 * kChunk);
+    EXPECT_EQ(MoveAll(job), 0u);
+    gpu.Fill(weights, 2 * kChunk, 9);
+    written[writer] = true;
+    EXPECT_EQ(MoveAll(job), 2 * kChunk);
+    EXPECT_TRUE(gpu.Holds(weights, 2 * kChunk, 9));
+    job.Free(weights);
+  }
+}
+
+TEST_P(ConstantTest, AnotherPromiseForTheSameBlockStartsWithItsBytesAsTheyAre) {
+  Job job;
+  const auto watching = [](const void* what) {
+    return std::make_shared<Promise>(
+        Promise{.name = "weights", .broken = [] { return false; }, .watched = what});
+  };
+  const DevicePtr weights = Filled(job, 2 * kChunk, 1);
+  ASSERT_TRUE(job.allocator->DeclareConstant(weights, watching(&job)).ok());
+  MoveAll(job);
+  gpu.Fill(weights, 2 * kChunk, 9);  // through the other, of which nothing is known yet
+  ASSERT_TRUE(job.allocator->DeclareConstant(weights, watching(&weights)).ok());
+  EXPECT_EQ(MoveAll(job), 2 * kChunk);
+  EXPECT_TRUE(gpu.Holds(weights, 2 * kChunk, 9));
+  job.Free(weights);
+}
+
+TEST_P(ConstantTest, MoreThanCanBeWatchedIsNotConstantAnyMore) {
+  Job job;
+  const DevicePtr weights = Filled(job, 2 * kChunk, 1);
+  absl::Status refused;
+  std::array<char, 64> watched;
+  for (std::size_t i = 0; refused.ok() && i < watched.size(); ++i) {
+    refused = job.allocator
+                  ->DeclareConstant(weights, std::make_shared<Promise>(Promise{.name = "weights",
+                                                                               .broken = [] { return false; },
+                                                                               .watched = &watched[i]}))
+                  .status();
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("17 tensors"));
+  EXPECT_EQ(MoveAll(job), 2 * kChunk);
+  EXPECT_EQ(MoveAll(job), 2 * kChunk);
+  job.Free(weights);
+}
+
+// As a tensor is that was made of a slice of another one's memory by a library.
+TEST_P(ConstantTest, APromiseForAPartOfABlockIsRefused) {
+  Job job;
+  const DevicePtr weights = Filled(job, 3000, 1);
+  const auto declare = [&](DevicePtr address, Bytes size) {
+    return job.allocator->DeclareConstant(
+        address, std::make_shared<Promise>(Promise{.name = "a slice", .size = size}));
+  };
+  for (const auto& [from, size] : {std::pair<Bytes, Bytes>{0, 1000}, {1024, 1976}, {1024, 3000}}) {
+    const absl::Status refused = declare(weights + from, size).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("the tensor that it was made from"));
+  }
+  EXPECT_EQ(MoveAll(job), 3072u);
+  EXPECT_EQ(MoveAll(job), 3072u) << "no promise was kept";
+  EXPECT_EQ(*declare(weights, 3000), 3072u);
   job.Free(weights);
 }
 

@@ -106,6 +106,47 @@ def test_a_write_through_pytorch_takes_the_promise_back(world: World, write: str
     assert program.stderr.count(said) == 1, program.stderr
 
 
+@pytest.mark.parametrize("writer", ["first", "second"])
+def test_a_write_through_either_of_two_tensors_with_one_memory_takes_the_promise_back(
+    world: World, writer: str
+) -> None:
+    """``.data`` makes a tensor whose writes PyTorch counts apart."""
+    program = run(
+        world,
+        f"""
+        first = torch.ones(1024, 1024, device="cuda")
+        second = first.data
+        assert hocket.constant([first, second]) == first.nbytes
+        train(3)
+        {writer}.mul_(2)
+        train(3)
+        print("kept", torch.equal(first.cpu(), torch.full((1024, 1024), 2.0)))
+        """,
+        HOCKET_VERIFY="1",
+    )
+    assert program.lines == ["kept True"], program.stderr
+    assert program.stderr.count("was declared constant, and has been written to") == 1, program.stderr
+
+
+def test_a_slice_that_another_library_made_is_refused(world: World) -> None:
+    """It has a storage of its own, and what is in the rest of the memory may change."""
+    program = run(
+        world,
+        """
+        whole = torch.ones(1024, 1024, device="cuda")
+        part = torch.from_dlpack(whole[:512])
+        try:
+            hocket.constant(part)
+        except ValueError as error:
+            print(error.args[0].splitlines()[0])
+        print(hocket.constant(whole) == whole.nbytes)
+        """,
+    )
+    refused = "tensor 0 (float32, (512, 1024)) has 2.0 MiB of memory that was allocated as 4.0 MiB"
+    assert program.lines[0].startswith(refused), program.lines
+    assert program.lines[1] == "True", program.stderr
+
+
 @pytest.mark.parametrize("kind", ["foreach", "fused"])
 def test_weights_that_learn_after_all_are_copied_again(world: World, kind: str) -> None:
     """Operators over lists of tensors, which optimizers use, do not raise the versions of what they write to."""
