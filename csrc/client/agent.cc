@@ -16,6 +16,7 @@ namespace hocket {
 namespace {
 
 constexpr auto kReportPause = std::chrono::seconds(1);
+constexpr auto kLookAgain = std::chrono::milliseconds(1);  // for the end of what was queued before
 
 // Signals are for the program's own threads.
 void BlockSignals() {
@@ -185,7 +186,11 @@ void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
   }
   if (phase_ != Phase::kHeld) return;
   SetGuessedCheck();
-  if (Count(word_.Load()) == 0) SetIdleCheck();  // else the end of the step does
+  if (Count(word_.Load()) > 0) return;  // the end of the step arms the check
+  SetIdleCheck();
+  // Somebody asks in a pause that began before.
+  idle_since_ = std::min(idle_since_, std::max(turn_.held_since, progress_.last_boundary()));
+  idle_check_at_ = TurnIsOfNoUse() ? Clock::now() : idle_since_ + tuning_.idle_limit;
 }
 
 // A step that began before the word had kAskStop is counted in it; one that begins after looks at stop_step_.
@@ -204,6 +209,9 @@ void ClientImpl::StopTogether(const wire::Yield& yield) {
 }
 
 // --- idleness -------------------------------------------------------------------------------------
+//
+// A job that somebody waits for gives its turn when it has used it for nothing for the idle limit; at once
+// where all its threads are away.
 
 // An agent that looks soon anyway is not woken: it sees then since when the job idles. (Others may wait
 // through thousands of steps.)
@@ -231,7 +239,7 @@ bool ClientImpl::MayGiveIdle() const {
 }
 
 void ClientImpl::CheckIdle() {
-  bool waits_for_room;
+  bool waits_for_room, no_use;
   {
     MutexLock lock(&mutex_);
     if (Clock::now() < idle_check_at_) return;
@@ -239,9 +247,10 @@ void ClientImpl::CheckIdle() {
     // While a step lasts nothing is checked: its end arms the check again.
     if (!MayGiveIdle() || Count(word_.Load()) > 0) return;
     waits_for_room = room_.has_value();  // in an allocation: its answer comes to the turn that asked
+    no_use = TurnIsOfNoUse();
   }
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  const bool allocated = allocated_.exchange(false, std::memory_order_relaxed);
+  const bool allocated = allocated_.exchange(false, std::memory_order_relaxed) && !no_use;
   const bool quiet = !allocated && !waits_for_room && (allocator == nullptr || allocator->IsIdle());
   const bool capturing = allocator != nullptr && allocator->Capturing();
   std::uint32_t begins;
@@ -262,6 +271,10 @@ bool ClientImpl::IdleLongEnough(bool quiet) {
   const bool still = quiet && begins == idle_begins_;
   if (!still) idle_since_ = now;
   idle_begins_ = begins;
+  if (TurnIsOfNoUse()) {
+    idle_check_at_ = now + kLookAgain;
+    return still;
+  }
   const bool long_enough = still && now - idle_since_ >= tuning_.idle_limit;
   idle_check_at_ = (long_enough ? now : idle_since_) + tuning_.idle_limit;
   return long_enough;

@@ -6,7 +6,7 @@
 
 namespace hocket {
 
-// While the turn is held nobody needs to know.
+// While the turn is held nobody needs to know, but one who waits for it.
 void ClientImpl::BeginAway() {
   ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
   if (me == nullptr || me->helper || me->away || me->depth > 0) return;
@@ -16,7 +16,14 @@ void ClientImpl::BeginAway() {
   if (outside_) return;
   me->away = true;
   ++at_doors_.threads;
-  if (!blocking) return;
+  if (!blocking) {
+    if (MayGiveIdle() && TurnIsOfNoUse() && Count(word_.Load()) == 0) {
+      SetIdleCheck();
+      idle_check_at_ = idle_since_;
+      Wake();
+    }
+    return;
+  }
   Arrive();
   TellIfMovable();
 }

@@ -157,6 +157,11 @@ class ClientImpl final : public Client {
   bool StopReached() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MustGive(bool step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllAtDoors() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All its threads stand at doors or are away, and none waits there for what the turn is for.
+  bool TurnIsOfNoUse() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const bool for_step = for_next_step_ && progress_.steps() == turn_.first_step;
+    return at_doors_.threads > 0 && AllAtDoors() && !room_ && !for_step;
+  }
   // All at doors, and nobody else is known to use the device who would touch what is spilled.
   bool Movable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Word StandingInSteps() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

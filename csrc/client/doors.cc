@@ -32,6 +32,8 @@ void ClientImpl::EndStep(bool count) {
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->EndStep();
   progress_.StepEnded(me.begun, count);
   if (std::exchange(me.guessed, false)) guessed_.fetch_sub(1);
+  // What was allocated in the step says nothing about what comes after it.
+  if (allocated_.load(std::memory_order_relaxed)) allocated_.store(false, std::memory_order_relaxed);
   const Duty duty = word_.End();
   if (duty != Duty::kNone) EndSlow(duty);
 }
@@ -45,9 +47,7 @@ absl::Status ClientImpl::BeginSlow() {
   return WaitForTurn(/*step=*/true);
 }
 
-// What was allocated in the step says nothing about what comes after it.
 void ClientImpl::EndSlow(Duty duty) {
-  allocated_.store(false, std::memory_order_relaxed);
   if (duty == Duty::kTellAgent) {
     MutexLock lock(&mutex_);
     return ArmIdleCheck();

@@ -5,6 +5,7 @@
 #ifndef HOCKET_CSRC_CLIENT_PROGRESS_H_
 #define HOCKET_CSRC_CLIENT_PROGRESS_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -51,6 +52,12 @@ class Progress {
   std::uint64_t steps() const { return Load(words().steps); }
   // Of a step, on average, as far as it is known.
   std::chrono::nanoseconds step_time() const { return std::chrono::nanoseconds(Load(words().step_time_ns)); }
+  // When a step ended last; of short steps, whose ends are not all timed, when one began last, if that is
+  // later.
+  std::chrono::steady_clock::time_point last_boundary() const {
+    return std::chrono::steady_clock::time_point(
+        std::chrono::nanoseconds(std::max(Load(words().last_boundary_ns), Load(words().step_begun_ns))));
+  }
   std::uint64_t turns() const { return Load(words().turns); }
   // Of the page, for the coordinator.
   UniqueFd Descriptor() const;

@@ -5,8 +5,8 @@
 ``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
 the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
 with ``gap_ms`` of loading before each: a wait outside the step, as for a loader's workers. The answer has the steps,
-the wall and CPU seconds they took and, where the kernel counts them, the instructions retired by this process. While it
-waits for a request its memory can be moved out of another's way, too.
+the wall and CPU seconds they took, when they were over (seconds of the monotonic clock) and, where the kernel counts
+them, the instructions retired by this process. While it waits for a request its memory can be moved out of another's way, too.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def main() -> None:
                 loss.item()
             count += 1
         torch.cuda.synchronize()
-        answer = {"steps": count, "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+        ended = time.perf_counter()
+        answer = {"steps": count, "wall": ended - wall, "cpu": time.process_time() - cpu, "ended": ended}
         after = counter.read()
         if before is not None and after is not None:
             answer["instructions"] = after - before

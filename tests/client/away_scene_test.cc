@@ -111,6 +111,53 @@ TEST(AwayTest, WhereNothingWasMovedItComesBackWithoutATurn) {
   thread.Ends();
 }
 
+TEST(AwayTest, GivesTheTurnAtOnceWhenSomebodyAsks) {
+  Scene scene(Scene::NeverIdle());
+  AwayThread thread(scene, [] {});
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  thread.Awaits();
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 1u);
+  thread.Returns();
+  thread.Ends();
+}
+
+TEST(AwayTest, GivesTheTurnAtOnceThatSomebodyHasAskedFor) {
+  Scene scene(Scene::NeverIdle());
+  AwayThread thread(scene, [] {});
+  IsAwayAfterItsTurn(scene, thread);
+  thread.Returns();
+  thread.Ends();
+}
+
+TEST(AwayTest, KeepsTheTurnWhileTheDeviceWorks) {
+  Scene scene(Scene::NeverIdle());
+  AwayThread thread(scene, [] {});
+  scene.Expects<wire::Wait>();
+  scene.allocator().idle = false;
+  scene.Grants(1, /*contended=*/true);
+  thread.Awaits();
+  for (int looks = 0; looks < 2; ++looks) scene.AgentHasObeyed();  // and nothing else was said
+  scene.allocator().idle = true;
+  scene.Expects<wire::TurnOver>();
+  thread.Returns();
+  thread.Ends();
+}
+
+TEST(AwayTest, KeepsTheTurnForAThreadThatIsNotAway) {
+  Scene scene(Scene::NeverIdle());
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.allocator().Malloc(1, nullptr).ok());  // this thread is known, and stays out here
+  AwayThread thread(scene, [] {});
+  thread.Awaits();
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  thread.Returns();
+  thread.Ends();
+}
+
 TEST(AwayTest, SaysThatTheJobCanBeMoved) {
   Scene scene;
   AwayThread thread(scene, [] {});

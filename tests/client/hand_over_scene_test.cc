@@ -67,6 +67,24 @@ TEST(HandOverTest, AnIdleJobGivesItsTurnWhenOthersWait) {
   EXPECT_GE(over.idle_ns, 2'000'000u);
 }
 
+// Somebody who asks in the midst of a pause does not wait as long as one who asks at its beginning.
+TEST(HandOverTest, AJobIdlesFromTheEndOfItsLastStepOn) {
+  Scene scene;
+  std::thread steps([&] {
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+    EXPECT_TRUE(scene.job().HoldsTurn());  // as an allocation asks
+    scene.job().EndStep(true);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  steps.join();
+  const std::uint64_t idle_since = Progress::NowNs();
+  while (Progress::NowNs() - idle_since < 20'000'000) std::this_thread::yield();  // the pause
+  const std::uint64_t paused = Progress::NowNs() - idle_since;
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  EXPECT_GE(scene.Expects<wire::TurnOver>().idle_ns, paused);
+}
+
 TEST(HandOverTest, AJobInAStepIsNotIdle) {
   Scene scene;
   scene.TakesTurn(1);
