@@ -183,13 +183,15 @@ void Node::PlanEndOfTurn(Player& player) {
   const absl::Time done = end_of(left);
   const std::uint64_t ended = StepsDone(player);
   const absl::Time next_end = end_of(ended + 1);
-  const bool in_gap = ended > 0 && now_ < next_end - player.step;
+  const absl::Time begins = next_end - player.step, paused = begins - player.gap;
+  const bool in_gap = ended > 0 && now_ < begins;
+  const absl::Duration limit = player.job->away ? absl::ZeroDuration() : kIdleLimit;
+  const absl::Time idle = std::max(now_, paused + limit);
   absl::Time at = done;
   if (player.stop_asked) {
-    at = in_gap ? std::min(next_end - player.step, now_ + kIdleLimit) : next_end;
-  } else if (player.idle_asked && player.gap > kIdleLimit) {
-    const bool long_enough = in_gap && next_end - player.step > now_ + kIdleLimit;
-    at = long_enough ? now_ + kIdleLimit : next_end + kIdleLimit;
+    at = in_gap ? std::min(begins, idle) : next_end;
+  } else if (player.idle_asked && player.gap > limit) {
+    at = in_gap && idle < begins ? idle : next_end + limit;
   }
   Next(player, std::min(at, done));
 }

@@ -21,8 +21,8 @@ using Json = nlohmann::json;
 
 constexpr char kHelp[] =
     R"(hocketd simulate FILE: plays the jobs of FILE through the coordinator's own core, in virtual time.
-FILE is CSV (its first line names the columns: name, arrival_s, steps, step_ms, gap_ms, startup_s, persistent,
-user, weight, priority, told_steps) or what `hocket trace` writes. Prints JSON.
+FILE is CSV (its first line names the columns: name, arrival_s, steps, step_ms, gap_ms, away, startup_s,
+persistent, user, weight, priority, told_steps) or what `hocket trace` writes. Prints JSON.
 
   --policy=NAME,...       policies to compare (default: queue,fair,srtf); queue: one job after the other
   --devices=N             how many (default 1)

@@ -4,7 +4,7 @@
 //   workload -> (start-up) -> placed on a device -> Core::Handle(event) -> actions -> played jobs -> events
 //
 // A played job behaves as the client does: it asks, takes its bytes back, steps, gives the turn up at the end
-// of a step when asked to, or between two steps after the idle limit, and spills when told to. Steps of a
+// of a step when asked to, or between two steps when it is away or idle, and spills when told to. Steps of a
 // turn are not events: a turn costs two or three, however long it is.
 //
 // A job stays on the device where it was placed. Policies that let one job run at a time (srtf, queue) place

@@ -56,6 +56,10 @@ bool SetPriority(SimulatedJob& job, const std::string& text) {
 bool SetToldSteps(SimulatedJob& job, const std::string& text) {
   return absl::SimpleAtoi(text, &job.told_steps.emplace());
 }
+bool SetAway(SimulatedJob& job, const std::string& text) {
+  job.away = text == "1";
+  return text == "0" || text == "1";
+}
 
 const std::map<std::string, Setter>& Columns() {
   static const auto* const columns = new std::map<std::string, Setter>{
@@ -64,6 +68,7 @@ const std::map<std::string, Setter>& Columns() {
       {"steps", SetSteps},
       {"step_ms", SetNumber<&SimulatedJob::step_ms>},
       {"gap_ms", SetNumber<&SimulatedJob::gap_ms>},
+      {"away", SetAway},
       {"startup_s", SetNumber<&SimulatedJob::startup_s>},
       {"persistent", SetNumber<&SimulatedJob::persistent>},
       {"user", SetUser},

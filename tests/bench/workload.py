@@ -6,7 +6,8 @@
 the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
 with ``gap_ms`` of loading before each: a wait outside the step, as for a loader's workers. The answer has the steps,
 the wall and CPU seconds they took, when they were over (seconds of the monotonic clock) and, where the kernel counts
-them, the instructions retired by this process. While it waits for a request its memory can be moved out of another's way, too.
+them, the instructions retired by this process. While it waits for a request its memory can be moved out of another's
+way, too.
 """
 
 from __future__ import annotations

@@ -64,6 +64,17 @@ TEST(SimulatorTest, SrtfPreemptsForAShorterArrival) {
   EXPECT_LE(result.jobs[0].end, Seconds(101.1));
 }
 
+TEST(SimulatorTest, WhoIsAwayGivesItsTurnEarlierThanWhoseThreadWorksInThePause) {
+  std::vector<SimulatedJob> jobs{Sized("loading", 400), Sized("long", 300)};
+  jobs[0].step_ms = 12, jobs[0].gap_ms = 41;
+  jobs[1].step_ms = 63, jobs[1].gap_ms = 15;
+  const auto with = [&](bool away) {
+    jobs[0].away = away;
+    return Simulate(jobs, {.policy = "fair"}).makespan;
+  };
+  EXPECT_LT(with(true), with(false));
+}
+
 TEST(SimulatorTest, NothingIsLostUnderAnyPolicy) {
   for (const PolicyEntry& policy : AllPolicies()) {
     std::vector<SimulatedJob> jobs = Batch();

@@ -28,8 +28,8 @@ def command(file: Path, policies: tuple[str, ...], devices: int, memory: int, ha
     """Play the jobs of FILE under several policies, in virtual time, with the coordinator's own code.
 
     FILE comes from hocket trace, or is CSV whose first line names the columns: name, arrival_s, steps, step_ms,
-    gap_ms, startup_s, persistent, user, weight, priority, told_steps. The policy `queue` is the baseline: one job
-    after the other.
+    gap_ms, away, startup_s, persistent, user, weight, priority, told_steps. The policy `queue` is the baseline: one
+    job after the other.
     """
     flags = {
         "devices": devices, "memory": memory, "hand-over-ms": hand_over_ms, "starting": starting,
