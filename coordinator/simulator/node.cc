@@ -74,7 +74,7 @@ bool Node::Act(Player& player, absl::Time now) {
 }
 
 // A step's time is known before it has been measured: from earlier runs.
-JobView Node::First(const Policy& policy, absl::Time now) {
+JobView Node::InOrder(const Policy& policy, size_t others, absl::Time now) {
   now_ = now;
   std::vector<JobView> views;
   for (const auto& [id, player] : players_) {
@@ -83,7 +83,7 @@ JobView Node::First(const Policy& policy, absl::Time now) {
     view.steps = player->steps + (player->running ? StepsDone(*player) : 0);
     views.push_back(std::move(view));
   }
-  return InOrder(policy, {.waiting = std::move(views)}).front();
+  return policy.Order(std::move(views))[others];
 }
 
 // --- the core's side ------------------------------------------------------------------------------
@@ -145,6 +145,12 @@ absl::Duration Node::Transfer(Bytes bytes) const {
   return absl::Seconds(static_cast<double>(bytes) / options_.link);
 }
 
+void Node::Resides(Player& player, Bytes more) {
+  player.resident += more;
+  resident_ += more;
+  peak_ = std::max(peak_, resident_);
+}
+
 Bytes Node::Free() const { return options_.capacity - std::min(resident_, options_.capacity); }
 
 // Takes its bytes back, or asks for room for them; then it steps.
@@ -155,8 +161,7 @@ void Node::Run(Player& player) {
   }
   const bool first = player.steps == 0;  // then nothing comes back: it makes it
   const Bytes back = std::exchange(player.spilled, 0);
-  player.resident += back;
-  resident_ += back;
+  Resides(player, back);
   player.restored = first ? 0 : back;
   moved_ += player.restored;
   player.running = true;
@@ -243,8 +248,7 @@ void Node::AnswerRestore(Player& player) {
   const wire::Restore order = std::exchange(player.restore, wire::Restore{});
   const Bytes back = player.steps == 0 ? 0 : std::min({Bytes{order.bytes}, player.spilled, Free()});
   player.spilled -= back;
-  player.resident += back;
-  resident_ += back;
+  Resides(player, back);
   moved_ += back;
   const absl::Duration took = Transfer(back);
   Handle(player.id, wire::Restored{.request = order.request,

@@ -19,6 +19,7 @@ namespace hocket::coordinator {
 struct Player {
   JobId id = 0;
   const SimulatedJob* job = nullptr;
+  int device = -1;  // its place; none yet
   absl::Duration step, gap;
   SimulatedEnd end;
 
@@ -56,12 +57,14 @@ class Node {
   void Tick(absl::Time now);
 
   size_t jobs() const { return players_.size(); }
-  // Of the jobs here, the one that has the turn or would be next; REQUIRES: jobs() > 0.
-  JobView First(const Policy& policy, absl::Time now);
+  // Of the jobs here, whether they have the turn or not, the one before which `others` come. REQUIRES: jobs()
+  // > others.
+  JobView InOrder(const Policy& policy, size_t others, absl::Time now);
 
   absl::Duration busy() const { return busy_; }
   std::uint64_t turns() const { return turns_; }
   Bytes moved() const { return moved_; }
+  Bytes peak() const { return peak_; }
 
  private:
   void Handle(JobId job, decltype(Event::what) what);
@@ -74,6 +77,7 @@ class Node {
   void AnswerRestore(Player& player);
   void PlanSpill(Player& player);
   void Next(Player& player, absl::Time at);
+  void Resides(Player& player, Bytes more);
   std::uint64_t StepsDone(const Player& player) const;
   absl::Duration Transfer(Bytes bytes) const;
   // When the bytes of this turn are back, that could only now all be put somewhere.
@@ -90,6 +94,7 @@ class Node {
   absl::Duration busy_;
   std::uint64_t turns_ = 0;
   Bytes moved_ = 0;
+  Bytes peak_ = 0;  // of resident_
 };
 
 }  // namespace hocket::coordinator

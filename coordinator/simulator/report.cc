@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -31,6 +32,10 @@ persistent, user, weight, priority, told_steps) or what `hocket trace` writes. P
   --hand-over-ms=X        what a turn's begin costs when nothing moves (default 0)
   --link-bytes-per-s=X    for bytes that move, each way (default 20e9)
   --starting=N            jobs that start up at once: cores of the host (default 0: any number)
+  --at-once=N             jobs that a device works on at once; the others wait for a place, by the policy under
+                          srtf, else by arrival (default 0: one under srtf and queue, else any number)
+  --plain                 jobs without Hocket: one starts up only where its bytes fit beside the others', and
+                          nothing moves
   --each                  also when each job began and ended
 )";
 
@@ -86,6 +91,8 @@ absl::Status SetFlag(const std::string& name, const std::string& value, Flags& f
   if (name == "link-bytes-per-s" && number > 0) return options.link = number, absl::OkStatus();
   if (name == "starting" && number <= 1'000'000)
     return options.starting = static_cast<int>(number), absl::OkStatus();
+  if (name == "at-once" && number <= 1'000'000)
+    return options.at_once = static_cast<int>(number), absl::OkStatus();
   return WrongFlag("--" + name + "=" + value);
 }
 
@@ -96,6 +103,8 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
     const size_t equals = argument.find('=');
     if (argument == "--each") {
       flags.each = true;
+    } else if (argument == "--plain") {
+      flags.options.plain = true;
     } else if (argument.rfind("--", 0) == 0 && equals != std::string::npos) {
       HOCKET_RETURN_IF_ERROR(SetFlag(argument.substr(2, equals - 2), argument.substr(equals + 1), flags));
     } else if (argument.rfind("-", 0) != 0 && flags.file.empty()) {
@@ -109,10 +118,22 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   return flags;
 }
 
+// Whether they can be simulated so.
+absl::Status CheckJobs(const std::vector<SimulatedJob>& jobs, const SimulationOptions& options) {
+  for (const SimulatedJob& job : jobs) {
+    if (!options.plain || job.persistent <= options.capacity) continue;
+    return absl::InvalidArgumentError(absl::StrCat("job '", absl::CEscape(job.name), "' needs ",
+                                                   job.persistent, " bytes, a device has ", options.capacity,
+                                                   ": --plain jobs must fit by themselves."));
+  }
+  return absl::OkStatus();
+}
+
 Json OptionsJson(const SimulationOptions& options) {
   return {{"devices", options.devices},           {"memory", options.capacity},
           {"switch_share", options.switch_share}, {"hand_over_ms", Seconds(options.hand_over) * 1e3},
-          {"link_bytes_per_s", options.link},     {"starting", options.starting}};
+          {"link_bytes_per_s", options.link},     {"starting", options.starting},
+          {"at_once", options.at_once},           {"plain", options.plain}};
 }
 
 int Fail(const absl::Status& status, int exit_status) {
@@ -147,7 +168,8 @@ Json Report(const SimulationResult& result, int devices, bool each) {
               {"mean_slowdown", Mean(slowdown)},
               {"busy", Seconds(result.busy) / std::max(1e-9, Seconds(result.makespan) * devices)},
               {"turns", result.turns},
-              {"moved", result.moved}};
+              {"moved", result.moved},
+              {"peak", result.peak}};
   if (each) report["ends"] = std::move(ends);
   return report;
 }
@@ -160,6 +182,8 @@ int SimulateMain(int argc, char** argv) {
   if (!flags.ok()) return Fail(flags.status(), 2);
   const auto workload = ReadWorkload(flags->file);
   if (!workload.ok()) return Fail(workload.status(), 1);
+  if (const absl::Status possible = CheckJobs(*workload, flags->options); !possible.ok())
+    return Fail(possible, 1);
   Json policies = Json::object();
   for (const std::string& policy : flags->policies) {
     flags->options.policy = policy;

@@ -15,13 +15,22 @@
 namespace hocket::coordinator {
 namespace {
 
+size_t AtOnce(const SimulationOptions& options) {
+  if (options.at_once > 0) return static_cast<size_t>(options.at_once);
+  const bool one = options.policy == kQueue || options.policy == "srtf";
+  return one ? 1 : std::numeric_limits<size_t>::max();
+}
+
 // The clock, the start-ups, and where jobs are placed.
 class Simulation {
  public:
   Simulation(const std::vector<SimulatedJob>& workload, const SimulationOptions& options)
       : options_(options),
         policy_(options.policy == kQueue ? std::make_unique<Queue>() : *MakePolicy(options.policy)),
-        one_at_a_time_(options.policy == kQueue || options.policy == "srtf") {
+        by_policy_(options.policy == "srtf"),
+        at_once_(AtOnce(options)),
+        jobs_(static_cast<size_t>(options.devices)),
+        claimed_(static_cast<size_t>(options.devices)) {
     for (int d = 0; d < options.devices; ++d) {
       nodes_.push_back(
           std::make_unique<Node>(options, [this, d](absl::Time at, JobId id) { Plan(at, d, id); }));
@@ -47,6 +56,7 @@ class Simulation {
       result.busy += node->busy();
       result.turns += node->turns();
       result.moved += node->moved();
+      result.peak = std::max(result.peak, node->peak());
     }
     return result;
   }
@@ -81,28 +91,29 @@ class Simulation {
   }
 
   void Happen(const Due& due) {
-    if (due.where == kArrives) return Arrive(players_[due.player - 1]);
+    if (due.where == kArrives) {
+      (options_.plain ? pending_ : arrived_).push_back(due.player);
+      return Go();
+    }
     if (due.where == kStarted) {
       --starting_;
-      pending_.push_back(due.player);
-      StartUp();
-      return PlacePending();
+      options_.plain ? Begin(due.player) : pending_.push_back(due.player);
+      return Go();
     }
     Node& node = *nodes_[static_cast<size_t>(due.where)];
     if (due.player == 0) return node.Tick(now_);
     Player& player = players_[due.player - 1];
-    if (due.generation != player.generation) return;
-    const size_t before = node.jobs();
-    if (!node.Act(player, now_)) return;
-    Count(due.where, before, node.jobs());
-    PlacePending();
+    if (due.generation != player.generation || !node.Act(player, now_)) return;
+    Count(due.where, -1, player);
+    Go();
   }
 
-  // --- start-up
+  // --- start-ups, then places; of plain jobs the other way round
 
-  void Arrive(Player& player) {
-    arrived_.push_back(player.id);
+  void Go() {
+    if (options_.plain) FindPlaces();
     StartUp();
+    if (!options_.plain) FindPlaces();
   }
 
   JobView View(JobId id) const {
@@ -114,10 +125,10 @@ class Simulation {
     return view;
   }
 
-  // The first of `ids` by the policy, taken out. REQUIRES: there is one.
+  // The first of `ids`, by the policy or by arrival, taken out. REQUIRES: there is one.
   JobId TakeFirst(std::deque<JobId>& ids) const {
     auto first = ids.begin();
-    for (auto id = ids.begin(); id != ids.end(); ++id) {
+    for (auto id = ids.begin(); by_policy_ && id != ids.end(); ++id) {
       if (policy_->Before(View(*id), View(*first))) first = id;
     }
     const JobId taken = *first;
@@ -127,62 +138,83 @@ class Simulation {
 
   void StartUp() {
     while (!arrived_.empty() && (options_.starting == 0 || starting_ < options_.starting)) {
-      const JobId id = one_at_a_time_ ? TakeFirst(arrived_) : arrived_.front();
-      if (!one_at_a_time_) arrived_.pop_front();
+      const JobId id = TakeFirst(arrived_);
       ++starting_;
       Plan(now_ + absl::Seconds(players_[id - 1].job->startup_s), kStarted, id);
     }
   }
 
-  // --- places
-
-  void PlacePending() {
+  void FindPlaces() {
     while (!pending_.empty()) {
-      const JobId id = one_at_a_time_ ? TakeFirst(pending_) : pending_.front();
-      const int device = DeviceFor(id);
-      if (device < 0) return pending_.push_front(id);
-      if (!one_at_a_time_) pending_.pop_front();
-      Node& node = *nodes_[static_cast<size_t>(device)];
-      const size_t before = node.jobs();
-      node.Place(players_[id - 1], now_);
-      Count(device, before, node.jobs());
+      const JobId id = TakeFirst(pending_);
+      Player& player = players_[id - 1];
+      player.device = DeviceFor(id);
+      if (player.device < 0) return pending_.push_front(id);
+      Count(player.device, +1, player);
+      options_.plain ? arrived_.push_back(id) : Begin(id);
     }
   }
 
-  // Where it would run at once; -1: nowhere.
+  void Begin(JobId id) {
+    Player& player = players_[id - 1];
+    nodes_[static_cast<size_t>(player.device)]->Place(player, now_);
+  }
+
+  bool Fits(const SimulatedJob& job, int device) const {
+    return !options_.plain || claimed_[static_cast<size_t>(device)] + job.persistent <= options_.capacity;
+  }
+
+  // Where it would have its turns at once; -1: nowhere.
   int DeviceFor(JobId id) {
-    const auto [jobs, device] = *by_jobs_.begin();
-    const bool size_known = players_[id - 1].job->told() > 0;
-    if (jobs == 0 || !one_at_a_time_ || (options_.policy != kQueue && !size_known)) return device;
+    const SimulatedJob& job = *players_[id - 1].job;
+    const bool sized = options_.policy != "srtf" || job.told() > 0;
+    for (const auto& [jobs, device] : by_jobs_) {
+      if (sized && jobs >= at_once_) break;
+      if (Fits(job, device)) return device;
+    }
+    return by_policy_ && sized ? DeviceThatPrefers(id) : -1;
+  }
+
+  // Where so many come after `id` that it would have its turns at once: the last of those that now have them
+  // is the last of all devices'.
+  int DeviceThatPrefers(JobId id) {
     const JobView view = View(id);
     int best = -1;
     JobView last;
     for (int d = 0; d < options_.devices; ++d) {
-      const JobView first = nodes_[static_cast<size_t>(d)]->First(*policy_, now_);
-      if (!policy_->Before(view, first) || (best >= 0 && !policy_->Before(last, first))) continue;
+      Node& node = *nodes_[static_cast<size_t>(d)];
+      if (node.jobs() < at_once_ || !Fits(*players_[id - 1].job, d)) continue;  // too few have started up
+      const JobView displaced = node.InOrder(*policy_, at_once_ - 1, now_);
+      if (!policy_->Before(view, displaced) || (best >= 0 && !policy_->Before(last, displaced))) continue;
       best = d;
-      last = first;
+      last = displaced;
     }
     return best;
   }
 
-  void Count(int device, size_t before, size_t after) {
-    by_jobs_.erase({before, device});
-    by_jobs_.insert({after, device});
+  void Count(int device, int more, const Player& player) {
+    const auto d = static_cast<size_t>(device);
+    by_jobs_.erase({jobs_[d], device});
+    jobs_[d] += static_cast<size_t>(more);
+    claimed_[d] += more > 0 ? player.job->persistent : -player.job->persistent;
+    by_jobs_.insert({jobs_[d], device});
   }
 
   const SimulationOptions options_;
   const std::unique_ptr<Policy> policy_;  // of the node: start-ups and places
-  const bool one_at_a_time_;
+  const bool by_policy_;                  // start-ups and places; otherwise by arrival
+  const size_t at_once_;                  // jobs of a device
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Player> players_;
   std::priority_queue<Due> events_;
   std::uint64_t next_number_ = 0;
   absl::Time now_ = absl::UnixEpoch();
-  std::deque<JobId> arrived_;  // wait for their start-up
-  std::deque<JobId> pending_;  // wait for a device
+  std::vector<size_t> jobs_;    // with a place on each device
+  std::vector<Bytes> claimed_;  // by them
+  std::deque<JobId> arrived_;   // wait for their start-up
+  std::deque<JobId> pending_;   // wait for a device
   int starting_ = 0;
-  std::set<std::pair<size_t, int>> by_jobs_;  // devices by how many jobs they have
+  std::set<std::pair<size_t, int>> by_jobs_;  // devices by how many jobs have their place there
 };
 
 }  // namespace

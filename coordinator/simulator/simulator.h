@@ -7,9 +7,14 @@
 // of a step when asked to, or between two steps when it is away or idle, and spills when told to. Steps of a
 // turn are not events: a turn costs two or three, however long it is.
 //
-// A job stays on the device where it was placed. Policies that let one job run at a time (srtf, queue) place
-// a job of known size when it would run there at once; all others are placed at once where the fewest are.
-// Start-up takes host time only, on at most `starting` jobs at once, in the policy's order.
+// A job stays on the device where it was placed, which is where the fewest are. It waits for its place until
+// there is a device where fewer than `at_once` others come before it: by the policy under srtf (a job of
+// unknown size does not wait), else by arrival. Start-up takes host time only, of at most `starting` jobs at
+// once, in the same order, and before a job has its place.
+//
+// `plain` jobs are the baseline without Hocket: a job starts up only once it has a place where its bytes fit
+// beside the others', holds them until its end, and nothing ever moves. Turns at the ends of steps stand in
+// for the driver's time-slicing.
 //
 // The same workload and options give the same result. Not simulated: transient memory, interference (turns
 // are exclusive), noise in step times, gangs.
@@ -32,6 +37,8 @@ struct SimulationOptions {
   absl::Duration hand_over;  // from a grant until the job runs, when nothing has to move
   double link = 20e9;        // bytes a second, each way
   int starting = 0;          // jobs that start up at once; 0: any number
+  int at_once = 0;           // jobs of a device; 0: one under srtf and kQueue, else any number
+  bool plain = false;        // REQUIRES: each job fits a device by itself
 };
 
 // What became of a job; times since the beginning.
@@ -49,6 +56,7 @@ struct SimulationResult {
   absl::Duration busy;  // device time in steps, of all devices
   std::uint64_t turns = 0;
   Bytes moved = 0;  // spilled and restored
+  Bytes peak = 0;   // of the fullest device
 };
 
 SimulationResult Simulate(const std::vector<SimulatedJob>& workload, const SimulationOptions& options);

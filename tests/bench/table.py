@@ -47,7 +47,7 @@ def value(figure: dict[str, Any]) -> str:
     return f"{figure['value']:.4f}{unit} {bounds}, n = {len(figure['samples'])}"
 
 
-def _stale(data: dict[str, Any]) -> bool:
+def stale(data: dict[str, Any]) -> bool:
     """Whether the code that it speaks of changed after its commit."""
     base = data["commit"].removesuffix("-dirty")
     command = ["git", "-C", str(ROOT), "diff", "--quiet", base, "HEAD", "--", *data.get("speaks_of", CODE)]
@@ -67,7 +67,7 @@ def _device(data: dict[str, Any]) -> str:
 
 
 def _row(figure: dict[str, Any], data: dict[str, Any]) -> str:
-    marks = (", *stale*" if _stale(data) else "") + _busy(data)
+    marks = (", *stale*" if stale(data) else "") + _busy(data)
     device = _device(data)
     return (
         f"| {figure['text']} | {goal(figure)} | {value(figure)} | {met(figure)} | {figure['baseline']} | {device} | "
@@ -79,7 +79,7 @@ def _check_row(check: dict[str, Any], data: dict[str, Any]) -> str:
     held = "yes" if check["held"] else "**no**"
     return (
         f"| {check['text']} | {held} | {check['seen']} | {_device(data)} | {data['torch']} | {data['commit']}, "
-        f"{data['date']}{', *stale*' if _stale(data) else ''} |\n"
+        f"{data['date']}{', *stale*' if stale(data) else ''} |\n"
     )
 
 

@@ -1,0 +1,1 @@
+"""Schedulers compared on public traces, in simulation; see README.md."""
