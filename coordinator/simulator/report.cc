@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/policies/registry.h"
+#include "coordinator/simulator/cluster.h"
 #include "coordinator/simulator/queue.h"
 #include "csrc/base/status_macros.h"
 
@@ -23,7 +24,7 @@ using Json = nlohmann::json;
 constexpr char kHelp[] =
     R"(hocketd simulate FILE: plays the jobs of FILE through the coordinator's own core, in virtual time.
 FILE is CSV (its first line names the columns: name, arrival_s, steps, step_ms, gap_ms, away, startup_s,
-persistent, user, weight, priority, told_steps) or what `hocket trace` writes. Prints JSON.
+persistent, user, weight, priority, told_steps, devices) or what `hocket trace` writes. Prints JSON.
 
   --policy=NAME,...       policies to compare (default: queue,fair,srtf); queue: one job after the other
   --devices=N             how many (default 1)
@@ -36,6 +37,9 @@ persistent, user, weight, priority, told_steps) or what `hocket trace` writes. P
                           srtf, else by arrival (default 0: one under srtf and queue, else any number)
   --plain                 jobs without Hocket: one starts up only where its bytes fit beside the others', and
                           nothing moves
+  --nodes=N               a cluster: jobs of several devices (column `devices`) on N nodes of --devices each, placed
+                          anew at every arrival and end, by the policy's order alone (srtf, fifo); --hand-over-ms is
+                          what a restart costs
   --each                  also when each job began and ended
 )";
 
@@ -93,6 +97,7 @@ absl::Status SetFlag(const std::string& name, const std::string& value, Flags& f
     return options.starting = static_cast<int>(number), absl::OkStatus();
   if (name == "at-once" && number <= 1'000'000)
     return options.at_once = static_cast<int>(number), absl::OkStatus();
+  if (name == "nodes" && number <= 100'000) return options.nodes = static_cast<int>(number), absl::OkStatus();
   return WrongFlag("--" + name + "=" + value);
 }
 
@@ -118,9 +123,31 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   return flags;
 }
 
+// Whether the cluster can hold it: on one node, or on whole nodes.
+absl::Status CheckGang(const SimulatedJob& job, const SimulationOptions& options) {
+  const int all = options.devices * std::max(1, options.nodes);
+  if (job.devices == 1) return absl::OkStatus();
+  if (options.nodes > 0 && job.devices <= all &&
+      (job.devices <= options.devices || job.devices % options.devices == 0))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "job '", absl::CEscape(job.name), "' needs ", job.devices, " devices at once: that takes --nodes=N, ",
+      "and so many as are on one node of --devices=", options.devices, ", or on whole nodes."));
+}
+
+absl::Status CheckCluster(const Flags& flags) {
+  for (const std::string& name : flags.policies) {
+    if (flags.options.nodes > 0 && name != "srtf" && name != "fifo")
+      return absl::InvalidArgumentError(
+          absl::StrCat("--nodes goes with the policies srtf and fifo, not with ", name, "."));
+  }
+  return absl::OkStatus();
+}
+
 // Whether they can be simulated so.
 absl::Status CheckJobs(const std::vector<SimulatedJob>& jobs, const SimulationOptions& options) {
   for (const SimulatedJob& job : jobs) {
+    HOCKET_RETURN_IF_ERROR(CheckGang(job, options));
     if (!options.plain || job.persistent <= options.capacity) continue;
     return absl::InvalidArgumentError(absl::StrCat("job '", absl::CEscape(job.name), "' needs ",
                                                    job.persistent, " bytes, a device has ", options.capacity,
@@ -130,10 +157,15 @@ absl::Status CheckJobs(const std::vector<SimulatedJob>& jobs, const SimulationOp
 }
 
 Json OptionsJson(const SimulationOptions& options) {
-  return {{"devices", options.devices},           {"memory", options.capacity},
-          {"switch_share", options.switch_share}, {"hand_over_ms", Seconds(options.hand_over) * 1e3},
-          {"link_bytes_per_s", options.link},     {"starting", options.starting},
-          {"at_once", options.at_once},           {"plain", options.plain}};
+  return {{"devices", options.devices},
+          {"memory", options.capacity},
+          {"switch_share", options.switch_share},
+          {"hand_over_ms", Seconds(options.hand_over) * 1e3},
+          {"link_bytes_per_s", options.link},
+          {"starting", options.starting},
+          {"at_once", options.at_once},
+          {"plain", options.plain},
+          {"nodes", options.nodes}};
 }
 
 int Fail(const absl::Status& status, int exit_status) {
@@ -180,6 +212,7 @@ int SimulateMain(int argc, char** argv) {
   }
   auto flags = ParseFlags(argc, argv);
   if (!flags.ok()) return Fail(flags.status(), 2);
+  if (const absl::Status cluster = CheckCluster(*flags); !cluster.ok()) return Fail(cluster, 2);
   const auto workload = ReadWorkload(flags->file);
   if (!workload.ok()) return Fail(workload.status(), 1);
   if (const absl::Status possible = CheckJobs(*workload, flags->options); !possible.ok())
@@ -187,7 +220,10 @@ int SimulateMain(int argc, char** argv) {
   Json policies = Json::object();
   for (const std::string& policy : flags->policies) {
     flags->options.policy = policy;
-    policies[policy] = Report(Simulate(*workload, flags->options), flags->options.devices, flags->each);
+    const SimulationOptions& options = flags->options;
+    const auto result =
+        options.nodes > 0 ? SimulateCluster(*workload, options) : Simulate(*workload, options);
+    policies[policy] = Report(result, options.devices * std::max(1, options.nodes), flags->each);
   }
   const Json answer{
       {"simulated", true}, {"options", OptionsJson(flags->options)}, {"policies", std::move(policies)}};

@@ -17,7 +17,7 @@
 // for the driver's time-slicing.
 //
 // The same workload and options give the same result. Not simulated: transient memory, interference (turns
-// are exclusive), noise in step times, gangs.
+// are exclusive), noise in step times, gangs (but see cluster.h).
 #ifndef HOCKET_COORDINATOR_SIMULATOR_SIMULATOR_H_
 #define HOCKET_COORDINATOR_SIMULATOR_SIMULATOR_H_
 
@@ -38,6 +38,7 @@ struct SimulationOptions {
   double link = 20e9;        // bytes a second, each way
   int starting = 0;          // jobs that start up at once; 0: any number
   int at_once = 0;           // jobs of a device; 0: one under srtf and kQueue, else any number
+  int nodes = 0;             // of `devices` each: a cluster (cluster.h); 0: this node
   bool plain = false;        // REQUIRES: each job fits a device by itself
 };
 

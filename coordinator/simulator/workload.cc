@@ -48,6 +48,9 @@ bool SetSteps(SimulatedJob& job, const std::string& text) {
 bool SetWeight(SimulatedJob& job, const std::string& text) {
   return SetNumber<&SimulatedJob::weight>(job, text) && job.weight > 0;
 }
+bool SetDevices(SimulatedJob& job, const std::string& text) {
+  return absl::SimpleAtoi(text, &job.devices) && job.devices >= 1 && job.devices <= 100'000;
+}
 bool SetUser(SimulatedJob& job, const std::string& text) { return absl::SimpleAtoi(text, &job.user); }
 bool SetPriority(SimulatedJob& job, const std::string& text) {
   job.priority = text;
@@ -75,6 +78,7 @@ const std::map<std::string, Setter>& Columns() {
       {"weight", SetWeight},
       {"priority", SetPriority},
       {"told_steps", SetToldSteps},
+      {"devices", SetDevices},
   };
   return *columns;
 }

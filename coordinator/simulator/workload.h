@@ -7,7 +7,7 @@
 //   waits for data then, and gives its turn at once to one who asks; 0: its own thread works, and Hocket
 //   waits for the idle limit; default 1), startup_s (host time before the first step), persistent (bytes),
 //   user (uid), weight, priority, told_steps (how many the policy is told that there will be; 0: nothing;
-//   default: the truth)
+//   default: the truth), devices (how many it needs at once; more than one only on a cluster)
 #ifndef HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
 #define HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
 
@@ -34,6 +34,7 @@ struct SimulatedJob {
   double weight = 1;
   std::string priority = "normal";
   std::optional<std::uint64_t> told_steps;
+  int devices = 1;
 
   std::uint64_t told() const { return told_steps.value_or(steps); }
 };

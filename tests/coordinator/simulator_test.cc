@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/policies/registry.h"
+#include "coordinator/simulator/cluster.h"
 #include "coordinator/simulator/queue.h"
 #include "coordinator/simulator/report.h"
 
@@ -125,6 +126,63 @@ TEST(SimulatorTest, SeveralDevicesShareTheJobs) {
   EXPECT_EQ(result.makespan, Seconds(10));
 }
 
+TEST(SimulatorTest, PlainJobsStartUpWhereTheyFitAndNothingMoves) {
+  auto jobs = std::vector<SimulatedJob>{Sized("a", 100), Sized("b", 100), Sized("c", 100)};
+  for (SimulatedJob& job : jobs) job.persistent = 3_GiB, job.startup_s = 5;
+  const auto result = Simulate(jobs, {.policy = "fifo", .capacity = 8_GiB, .plain = true});
+  EXPECT_EQ(result.moved, 0u);
+  EXPECT_EQ(result.peak, 6_GiB);
+  EXPECT_NEAR(absl::ToDoubleSeconds(result.jobs[0].end), 5 + 20, 0.2);    // a and b take turns
+  EXPECT_EQ(result.jobs[2].first_step, result.jobs[0].end + Seconds(5));  // c starts up when a is gone
+  EXPECT_EQ(Simulate(jobs, {.policy = kQueue, .capacity = 8_GiB, .plain = true}).makespan, Seconds(3 * 15));
+}
+
+TEST(SimulatorTest, AJobWaitsUntilADeviceWorksOnFewerThanAtOnce) {
+  auto jobs = std::vector<SimulatedJob>{Sized("a", 100), Sized("b", 100), Sized("c", 100), Sized("d", 100)};
+  const auto result = Simulate(jobs, {.policy = "fair", .at_once = 2});
+  EXPECT_LT(result.jobs[1].first_step, Seconds(1));
+  EXPECT_GE(result.jobs[2].first_step, Seconds(19.5));
+  EXPECT_EQ(result.makespan, Seconds(40));
+}
+
+// Two jobs whose gaps are as long as their steps, at once, need little more than the device time of both.
+TEST(SimulatorTest, UnderSrtfJobsAtOnceFillEachOthersGaps) {
+  auto jobs = std::vector<SimulatedJob>{Sized("a", 100), Sized("b", 100)};
+  for (SimulatedJob& job : jobs) job.gap_ms = 100;
+  EXPECT_GE(Simulate(jobs, {.policy = "srtf", .at_once = 1}).makespan, Seconds(39));
+  EXPECT_LE(Simulate(jobs, {.policy = "srtf", .at_once = 2}).makespan, Seconds(30));
+}
+
+SimulatedJob GangOf(int devices, std::uint64_t steps, double arrival_s = 0) {
+  SimulatedJob job = Sized(absl::StrCat("of", devices), steps, arrival_s);
+  job.devices = devices;
+  return job;
+}
+
+TEST(ClusterTest, SrtfGivesAllDevicesOfAGangOrNone) {
+  // The short gang of two waits for no one; the one of two that is longer waits for both devices.
+  const auto result = SimulateCluster({GangOf(1, 100), GangOf(2, 200), GangOf(2, 10, /*arrival_s=*/5)},
+                                      {.policy = "srtf", .devices = 2, .nodes = 1});
+  EXPECT_EQ(result.jobs[2].end, Seconds(6));
+  EXPECT_EQ(result.jobs[0].end, Seconds(11));
+  EXPECT_EQ(result.jobs[1].first_step, Seconds(11));
+  EXPECT_EQ(result.makespan, Seconds(31));
+}
+
+TEST(ClusterTest, AGangStandsOnOneNodeOrOnWholeOnes) {
+  // Three of two devices each on nodes of three: one a node, so the third waits, though two devices are free.
+  const SimulationOptions options{.policy = "srtf", .devices = 3, .nodes = 2};
+  EXPECT_EQ(SimulateCluster({GangOf(2, 100), GangOf(2, 100), GangOf(2, 100)}, options).makespan, Seconds(20));
+  EXPECT_EQ(SimulateCluster({GangOf(1, 100), GangOf(6, 200)}, options).makespan, Seconds(30));
+}
+
+TEST(ClusterTest, WhoComesBackPaysForTheRestart) {
+  const auto result = SimulateCluster({GangOf(1, 100), GangOf(1, 10, /*arrival_s=*/5)},
+                                      {.policy = "srtf", .hand_over = Seconds(3), .nodes = 1});
+  EXPECT_EQ(result.jobs[1].end, Seconds(5 + 3 + 1));
+  EXPECT_EQ(result.jobs[0].end, Seconds(9 + 3 + 10 - 2));  // it had made 2 s of steps
+}
+
 TEST(WorkloadTest, ColumnsComeInAnyOrder) {
   const auto jobs = ParseWorkload("steps,name,arrival_s\n5,b,2\n 3 , a , 1 \n").value();
   ASSERT_EQ(jobs.size(), 2u);
@@ -148,6 +206,7 @@ TEST(WorkloadTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error("steps\n1\nmany\n"), HasSubstr("line 3: 'many' is no steps"));
   EXPECT_THAT(error("steps\n0\n"), HasSubstr("'0' is no steps"));
   EXPECT_THAT(error("steps,weight\n1,-1\n"), HasSubstr("'-1' is no weight"));
+  EXPECT_THAT(error("steps,devices\n1,0\n"), HasSubstr("'0' is no devices"));
   EXPECT_THAT(error("steps,arrival_s\n1,nan\n"), HasSubstr("'nan' is no arrival_s"));
   EXPECT_THAT(error("stops\n1\n"), HasSubstr("there is no column 'stops'. The columns are: arrival_s, "));
   EXPECT_THAT(error("steps,name\n1\n"), HasSubstr("line 2 has 1 values, the first line names 2 columns"));
