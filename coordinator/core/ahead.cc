@@ -53,8 +53,10 @@ void Core::LookAhead(Turn& turn) {
   const Bytes missing = next.spilled - std::min(next.spilled, next.ahead ? next.ahead->bytes : 0);
   const Bytes room = RoomAhead(turn) - std::min(RoomAhead(turn), turn.no_use);
   const Bytes part = std::max(kPart, next.piece);
-  // No more at once than he can soon use: whoever spills gets no turn before he has done.
-  if (missing > room)
+  // No more at once than he can soon use: whoever spills gets no turn before he has done. Nor less than a
+  // part, as long as more is coming: it would be ordered, freed and ordered again, a message each, until the
+  // rest has come.
+  if (missing > room && Coming(next) < std::min(missing - room, part))
     AskToSpill(next, std::min(missing - room, 2 * part), Behind(turn, next), /*guaranteed_too=*/false);
   const Bytes bytes = std::min({room, missing, part});
   if (next.ahead || bytes == 0 || bytes < next.piece) return;

@@ -221,14 +221,12 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted) {
 }
 
 Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims, bool guaranteed_too) {
-  Bytes coming = 0;
   for (const Job* other : Others(job)) {
     // What was ordered ahead of a turn is for whoever has one.
     if (other->spill && job.turn != 0 && HasNoTurn(other->spill->for_job))
       this->job(other->id).spill->for_job = job.id;
-    if (other->spill && !other->unresponsive && other->spill->for_job == job.id)
-      coming += std::min(other->spill->bytes, other->persistent);
   }
+  Bytes coming = Coming(job);
   for (Job* victim : victims) {
     if (coming >= wanted) break;
     const Bytes kept = guaranteed_too ? 0 : KeptFor(*victim, job);
@@ -237,6 +235,16 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
     victim->spill = SpillOrder{.request = next_spill_++, .bytes = bytes, .for_job = job.id, .sent = now_};
     SendTo(victim->id, wire::Spill{.request = victim->spill->request, .bytes = victim->spill->bytes});
     coming += std::min(victim->spill->bytes, victim->persistent);
+  }
+  return coming;
+}
+
+// What the unanswered orders for `job` may bring.
+Bytes Core::Coming(const Job& job) const {
+  Bytes coming = 0;
+  for (const Job* other : Others(job)) {
+    if (other->spill && !other->unresponsive && other->spill->for_job == job.id)
+      coming += std::min(other->spill->bytes, other->persistent);
   }
   return coming;
 }

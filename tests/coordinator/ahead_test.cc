@@ -68,6 +68,25 @@ TEST(AheadTest, TheOneBehindIsSpilledForIt) {
   EXPECT_EQ(s.TimesTold<wire::Spill>("a"), 0) << "nothing is missing\n" << s.Story();
 }
 
+// c's bytes are a little less than what is ordered at a time. d would be asked for the rest, and for as much
+// again whenever it has answered, while c's are on their way.
+TEST(AheadTest, WhileMuchIsComingNobodyIsAskedForCrumbs) {
+  Script s("fifo", 8_GiB);
+  s.Joins("a", {.persistent = 8_GiB - 510_MiB - 3_GiB, .ahead = true});
+  s.Joins("b", {.spilled = 4_GiB, .ahead = true});
+  s.Joins("c", {.persistent = 510_MiB, .ahead = true});
+  s.Joins("d", {.persistent = 3_GiB, .ahead = true});
+  s.Asks("a");
+  for (const char* name : {"b", "c", "d"}) {
+    s.Passes(Milliseconds(1));
+    s.Asks(name, {.movable = true});
+  }
+  ASSERT_EQ(s.TimesTold<wire::Spill>("c"), 1) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("d"), 0) << s.Story();
+  s.SpillsPart("c", 256_MiB);
+  EXPECT_EQ(s.Told<wire::Spill>("d")->bytes, 258_MiB) << s.Story();
+}
+
 // It may want its memory in the next moment, before the others.
 TEST(AheadTest, WhoDoesNotWaitKeepsHisMemory) {
   Script s("fifo", 100);
