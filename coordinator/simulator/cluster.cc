@@ -76,6 +76,7 @@ class Cluster {
       }
       const bool done = gang.left <= absl::ZeroDuration();
       if (done) gang.end.end = now_;
+      gang.end.steps = gang.view.steps;
       at = done ? active_.erase(at) : std::next(at);
     }
   }

@@ -80,10 +80,15 @@ JobView Node::InOrder(const Policy& policy, size_t others, absl::Time now) {
   for (const auto& [id, player] : players_) {
     JobView view = core_.ViewOf(id);
     if (!view.step.known()) view.step.Add(player->step);
-    view.steps = player->steps + (player->running ? StepsDone(*player) : 0);
+    view.steps = Steps(*player, now);
     views.push_back(std::move(view));
   }
   return policy.Order(std::move(views))[others];
+}
+
+std::uint64_t Node::Steps(const Player& player, absl::Time now) {
+  now_ = now;
+  return player.steps + (player.running ? StepsDone(player) : 0);
 }
 
 // --- the core's side ------------------------------------------------------------------------------
@@ -232,7 +237,7 @@ void Node::StepAside(Player& player) {
       wire::TurnOver{.turn = std::exchange(player.turn, 0),
                      .steps = player.steps,
                      .persistent = player.resident,
-                     .spilled = player.spilled,
+                     .spilled = Spilled(player),
                      .movable = true,
                      .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(now_ - player.granted)),
                      .stood_aside = true});
@@ -243,10 +248,12 @@ void Node::PlanSpill(Player& player) {
   Next(player, now_ + Transfer(std::min<Bytes>(player.spill.bytes, player.resident)));
 }
 
-// Of a job that has not begun nothing comes back: it has made nothing yet.
+// Of a job that has not begun nothing is spilled, and nothing comes back: it has made nothing yet.
+Bytes Node::Spilled(const Player& player) { return player.steps == 0 ? 0 : player.spilled; }
+
 void Node::AnswerRestore(Player& player) {
   const wire::Restore order = std::exchange(player.restore, wire::Restore{});
-  const Bytes back = player.steps == 0 ? 0 : std::min({Bytes{order.bytes}, player.spilled, Free()});
+  const Bytes back = std::min({Bytes{order.bytes}, Spilled(player), Free()});
   player.spilled -= back;
   Resides(player, back);
   moved_ += back;
@@ -254,7 +261,7 @@ void Node::AnswerRestore(Player& player) {
   Handle(player.id, wire::Restored{.request = order.request,
                                    .restored = back,
                                    .persistent = player.resident,
-                                   .spilled = player.spilled,
+                                   .spilled = Spilled(player),
                                    .took_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(took))});
   if (player.restore.request != 0) return;  // the next one
   if (player.spill.request != 0) {
@@ -275,7 +282,7 @@ void Node::AnswerSpill(Player& player) {
   Handle(player.id, wire::Spilled{.request = spill.request,
                                   .freed = freed,
                                   .persistent = player.resident,
-                                  .spilled = player.spilled,
+                                  .spilled = Spilled(player),
                                   .movable = true});
   if (!waits && player.turn == 0) Next(player, std::max(now_, player.asks));  // it was between two steps
 }

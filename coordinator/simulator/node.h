@@ -61,6 +61,9 @@ class Node {
   // > others.
   JobView InOrder(const Policy& policy, size_t others, absl::Time now);
 
+  // Those it has done by `now`, which is no earlier than all that happened here.
+  std::uint64_t Steps(const Player& player, absl::Time now);
+
   absl::Duration busy() const { return busy_; }
   std::uint64_t turns() const { return turns_; }
   Bytes moved() const { return moved_; }
@@ -77,6 +80,7 @@ class Node {
   void AnswerRestore(Player& player);
   void PlanSpill(Player& player);
   void Next(Player& player, absl::Time at);
+  static Bytes Spilled(const Player& player);
   void Resides(Player& player, Bytes more);
   std::uint64_t StepsDone(const Player& player) const;
   absl::Duration Transfer(Bytes bytes) const;

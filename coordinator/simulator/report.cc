@@ -40,6 +40,8 @@ persistent, user, weight, priority, told_steps, devices) or what `hocket trace` 
   --nodes=N               a cluster: jobs of several devices (column `devices`) on N nodes of --devices each, placed
                           anew at every arrival and end, by the policy's order alone (srtf, fifo); --hand-over-ms is
                           what a restart costs
+  --until-s=X             play no further than that; of jobs that have not ended only --each says something, with
+                          their steps
   --each                  also when each job began and ended
 )";
 
@@ -97,6 +99,7 @@ absl::Status SetFlag(const std::string& name, const std::string& value, Flags& f
     return options.starting = static_cast<int>(number), absl::OkStatus();
   if (name == "at-once" && number <= 1'000'000)
     return options.at_once = static_cast<int>(number), absl::OkStatus();
+  if (name == "until-s" && number > 0) return options.until = absl::Seconds(number), absl::OkStatus();
   if (name == "nodes" && number <= 100'000) return options.nodes = static_cast<int>(number), absl::OkStatus();
   return WrongFlag("--" + name + "=" + value);
 }
@@ -136,6 +139,8 @@ absl::Status CheckGang(const SimulatedJob& job, const SimulationOptions& options
 }
 
 absl::Status CheckCluster(const Flags& flags) {
+  if (flags.options.nodes > 0 && flags.options.until != absl::InfiniteDuration())
+    return absl::InvalidArgumentError("--nodes plays to the end: it does not go with --until-s.");
   for (const std::string& name : flags.policies) {
     if (flags.options.nodes > 0 && name != "srtf" && name != "fifo")
       return absl::InvalidArgumentError(
@@ -179,15 +184,17 @@ Json Report(const SimulationResult& result, int devices, bool each) {
   std::vector<double> completion, queue, slowdown;
   Json ends = Json::array();
   for (const SimulatedEnd& job : result.jobs) {
-    completion.push_back(Seconds(job.end - job.arrival));
-    queue.push_back(Seconds(job.first_step - job.arrival));
-    slowdown.push_back(absl::FDivDuration(job.end - job.arrival, std::max(job.alone, absl::Nanoseconds(1))));
     if (each)
       ends.push_back({{"name", job.name},
                       {"arrival_s", Seconds(job.arrival)},
                       {"first_step_s", Seconds(job.first_step)},
                       {"end_s", Seconds(job.end)},
-                      {"alone_s", Seconds(job.alone)}});
+                      {"alone_s", Seconds(job.alone)},
+                      {"steps", job.steps}});
+    if (job.end == absl::InfiniteDuration()) continue;
+    completion.push_back(Seconds(job.end - job.arrival));
+    queue.push_back(Seconds(job.first_step - job.arrival));
+    slowdown.push_back(absl::FDivDuration(job.end - job.arrival, std::max(job.alone, absl::Nanoseconds(1))));
   }
   std::sort(completion.begin(), completion.end());
   Json report{{"jobs", result.jobs.size()},

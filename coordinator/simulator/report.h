@@ -13,9 +13,9 @@ namespace hocket::coordinator {
 // {jobs, mean_jct_s, median_jct_s, p95_jct_s, p99_jct_s (job completion time: from arrival to end),
 // mean_queue_s (from arrival to the first step), makespan_s, mean_slowdown (completion time over time alone),
 // busy (share of all devices' time until the last end that was spent in steps), turns, moved (bytes), peak
-// (bytes of the fullest device)}. A
-// percentile p is the sorted value at floor(p * n). With `each`: "ends" [{name, arrival_s, first_step_s,
-// end_s, alone_s}].
+// (bytes of the fullest device)}. A percentile p is the sorted value at floor(p * n). With `each`: "ends"
+// [{name, arrival_s, first_step_s (null: there was none), end_s (null: it has not ended, and is in no other
+// number), alone_s, steps}].
 nlohmann::json Report(const SimulationResult& result, int devices, bool each);
 
 // hocketd simulate FILE [flags]: prints {"simulated": true, options, "policies": {name: report}} on stdout.

@@ -43,14 +43,20 @@ class Simulation {
   SimulationResult Run() {
     while (!events_.empty()) {
       const Due due = events_.top();
+      if (due.at > absl::UnixEpoch() + options_.until) break;
       events_.pop();
       now_ = due.at;
       Happen(due);
     }
     SimulationResult result;
-    for (const Player& player : players_) {
+    for (Player& player : players_) {
+      const bool ended = player.steps == player.job->steps;
+      const auto device = static_cast<size_t>(std::max(0, player.device));
+      player.end.steps =
+          ended ? player.steps : nodes_[device]->Steps(player, absl::UnixEpoch() + options_.until);
+      if (!ended) player.end.end = absl::InfiniteDuration();
       result.jobs.push_back(player.end);
-      result.makespan = std::max(result.makespan, player.end.end);
+      result.makespan = std::max(result.makespan, std::min(player.end.end, options_.until));
     }
     for (const auto& node : nodes_) {
       result.busy += node->busy();
@@ -79,7 +85,8 @@ class Simulation {
     player.job = &job;
     player.step = std::max(absl::Nanoseconds(1), absl::Milliseconds(job.step_ms));
     player.gap = absl::Milliseconds(job.gap_ms);
-    player.end = {.name = job.name, .arrival = absl::Seconds(job.arrival_s)};
+    player.end = {
+        .name = job.name, .arrival = absl::Seconds(job.arrival_s), .first_step = absl::InfiniteDuration()};
     player.end.alone = absl::Seconds(job.startup_s) + player.step * static_cast<std::int64_t>(job.steps) +
                        player.gap * static_cast<std::int64_t>(job.steps - 1);
     Plan(absl::UnixEpoch() + player.end.arrival, kArrives, id);

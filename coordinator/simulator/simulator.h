@@ -39,15 +39,17 @@ struct SimulationOptions {
   int starting = 0;          // jobs that start up at once; 0: any number
   int at_once = 0;           // jobs of a device; 0: one under srtf and kQueue, else any number
   int nodes = 0;             // of `devices` each: a cluster (cluster.h); 0: this node
-  bool plain = false;        // REQUIRES: each job fits a device by itself
+  absl::Duration until = absl::InfiniteDuration();  // nothing that happens later is played
+  bool plain = false;                               // REQUIRES: each job fits a device by itself
 };
 
 // What became of a job; times since the beginning.
 struct SimulatedEnd {
   std::string name;
   absl::Duration arrival;
-  absl::Duration first_step;
-  absl::Duration end;
+  absl::Duration first_step;  // infinite: there was none
+  absl::Duration end;         // infinite: it has not ended
+  std::uint64_t steps = 0;
   absl::Duration alone;  // what it would have taken with the node for itself
 };
 

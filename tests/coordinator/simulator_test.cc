@@ -153,6 +153,19 @@ TEST(SimulatorTest, UnderSrtfJobsAtOnceFillEachOthersGaps) {
   EXPECT_LE(Simulate(jobs, {.policy = "srtf", .at_once = 2}).makespan, Seconds(30));
 }
 
+TEST(SimulatorTest, WhatHasNotEndedSaysItsStepsOnly) {
+  const auto result = Simulate({Sized("a", 10), Sized("b", 100), Sized("late", 10, /*arrival_s=*/9)},
+                               {.policy = kQueue, .until = Seconds(5.05)});
+  EXPECT_EQ(result.jobs[0].end, Seconds(1));
+  EXPECT_EQ(result.jobs[1].end, absl::InfiniteDuration());
+  EXPECT_EQ(result.jobs[1].steps, 40u);
+  EXPECT_EQ(result.jobs[2].steps, 0u);
+  const auto report = Report(result, 1, /*each=*/true);
+  EXPECT_EQ(report["mean_jct_s"], 1.0);
+  EXPECT_EQ(report["ends"][1]["end_s"].dump(), "null");
+  EXPECT_EQ(report["ends"][2]["first_step_s"].dump(), "null");
+}
+
 SimulatedJob GangOf(int devices, std::uint64_t steps, double arrival_s = 0) {
   SimulatedJob job = Sized(absl::StrCat("of", devices), steps, arrival_s);
   job.devices = devices;
