@@ -18,6 +18,8 @@ EXPERIMENTS = {
     "E1": "Salus's policies: 100 jobs on one GPU",
     "E2": "real arrivals on one node: FIFO and SRTF, sizes known, wrong and unknown",
     "E4": "Muri's traces: SRTF against the published one; host work beside others' GPU work",
+    "E5": "a guaranteed job and an opportunistic one: all pairs of Muri's models",
+    "E7": "more memory asked for than there is: what moving it costs, against waiting until it fits",
     "scale": "100,000 jobs on 1,000 GPUs: how long the simulator takes",
 }
 
@@ -58,8 +60,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/experiment", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
     parser.add_argument("--list", action="store_true", help="name them and end")
-    parser.add_argument("--workloads", type=pathlib.Path, default=os.environ.get("HOCKET_WORKLOADS"),
-                        help="folder with the traces, see tests/experiments/README.md (default: $HOCKET_WORKLOADS)")  # fmt: skip
+    parser.add_argument(
+        "--workloads",
+        type=pathlib.Path,
+        default=os.environ.get("HOCKET_WORKLOADS"),
+        help="folder with the traces, see tests/experiments/README.md (default: $HOCKET_WORKLOADS)",
+    )
     parser.add_argument("--daemon", type=pathlib.Path, help="the hocketd that simulates (default: this tree's, built)")
     parser.add_argument("--quick", action="store_true", help="fewer seeds and jobs: does it run, not what it shows")
     parser.add_argument("--results", type=pathlib.Path, help="another folder for what is written; no page is made")
@@ -79,8 +85,10 @@ def main() -> int:
         parser.error("--quick needs --results: what it writes does not belong on the page")
     names = options.names or list(EXPERIMENTS)
     if names != ["scale"] and (options.workloads is None or not options.workloads.is_dir()):
-        parser.error(f"--workloads: {options.workloads or 'not given'}: there is no such folder. Name one with the "
-                     "traces that tests/experiments/README.md lists")  # fmt: skip
+        parser.error(
+            f"--workloads: {options.workloads or 'not given'}: there is no such folder. Name one with the "
+            "traces that tests/experiments/README.md lists"
+        )
     context = simulation.Context(options.workloads or pathlib.Path(), _daemon(options.daemon), options.quick)
     for name in names:
         print(page.section(run(name, context, options.results or page.FOLDER)), flush=True)

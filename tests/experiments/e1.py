@@ -12,7 +12,7 @@ JOBS = 100
 WORK_S = 303.4 * 60  # of all, as in Salus's trace
 CORES = 8  # jobs that start up at once
 PERSISTENT = 0.2  # of the peak
-SALUS = "Salus's table of policies, as recalled by evaluation.md; not checked against the paper"
+SALUS = "Salus's table of policies, from memory: not checked against the paper"
 
 
 def batch(context: Context, seed: int) -> list[Job]:
@@ -27,13 +27,15 @@ def batch(context: Context, seed: int) -> list[Job]:
     for i, runtime in enumerate(drawn):
         model = draw.choice(models)
         step = float(model["iteration_ms"])
-        jobs.append({
-            "name": f"{i}-{model['model']}",
-            "steps": max(1, round(runtime * scale * 1e3 / step)),
-            "step_ms": step,
-            "startup_s": float(model["startup_s"]),
-            "persistent": int(float(model["peak_mem_mib"]) * MIB),
-        })  # fmt: skip
+        jobs.append(
+            {
+                "name": f"{i}-{model['model']}",
+                "steps": max(1, round(runtime * scale * 1e3 / step)),
+                "step_ms": step,
+                "startup_s": float(model["startup_s"]),
+                "persistent": int(float(model["peak_mem_mib"]) * MIB),
+            }
+        )
     return jobs
 
 
@@ -99,19 +101,26 @@ def run(context: Context) -> Result:
             found = runs
     for name, key in (("ideal FIFO", "queue"), ("ideal SRTF", "srtf"), ("ideal processor sharing", "fair")):
         median, low, high = tenths([best[key] / 60 for best in ideals])
-        rows.append({**dict.fromkeys(rows[0], ""), "policy": name, "seeds": seeds, "mean, min": median,
-                     "10th .. 90th": f"{low:.1f} .. {high:.1f}"})  # fmt: skip
+        rows.append(
+            {
+                **dict.fromkeys(rows[0], ""),
+                "policy": name,
+                "seeds": seeds,
+                "mean, min": median,
+                "10th .. 90th": f"{low:.1f} .. {high:.1f}",
+            }
+        )
     return Result(
         model=(
             f"{JOBS} draws from Philly's run times (`alibaba-pai`), 60 to 43,200 s, scaled to 303.4 min in all, each a "
             "row of Salus's profiles (`salus`): length of a step, start-up, peak memory. All come at once, on a GPU of "
             f"16 GiB. Start-ups take host time only and overlap others' turns, {CORES} at once. *FIFO, start-ups in "
-            "line* and *PACK* are jobs without Hocket: each holds its peak from its start-up to its end and starts only "
-            "where that fits beside the others (PACK; *time-sliced*: equal device time, *step by step*: a step each). "
-            f"The others are Hocket's: a fifth of the peak outlives a step ({PERSISTENT}, assumed: Salus gives the peak "
-            "only) and is moved at 20 GB/s where it does not fit, 16 GiB less the largest transient; or all of it "
-            f"(*all memory persistent*). A hand-over that moves nothing costs {said}, nothing, or ten times that. No "
-            "gain from running steps of two jobs at once, steady step times. Minutes; medians over seeds."
+            "line* and *PACK* are jobs without Hocket: each holds its peak from its start-up to its end and starts "
+            "only where that fits beside the others (PACK; *time-sliced*: equal device time, *step by step*: a step "
+            f"each). The others are Hocket's: a fifth of the peak outlives a step ({PERSISTENT}, assumed: Salus gives "
+            "the peak only) and is moved at 20 GB/s where it does not fit, 16 GiB less the largest transient; or all "
+            f"of it (*all memory persistent*). A hand-over that moves nothing costs {said}, nothing, or ten times "
+            "that. No gain from running steps of two jobs at once, steady step times. Minutes; medians over seeds."
         ),
         rows=rows,
         goals=_goals(found, ideals),
@@ -150,8 +159,10 @@ def _ratios(above: list[dict[str, Any]], below: list[dict[str, Any]], key: str) 
 
 
 def _goals(found: dict[str, list[dict[str, Any]]], ideals: list[dict[str, float]]) -> list[Goal]:
-    gains = [gain / (best["queue"] / best["srtf"])
-             for gain, best in zip(_ratios(found["FIFO"], found["SRTF"], "mean_jct_s"), ideals, strict=False)]  # fmt: skip
+    gains = [
+        gain / (best["queue"] / best["srtf"])
+        for gain, best in zip(_ratios(found["FIFO"], found["SRTF"], "mean_jct_s"), ideals, strict=False)
+    ]
     alone = [best["srtf"] / run["mean_jct_s"] for run, best in zip(found["SRTF"], ideals, strict=False)]
     computed = "computed from the same seed's jobs, without any cost"
     goals = [
@@ -171,12 +182,15 @@ def _goals(found: dict[str, list[dict[str, Any]]], ideals: list[dict[str, float]
 def _draw(figure: Any, found: dict[str, list[dict[str, Any]]], ideals: list[dict[str, float]]) -> None:
     means, ratio = figure.subplots(1, 2)
     names = list(found)
-    means.boxplot([[run["mean_jct_s"] / 60 for run in found[name]] for name in names], orientation="horizontal",
-                  tick_labels=names, showfliers=False)  # fmt: skip
+    means.boxplot(
+        [[run["mean_jct_s"] / 60 for run in found[name]] for name in names],
+        orientation="horizontal",
+        tick_labels=names,
+        showfliers=False,
+    )
     means.set(xlabel="mean completion time of a seed's 100 jobs (min)", title="E1: one GPU, 100 jobs at once")
     for name, key in (("SRTF", "srtf"), ("FAIR", "fair")):
-        values = sorted(run["mean_jct_s"] / best[key]
-                        for run, best in zip(found.get(name, []), ideals, strict=False))  # fmt: skip
+        values = sorted(run["mean_jct_s"] / best[key] for run, best in zip(found.get(name, []), ideals, strict=False))
         if values:
             ratio.step(values, [(i + 1) / len(values) for i in range(len(values))], where="post", label=name)
     ratio.axvline(1.02, color="grey", linestyle=":")

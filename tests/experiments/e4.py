@@ -13,14 +13,21 @@ DEVICES = 8
 FIFO_JOBS = (1, 2, 3, 4, 6)  # on a GPU at once
 OURS = (("fair", 6), ("srtf", 6), ("srtf", 12))  # 12: as many as there are cores for a GPU
 PUBLISHED = "published_results.csv of Rivendile/Muri, fig9-10"
-EVALUATION = "evaluation.md, E4 (b)"
+EVALUATION = "set for this experiment; Muri reports 1.6 times the throughput"
 
 
 def gangs(context: Context, trace: str, at_once: bool) -> list[Job]:
     """All jobs of a trace; with ``at_once`` they all come at the beginning (Muri's ``_pr``)."""
-    return [{"name": row["job_id"], "arrival_s": 0 if at_once else float(row["submit_time"]) / 1e3,
-             "steps": int(row["iterations"]), "step_ms": float(row["iteration_time"]) * ALONE,
-             "devices": int(row["num_gpu"])} for row in context.rows(f"muri/{trace}.csv")]  # fmt: skip
+    return [
+        {
+            "name": row["job_id"],
+            "arrival_s": 0 if at_once else float(row["submit_time"]) / 1e3,
+            "steps": int(row["iterations"]),
+            "step_ms": float(row["iteration_time"]) * ALONE,
+            "devices": int(row["num_gpu"]),
+        }
+        for row in context.rows(f"muri/{trace}.csv")
+    ]
 
 
 def single(context: Context) -> list[Job]:
@@ -30,29 +37,49 @@ def single(context: Context) -> list[Job]:
         if row["num_gpu"] != "1":
             continue
         gpu = float(row["resource_time_1"])
-        jobs.append({"name": row["job_id"], "arrival_s": float(row["submit_time"]) / 1e3,
-                     "steps": int(row["iterations"]), "step_ms": gpu,
-                     "gap_ms": max(0.0, float(row["iteration_time"]) - gpu)})  # fmt: skip
+        jobs.append(
+            {
+                "name": row["job_id"],
+                "arrival_s": float(row["submit_time"]) / 1e3,
+                "steps": int(row["iterations"]),
+                "step_ms": gpu,
+                "gap_ms": max(0.0, float(row["iteration_time"]) - gpu),
+            }
+        )
     return jobs
 
 
 def _published(context: Context) -> list[tuple[dict[str, Any], list[Goal]]]:
     """(a): SRTF's figures over Muri's."""
-    figures = {(row["trace"], row["metric"]): float(row["value"]) for row in context.rows("muri/published_results.csv")
-               if row["figure"] == "fig9-10" and row["policy"] == "SRTF"}  # fmt: skip
+    figures = {
+        (row["trace"], row["metric"]): float(row["value"])
+        for row in context.rows("muri/published_results.csv")
+        if row["figure"] == "fig9-10" and row["policy"] == "SRTF"
+    }
     found = []
     for trace in TRACES[1:2] if context.quick else TRACES:
         for suffix in ("", "_pr"):
             jobs = gangs(context, trace, at_once=bool(suffix))
             for restart_s in (0, 10):
                 report = context.simulate(jobs, "srtf", nodes=8, devices=8, hand_over_ms=restart_s * 1e3)
-                over = {key: report[ours] / figures[trace + suffix, key] for ours, key in
-                        (("mean_jct_s", "avg_jct_s"), ("makespan_s", "makespan_s"), ("p99_jct_s", "p99_jct_s"))}  # fmt: skip
+                over = {
+                    key: report[ours] / figures[trace + suffix, key]
+                    for ours, key in (
+                        ("mean_jct_s", "avg_jct_s"),
+                        ("makespan_s", "makespan_s"),
+                        ("p99_jct_s", "p99_jct_s"),
+                    )
+                }
                 row = _row(f"(a) {trace}{suffix}: SRTF, 64 GPUs, a restart {restart_s} s", report)
-                row |= {"mean over published": over["avg_jct_s"], "makespan over published": over["makespan_s"],
-                        "p99 over published": over["p99_jct_s"]}  # fmt: skip
+                row |= {
+                    "mean over published": over["avg_jct_s"],
+                    "makespan over published": over["makespan_s"],
+                    "p99 over published": over["p99_jct_s"],
+                }
                 off = abs(over["avg_jct_s"] - 1)
-                text = f"(a) {trace}{suffix}, restart {restart_s} s: SRTF's mean completion time, off the published one by"
+                text = (
+                    f"(a) {trace}{suffix}, restart {restart_s} s: SRTF's mean completion time, off the published one by"
+                )
                 found.append((row, [Goal(text, off, 0.05, PUBLISHED)]))
     return found
 
@@ -78,8 +105,10 @@ def _interleaved(context: Context, cost: float, steps: int) -> dict[str, Report]
     jobs = coarsened(single(context)[:: 20 if context.quick else 1], steps)
     alone = [{**job, "step_ms": job["step_ms"] + job["gap_ms"], "gap_ms": 0} for job in jobs]
     flags = {"devices": DEVICES, "hand_over_ms": cost * steps}
-    found = {"FIFO, no overlap": context.simulate(alone, "queue", **flags),
-             "SRTF, no overlap": context.simulate(alone, "srtf", **flags)}  # fmt: skip
+    found = {
+        "FIFO, no overlap": context.simulate(alone, "queue", **flags),
+        "SRTF, no overlap": context.simulate(alone, "srtf", **flags),
+    }
     for many in FIFO_JOBS:
         found[f"FIFO, {many} a GPU"] = context.simulate(jobs, "fifo", plain=True, at_once=many, **flags)
     for policy, many in OURS:
@@ -100,16 +129,31 @@ def run(context: Context) -> Result:
     goals = [goal for _, some in published for goal in some]
     found = _interleaved(context, cost, STEPS)
     gains = _gains(found)
-    rows += [{**_row(f"(b) {name}", report), "makespan gain over FIFO": gains[name][0],
-              "mean gain over SRTF": gains[name][1]} for name, report in found.items()]  # fmt: skip
-    for name, (hand_over, steps) in {"no cost": (0.0, STEPS), "ten times the cost": (10 * cost, STEPS),
-                                     "steps a fifth as coarse": (cost, STEPS // 5)}.items():  # fmt: skip
+    rows += [
+        {
+            **_row(f"(b) {name}", report),
+            "makespan gain over FIFO": gains[name][0],
+            "mean gain over SRTF": gains[name][1],
+        }
+        for name, report in found.items()
+    ]
+    for name, (hand_over, steps) in {
+        "no cost": (0.0, STEPS),
+        "ten times the cost": (10 * cost, STEPS),
+        "steps a fifth as coarse": (cost, STEPS // 5),
+    }.items():
         if context.quick:
             break
         other = _interleaved(context, hand_over, steps)
-        rows += [{**_row(f"(b) {contender}; {name}", other[contender]), "makespan gain over FIFO": gain,
-                  "mean gain over SRTF": mean} for contender, (gain, mean) in _gains(other).items()
-                 if contender.startswith(("FIFO, 6", "fair", "srtf"))]  # fmt: skip
+        rows += [
+            {
+                **_row(f"(b) {contender}; {name}", other[contender]),
+                "makespan gain over FIFO": gain,
+                "mean gain over SRTF": mean,
+            }
+            for contender, (gain, mean) in _gains(other).items()
+            if contender.startswith(("FIFO, 6", "fair", "srtf"))
+        ]
     best = max(gains[f"FIFO, {many} a GPU"][0] for many in FIFO_JOBS)
     for policy, many in OURS:
         gain, mean = gains[f"{policy}, {many} a GPU"]
@@ -123,13 +167,13 @@ def run(context: Context) -> Result:
         model=(
             "(a) All jobs of Muri's traces 1, 3 and 4 (2 is not stored), and the same all coming at once (`_pr`), on 8 "
             "nodes of 8 GPUs: gangs, all placed anew at every arrival and end in the order of the coordinator's `srtf` "
-            f"(`cluster.h`; no core has part in it). An iteration takes {ALONE} times what the trace says, as in Muri's "
-            "simulator; a restart costs nothing, or 10 s.\n\n"
+            f"(`cluster.h`; no core has part in it). An iteration takes {ALONE} times what the trace says, as in "
+            "Muri's simulator; a restart costs nothing, or 10 s.\n\n"
             f"(b) trace4's jobs of one GPU on {DEVICES}. **One iteration model for all**: the GPU's part as measured, "
-            "which is exclusive, then host work for what is left of the iteration's measured time alone (so a job alone "
-            "takes exactly what was measured; the trace's own host part overlaps its GPU part for some models, vgg16's "
-            "sum is 185 ms of 107). Host work takes one core; at most 12 jobs of a GPU are at work at once, so 12 cores "
-            "a GPU are enough, and more change nothing. Memory is ignored: the trace has none. "
+            "which is exclusive, then host work for what is left of the iteration's measured time alone (so a job "
+            "alone takes exactly what was measured; the trace's own host part overlaps its GPU part for some models, "
+            "vgg16's sum is 185 ms of 107). Host work takes one core; at most 12 jobs of a GPU are at work at once, so "
+            "12 cores a GPU are enough, and more change nothing. Memory is ignored: the trace has none. "
             f"{STEPS} iterations are played as one that is as many times as long. A hand-over costs {said}. *FIFO, n a "
             "GPU*: jobs without Hocket, in the order of arrival, n of a GPU at once. No other interference."
         ),
@@ -138,8 +182,8 @@ def run(context: Context) -> Result:
         reading=(
             "The gain of `srtf` in makespan is less than that of `fair`: short jobs first leave the long ones for the "
             "end, and a job stays on its device, so the last of them do not fill all devices. Tried against it: places "
-            "by the device time left on each device instead of by the number of its jobs; the makespan then varied more, "
-            "up and down, with the number of jobs at once, and was not kept."
+            "by the device time left on each device instead of by the number of its jobs; the makespan then varied "
+            "more, up and down, with the number of jobs at once, and was not kept."
         ),
         draw=lambda figure: _draw(figure, rows, gains),
     )

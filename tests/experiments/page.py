@@ -12,8 +12,8 @@ from tests.bench import harness, table
 FOLDER = harness.RESULTS / "simulated"
 HEAD = """# Simulated
 
-Made by `scripts/experiment NAME --workloads FOLDER` from the JSON files beside this page. **Nothing here was measured on
-a device**: `hocketd simulate` plays jobs of public traces through the coordinator's own core and policies in virtual
+Made by `scripts/experiment NAME --workloads FOLDER` from the JSON files beside this page. **Nothing here was measured
+on a device**: `hocketd simulate` plays jobs of public traces through the coordinator's own core and policies in virtual
 time. What is taken for granted stands above each table. A goal's bound comes from a published number, or from one
 computed from the same input without any cost; its source is named. *Stale*: the code has changed since.
 """
@@ -68,8 +68,10 @@ def section(record: dict[str, Any]) -> str:
         parts.append(f"\n{record['reading']}\n")
     if record["picture"]:
         parts.append(f"\n![{record['experiment']}]({record['picture']})\n")
-    parts.append(f"\n`{record['command']}`, {record['seconds']} s on {record['machine']}; commit {record['commit']}, "
-                 f"{record['date']}{stale}.\n")  # fmt: skip
+    parts.append(
+        f"\n`{record['command']}`, {record['seconds']} s on {record['machine']}; commit {record['commit']}, "
+        f"{record['date']}{stale}.\n"
+    )
     return "".join(parts)
 
 

@@ -1,7 +1,7 @@
 """What every experiment shares: the traces, the simulator, and what is said of its answer.
 
 An experiment is a function ``run(context) -> Result``: it turns a trace into jobs, has ``hocketd simulate`` play them,
-and compares what came out with what evaluation asks for. No number of a result is typed in; those that it is compared
+and compares what came out with what is asked of it. No number of a result is typed in; those that it is compared
 with carry their source.
 """
 
@@ -80,7 +80,12 @@ class Context:
             return list(csv.DictReader(file))
 
     def simulate(self, jobs: Sequence[Job], policy: str, **flags: Any) -> Report:
-        """What ``hocketd simulate`` reports of ``jobs`` under ``policy``; flags as its own, True for one without a value.
+        """What ``hocketd simulate`` reports of ``jobs`` under ``policy``.
+
+        Args:
+            jobs: the rows of its file, all with the same keys.
+            policy: one of its policies.
+            flags: its other flags, ``-`` written as ``_``; True for one without a value.
 
         Raises:
             RuntimeError: with its sentence, where it refuses.
@@ -90,8 +95,11 @@ class Context:
             writer.writeheader()
             writer.writerows(jobs)
             file.flush()
-            arguments = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")
-                         for name, value in flags.items() if value is not False]  # fmt: skip
+            arguments = [
+                f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")
+                for name, value in flags.items()
+                if value is not False
+            ]
             command = [str(self.daemon), "simulate", file.name, f"--policy={policy}", *arguments]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -109,8 +117,15 @@ def measured_hand_over_ms() -> tuple[float, str]:
 
 def coarsened(jobs: Sequence[Job], steps: int) -> list[Job]:
     """The same jobs with steps and gaps ``steps`` times as long, and so many times fewer (one at least)."""
-    return [{**job, "steps": max(1, round(job["steps"] / steps)), "step_ms": job["step_ms"] * steps,
-             "gap_ms": job.get("gap_ms", 0) * steps} for job in jobs]  # fmt: skip
+    return [
+        {
+            **job,
+            "steps": max(1, round(job["steps"] / steps)),
+            "step_ms": job["step_ms"] * steps,
+            "gap_ms": job.get("gap_ms", 0) * steps,
+        }
+        for job in jobs
+    ]
 
 
 def tenths(values: Sequence[float]) -> tuple[float, float, float]:
