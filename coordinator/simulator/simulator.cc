@@ -1,8 +1,8 @@
 #include "coordinator/simulator/simulator.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
+#include <optional>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -30,7 +30,8 @@ class Simulation {
         by_policy_(options.policy == "srtf"),
         at_once_(AtOnce(options)),
         jobs_(static_cast<size_t>(options.devices)),
-        claimed_(static_cast<size_t>(options.devices)) {
+        claimed_(static_cast<size_t>(options.devices)),
+        seen_(static_cast<size_t>(options.devices)) {
     for (int d = 0; d < options.devices; ++d) {
       nodes_.push_back(
           std::make_unique<Node>(options, [this, d](absl::Time at, JobId id) { Plan(at, d, id); }));
@@ -99,19 +100,21 @@ class Simulation {
 
   void Happen(const Due& due) {
     if (due.where == kArrives) {
-      (options_.plain ? pending_ : arrived_).push_back(due.player);
+      (options_.plain ? pending_ : arrived_).insert(due.player);
       return Go();
     }
     if (due.where == kStarted) {
       --starting_;
-      options_.plain ? Begin(due.player) : pending_.push_back(due.player);
+      options_.plain ? Begin(due.player) : void(pending_.insert(due.player));
       return Go();
     }
     Node& node = *nodes_[static_cast<size_t>(due.where)];
+    changed_.insert(due.where);
     if (due.player == 0) return node.Tick(now_);
     Player& player = players_[due.player - 1];
     if (due.generation != player.generation || !node.Act(player, now_)) return;
     Count(due.where, -1, player);
+    refused_ = 0;
     Go();
   }
 
@@ -132,38 +135,58 @@ class Simulation {
     return view;
   }
 
-  // The first of `ids`, by the policy or by arrival, taken out. REQUIRES: there is one.
-  JobId TakeFirst(std::deque<JobId>& ids) const {
-    auto first = ids.begin();
-    for (auto id = ids.begin(); by_policy_ && id != ids.end(); ++id) {
-      if (policy_->Before(View(*id), View(*first))) first = id;
+  // The one that would lose its turns to another job of `device`.
+  struct Displaced {
+    JobView view;
+    int device;
+    absl::Time seen;
+  };
+  struct LastFirst {
+    const Simulation* simulation;
+    bool operator()(const Displaced& a, const Displaced& b) const {
+      return simulation->policy_->Before(b.view, a.view);
     }
-    const JobId taken = *first;
-    ids.erase(first);
-    return taken;
+  };
+
+  // By the policy, or by arrival.
+  bool Before(JobId a, JobId b) const {
+    if (!by_policy_) return a < b;
+    const JobView view_a = View(a), view_b = View(b);
+    if (policy_->Before(view_a, view_b)) return true;
+    return !policy_->Before(view_b, view_a) && a < b;
   }
+  struct InOrder {
+    const Simulation* simulation;
+    bool operator()(JobId a, JobId b) const { return simulation->Before(a, b); }
+  };
 
   void StartUp() {
     while (!arrived_.empty() && (options_.starting == 0 || starting_ < options_.starting)) {
-      const JobId id = TakeFirst(arrived_);
+      const JobId id = arrived_.extract(arrived_.begin()).value();
       ++starting_;
       Plan(now_ + absl::Seconds(players_[id - 1].job->startup_s), kStarted, id);
     }
   }
 
+  // Who has found no place finds none before another has ended: those who run have ever less left.
   void FindPlaces() {
-    while (!pending_.empty()) {
-      const JobId id = TakeFirst(pending_);
+    while (!pending_.empty() && *pending_.begin() != refused_) {
+      const JobId id = *pending_.begin();
       Player& player = players_[id - 1];
       player.device = DeviceFor(id);
-      if (player.device < 0) return pending_.push_front(id);
+      if (player.device < 0) {
+        refused_ = id;
+        return;
+      }
+      pending_.erase(pending_.begin());
       Count(player.device, +1, player);
-      options_.plain ? arrived_.push_back(id) : Begin(id);
+      options_.plain ? void(arrived_.insert(id)) : Begin(id);
     }
   }
 
   void Begin(JobId id) {
     Player& player = players_[id - 1];
+    changed_.insert(player.device);
     nodes_[static_cast<size_t>(player.device)]->Place(player, now_);
   }
 
@@ -183,20 +206,31 @@ class Simulation {
   }
 
   // Where so many come after `id` that it would have its turns at once: the last of those that now have them
-  // is the last of all devices'.
+  // is the last of all devices'. What was seen of a device is a bound, for with time that one only comes
+  // earlier: so few are looked at again.
   int DeviceThatPrefers(JobId id) {
+    for (int device : std::exchange(changed_, {})) LookAt(device);
     const JobView view = View(id);
-    int best = -1;
-    JobView last;
-    for (int d = 0; d < options_.devices; ++d) {
-      Node& node = *nodes_[static_cast<size_t>(d)];
-      if (node.jobs() < at_once_ || !Fits(*players_[id - 1].job, d)) continue;  // too few have started up
-      const JobView displaced = node.InOrder(*policy_, at_once_ - 1, now_);
-      if (!policy_->Before(view, displaced) || (best >= 0 && !policy_->Before(last, displaced))) continue;
-      best = d;
-      last = displaced;
+    for (auto at = displaced_.begin(); at != displaced_.end() && policy_->Before(view, at->view);) {
+      if (!Fits(*players_[id - 1].job, at->device)) {
+        ++at;
+      } else if (at->seen == now_) {
+        return at->device;
+      } else {
+        LookAt(at->device);
+        at = displaced_.begin();
+      }
     }
-    return best;
+    return -1;
+  }
+
+  void LookAt(int device) {
+    const auto d = static_cast<size_t>(device);
+    if (auto seen = std::exchange(seen_[d], std::nullopt)) displaced_.erase(*seen);
+    if (nodes_[d]->jobs() < at_once_) return;  // too few have started up
+    const JobView view = nodes_[d]->InOrder(*policy_, at_once_ - 1, now_);
+    if (view.total_steps == 0) changed_.insert(device);  // it may come later with time
+    seen_[d] = displaced_.insert({view, device, now_}).first;
   }
 
   void Count(int device, int more, const Player& player) {
@@ -216,11 +250,15 @@ class Simulation {
   std::priority_queue<Due> events_;
   std::uint64_t next_number_ = 0;
   absl::Time now_ = absl::UnixEpoch();
-  std::vector<size_t> jobs_;    // with a place on each device
-  std::vector<Bytes> claimed_;  // by them
-  std::deque<JobId> arrived_;   // wait for their start-up
-  std::deque<JobId> pending_;   // wait for a device
+  std::vector<size_t> jobs_;                         // with a place on each device
+  std::vector<Bytes> claimed_;                       // by them
+  std::set<JobId, InOrder> arrived_{InOrder{this}};  // wait for their start-up
+  std::set<JobId, InOrder> pending_{InOrder{this}};  // wait for a device
+  JobId refused_ = 0;                                // of these the one for whom there was no place
   int starting_ = 0;
+  std::set<Displaced, LastFirst> displaced_{LastFirst{this}};
+  std::vector<std::optional<std::set<Displaced, LastFirst>::iterator>> seen_;  // of each device
+  std::set<int> changed_;                     // devices of which nothing is known
   std::set<std::pair<size_t, int>> by_jobs_;  // devices by how many jobs have their place there
 };
 
