@@ -31,6 +31,13 @@ absl::Duration ProductionFirst::Budget() const {
   return least;
 }
 
+// A turn that is kept through a gap until somebody asks for it has been counted to its end, which is after
+// the begin of that gap.
+absl::Time ProductionFirst::CountedUntil(const JobView& absent) const {
+  const auto account = accounts_.find(absent.id);
+  return account == accounts_.end() ? absent.left : std::max(absent.left, account->second.counted_until);
+}
+
 // An opportunistic job that the accounts can pay for, production, the other opportunistic jobs.
 int ProductionFirst::Rank(const JobView& job) const {
   if (Production(job)) return 1;
@@ -75,7 +82,8 @@ absl::Duration ProductionFirst::KeepFree(const JobView& absent, const JobView& n
   const absl::Duration away = absent.now - absent.left;
   const absl::Duration earliest = std::max(absl::ZeroDuration(), absent.gap.Lower() - away);
   const absl::Duration harm = Cost(next) + absent.ready.mean() - earliest;
-  if (harm <= absl::ZeroDuration() || harm <= Budget() + away * bound_) return absl::ZeroDuration();
+  const absl::Duration grown = (absent.now - CountedUntil(absent)) * bound_;
+  if (harm <= absl::ZeroDuration() || harm <= Budget() + grown) return absl::ZeroDuration();
   return std::max(absl::Nanoseconds(1), (Cost(next) + absent.ready.mean() - Budget()) / bound_);
 }
 
@@ -84,7 +92,8 @@ absl::Duration ProductionFirst::StopFor(const JobView& absent, const JobView& ho
   if (!Production(absent) || Production(holder)) return absl::InfiniteDuration();
   const absl::Duration gap = absent.gap.Lower();
   const absl::Duration cost = Cost(holder) + absent.ready.mean();
-  if (cost <= Budget() + gap * bound_) return absl::InfiniteDuration();
+  const absl::Duration grows = (gap - (CountedUntil(absent) - absent.left)) * bound_;
+  if (cost <= Budget() + grows) return absl::InfiniteDuration();
   return std::max(absl::ZeroDuration(), (Budget() + gap - cost) / (1 - bound_));
 }
 
@@ -93,7 +102,7 @@ void ProductionFirst::Asked(const JobView& job) {
   if (!Production(job)) return;
   Account& account = accounts_[job.id];
   if (!account.asks && job.left != absl::InfinitePast())
-    account.lived += std::min(job.now - job.left, kLongestAbsence);
+    account.lived += std::min(job.now - CountedUntil(job), kLongestAbsence);
   account.asks = true;
   account.asked = job.now;
 }
@@ -108,6 +117,7 @@ void ProductionFirst::Charge(const JobView& job, absl::Duration device_time, boo
   if (Production(job)) {
     Account& account = accounts_[job.id];
     account.lived += device_time;
+    account.counted_until = job.now;
     account.delayed += job.last_ready;  // alone it would have kept the turn
     return;
   }

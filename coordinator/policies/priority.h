@@ -36,8 +36,9 @@ class ProductionFirst final : public Policy {
 
  private:
   struct Account {
-    absl::Duration lived;    // turns, and gaps between them
-    absl::Duration delayed;  // by opportunistic jobs
+    absl::Duration lived;                             // turns, and gaps between them
+    absl::Duration delayed;                           // by opportunistic jobs
+    absl::Time counted_until = absl::InfinitePast();  // the end of the turn that was counted last
     bool asks = false;
     absl::Time asked;
   };
@@ -45,6 +46,8 @@ class ProductionFirst final : public Policy {
   static bool Production(const JobView& job) { return job.priority == Priority::kHigh; }
   // What one turn of an opportunistic job may cost a production job that asks right after its begin.
   static absl::Duration Cost(const JobView& job);
+  // Until when what `absent` has lived through is in its account.
+  absl::Time CountedUntil(const JobView& absent) const;
   // What the poorest account can pay.
   absl::Duration Budget() const;
   int Rank(const JobView& job) const;

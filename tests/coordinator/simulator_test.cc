@@ -153,6 +153,19 @@ TEST(SimulatorTest, UnderSrtfJobsAtOnceFillEachOthersGaps) {
   EXPECT_LE(Simulate(jobs, {.policy = "srtf", .at_once = 2}).makespan, Seconds(30));
 }
 
+// Its turn often lasts into its gap, until the other one asks: that time is not counted twice.
+TEST(SimulatorTest, AProductionJobIsDelayedByItsBoundAtMost) {
+  const double step_ms = 110, gap_ms = 669;
+  auto jobs = std::vector<SimulatedJob>{Sized("production", 1'000'000), Sized("other", 1'000'000)};
+  jobs[0].priority = "high";
+  jobs[0].step_ms = step_ms, jobs[0].gap_ms = gap_ms;
+  jobs[1].step_ms = 59, jobs[1].gap_ms = 739;  // nearly as often: they meet for many steps in a row
+  const auto result = Simulate(jobs, {.policy = "priority", .until = absl::Minutes(10)});
+  const double alone = 600e3 / (step_ms + gap_ms);
+  EXPECT_GE(static_cast<double>(result.jobs[0].steps), alone / 1.02 - 1);
+  EXPECT_GE(static_cast<double>(result.jobs[1].steps), 0.9 * 600e3 / (59 + 739));
+}
+
 TEST(SimulatorTest, WhatHasNotEndedSaysItsStepsOnly) {
   const auto result = Simulate({Sized("a", 10), Sized("b", 100), Sized("late", 10, /*arrival_s=*/9)},
                                {.policy = kQueue, .until = Seconds(5.05)});
