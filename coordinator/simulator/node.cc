@@ -79,7 +79,7 @@ JobView Node::InOrder(const Policy& policy, size_t others, absl::Time now) {
   std::vector<JobView> views;
   for (const auto& [id, player] : players_) {
     JobView view = core_.ViewOf(id);
-    if (!view.step.known()) view.step.Add(player->step);
+    if (!view.step.known()) view.step.Add(player->step.mean());
     view.steps = Steps(*player, now);
     views.push_back(std::move(view));
   }
@@ -89,6 +89,15 @@ JobView Node::InOrder(const Policy& policy, size_t others, absl::Time now) {
 std::uint64_t Node::Steps(const Player& player, absl::Time now) {
   now_ = now;
   return player.steps + (player.running ? StepsDone(player) : 0);
+}
+
+absl::Duration Node::Served(const Player& player, absl::Time now) {
+  now_ = now;
+  if (!player.running) return player.served;
+  const std::uint64_t done = StepsDone(player);
+  const absl::Duration in_steps = player.step.Of(player.steps, done);
+  const absl::Time next_begins = player.began + in_steps + player.gap * static_cast<std::int64_t>(done);
+  return player.served + in_steps + std::max(absl::ZeroDuration(), now - next_begins);
 }
 
 // --- the core's side ------------------------------------------------------------------------------
@@ -177,23 +186,19 @@ void Node::Run(Player& player) {
 
 // Steps of this turn that have ended by now.
 std::uint64_t Node::StepsDone(const Player& player) const {
-  const absl::Duration in_steps = now_ - player.began;
-  if (in_steps < player.step) return 0;
-  absl::Duration rest;
-  return 1 + static_cast<std::uint64_t>(absl::IDivDuration(
-                 in_steps - player.step, std::max(player.step + player.gap, absl::Nanoseconds(1)), &rest));
+  return player.step.Within(player.steps, player.gap, now_ - player.began);
 }
 
 void Node::PlanEndOfTurn(Player& player) {
-  const absl::Duration cycle = player.step + player.gap;
   const std::uint64_t left = player.job->steps - player.steps;
   const auto end_of = [&](std::uint64_t step) {  // counted from 1
-    return player.began + player.step + cycle * static_cast<std::int64_t>(step - 1);
+    return player.began + player.step.Of(player.steps, step) +
+           player.gap * static_cast<std::int64_t>(step - 1);
   };
   const absl::Time done = end_of(left);
   const std::uint64_t ended = StepsDone(player);
   const absl::Time next_end = end_of(ended + 1);
-  const absl::Time begins = next_end - player.step, paused = begins - player.gap;
+  const absl::Time begins = next_end - player.step.Of(player.steps + ended, 1), paused = begins - player.gap;
   const bool in_gap = ended > 0 && now_ < begins;
   const absl::Duration limit = player.job->away ? absl::ZeroDuration() : kIdleLimit;
   const absl::Time idle = std::max(now_, paused + limit);
@@ -209,11 +214,12 @@ void Node::PlanEndOfTurn(Player& player) {
 void Node::GiveUp(Player& player) {
   const std::uint64_t done = std::min(StepsDone(player), player.job->steps - player.steps);
   const absl::Duration ready = player.began - player.granted;
-  const absl::Time begin_of_next =
-      player.began + (player.step + player.gap) * static_cast<std::int64_t>(done);
+  const absl::Duration in_steps = player.step.Of(player.steps, done);
+  const absl::Time begin_of_next = player.began + in_steps + player.gap * static_cast<std::int64_t>(done);
   const absl::Duration idle = done == 0 ? absl::ZeroDuration() : now_ - (begin_of_next - player.gap);
   player.steps += done;
-  busy_ += player.step * static_cast<std::int64_t>(done);
+  player.served += in_steps;
+  busy_ += in_steps;
   player.asks = std::max(now_, begin_of_next);
   player.running = false;
   const TurnNumber turn = std::exchange(player.turn, 0);

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/core.h"
 #include "coordinator/simulator/simulator.h"
+#include "coordinator/simulator/step_times.h"
 
 namespace hocket::coordinator {
 
@@ -20,10 +21,12 @@ struct Player {
   JobId id = 0;
   const SimulatedJob* job = nullptr;
   int device = -1;  // its place; none yet
-  absl::Duration step, gap;
+  StepTimes step;
+  absl::Duration gap;
   SimulatedEnd end;
 
   std::uint64_t steps = 0;  // completed before this turn
+  absl::Duration served;    // device time of these
   Bytes resident = 0;
   Bytes spilled = 0;  // at first: what it will make of its memory in its first turn
 
@@ -63,6 +66,8 @@ class Node {
 
   // Those it has done by `now`, which is no earlier than all that happened here.
   std::uint64_t Steps(const Player& player, absl::Time now);
+  // The device time in steps that it has had, the part of one that has begun included.
+  absl::Duration Served(const Player& player, absl::Time now);
 
   absl::Duration busy() const { return busy_; }
   std::uint64_t turns() const { return turns_; }

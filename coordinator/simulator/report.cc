@@ -42,6 +42,7 @@ persistent, user, weight, priority, told_steps, devices) or what `hocket trace` 
                           what a restart costs
   --until-s=X             play no further than that; of jobs that have not ended only --each says something, with
                           their steps
+  --every-s=X             with --each: also the device time that each job has had after X, 2X, ... seconds
   --each                  also when each job began and ended
 )";
 
@@ -100,6 +101,7 @@ absl::Status SetFlag(const std::string& name, const std::string& value, Flags& f
   if (name == "at-once" && number <= 1'000'000)
     return options.at_once = static_cast<int>(number), absl::OkStatus();
   if (name == "until-s" && number > 0) return options.until = absl::Seconds(number), absl::OkStatus();
+  if (name == "every-s" && number > 0) return options.every = absl::Seconds(number), absl::OkStatus();
   if (name == "nodes" && number <= 100'000) return options.nodes = static_cast<int>(number), absl::OkStatus();
   return WrongFlag("--" + name + "=" + value);
 }
@@ -191,6 +193,9 @@ Json Report(const SimulationResult& result, int devices, bool each) {
                       {"end_s", Seconds(job.end)},
                       {"alone_s", Seconds(job.alone)},
                       {"steps", job.steps}});
+    if (each && !job.served.empty()) {
+      for (absl::Duration served : job.served) ends.back()["served_s"].push_back(Seconds(served));
+    }
     if (job.end == absl::InfiniteDuration()) continue;
     completion.push_back(Seconds(job.end - job.arrival));
     queue.push_back(Seconds(job.first_step - job.arrival));

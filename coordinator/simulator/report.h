@@ -15,7 +15,7 @@ namespace hocket::coordinator {
 // busy (share of all devices' time until the last end that was spent in steps), turns, moved (bytes), peak
 // (bytes of the fullest device)}. A percentile p is the sorted value at floor(p * n). With `each`: "ends"
 // [{name, arrival_s, first_step_s (null: there was none), end_s (null: it has not ended, and is in no other
-// number), alone_s, steps}].
+// number), alone_s, steps, and with --every-s served_s: device time had until then}].
 nlohmann::json Report(const SimulationResult& result, int devices, bool each);
 
 // hocketd simulate FILE [flags]: prints {"simulated": true, options, "policies": {name: report}} on stdout.

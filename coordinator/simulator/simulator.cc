@@ -42,9 +42,11 @@ class Simulation {
   }
 
   SimulationResult Run() {
+    const absl::Time end = absl::UnixEpoch() + options_.until;
     while (!events_.empty()) {
       const Due due = events_.top();
-      if (due.at > absl::UnixEpoch() + options_.until) break;
+      Look(std::min(due.at, end));
+      if (due.at > end) break;
       events_.pop();
       now_ = due.at;
       Happen(due);
@@ -53,8 +55,7 @@ class Simulation {
     for (Player& player : players_) {
       const bool ended = player.steps == player.job->steps;
       const auto device = static_cast<size_t>(std::max(0, player.device));
-      player.end.steps =
-          ended ? player.steps : nodes_[device]->Steps(player, absl::UnixEpoch() + options_.until);
+      player.end.steps = ended ? player.steps : nodes_[device]->Steps(player, end);
       if (!ended) player.end.end = absl::InfiniteDuration();
       result.jobs.push_back(player.end);
       result.makespan = std::max(result.makespan, std::min(player.end.end, options_.until));
@@ -69,6 +70,16 @@ class Simulation {
   }
 
  private:
+  // What each job has had of the device, as often as is asked for.
+  void Look(absl::Time until) {
+    for (; next_look_ <= until; next_look_ += options_.every) {
+      for (Player& player : players_) {
+        const auto device = static_cast<size_t>(std::max(0, player.device));
+        player.end.served.push_back(nodes_[device]->Served(player, next_look_));
+      }
+    }
+  }
+
   static constexpr int kArrives = -1, kStarted = -2;
   struct Due {
     absl::Time at;
@@ -84,11 +95,11 @@ class Simulation {
   void Enter(Player& player, const SimulatedJob& job, JobId id) {
     player.id = id;
     player.job = &job;
-    player.step = std::max(absl::Nanoseconds(1), absl::Milliseconds(job.step_ms));
+    player.step = StepTimes(job);
     player.gap = absl::Milliseconds(job.gap_ms);
     player.end = {
         .name = job.name, .arrival = absl::Seconds(job.arrival_s), .first_step = absl::InfiniteDuration()};
-    player.end.alone = absl::Seconds(job.startup_s) + player.step * static_cast<std::int64_t>(job.steps) +
+    player.end.alone = absl::Seconds(job.startup_s) + player.step.Of(0, job.steps) +
                        player.gap * static_cast<std::int64_t>(job.steps - 1);
     Plan(absl::UnixEpoch() + player.end.arrival, kArrives, id);
   }
@@ -131,7 +142,7 @@ class Simulation {
     JobView view{.id = id, .user = player.job->user, .weight = player.job->weight};
     view.left = absl::InfinitePast();
     view.total_steps = player.job->told();
-    view.step.Add(player.step);  // as predicted from earlier runs
+    view.step.Add(player.step.mean());  // as predicted from earlier runs
     return view;
   }
 
@@ -256,6 +267,7 @@ class Simulation {
   std::set<JobId, InOrder> pending_{InOrder{this}};  // wait for a device
   JobId refused_ = 0;                                // of these the one for whom there was no place
   int starting_ = 0;
+  absl::Time next_look_ = absl::UnixEpoch() + options_.every;
   std::set<Displaced, LastFirst> displaced_{LastFirst{this}};
   std::vector<std::optional<std::set<Displaced, LastFirst>::iterator>> seen_;  // of each device
   std::set<int> changed_;                     // devices of which nothing is known

@@ -17,7 +17,7 @@
 // for the driver's time-slicing.
 //
 // The same workload and options give the same result. Not simulated: transient memory, interference (turns
-// are exclusive), noise in step times, gangs (but see cluster.h).
+// are exclusive), gangs (but see cluster.h).
 #ifndef HOCKET_COORDINATOR_SIMULATOR_SIMULATOR_H_
 #define HOCKET_COORDINATOR_SIMULATOR_SIMULATOR_H_
 
@@ -40,6 +40,7 @@ struct SimulationOptions {
   int at_once = 0;           // jobs of a device; 0: one under srtf and kQueue, else any number
   int nodes = 0;             // of `devices` each: a cluster (cluster.h); 0: this node
   absl::Duration until = absl::InfiniteDuration();  // nothing that happens later is played
+  absl::Duration every = absl::InfiniteDuration();  // SimulatedEnd::served has a value for each
   bool plain = false;                               // REQUIRES: each job fits a device by itself
 };
 
@@ -50,7 +51,8 @@ struct SimulatedEnd {
   absl::Duration first_step;  // infinite: there was none
   absl::Duration end;         // infinite: it has not ended
   std::uint64_t steps = 0;
-  absl::Duration alone;  // what it would have taken with the node for itself
+  std::vector<absl::Duration> served;  // device time had, after each `every`, until the last event
+  absl::Duration alone;                // what it would have taken with the node for itself
 };
 
 struct SimulationResult {

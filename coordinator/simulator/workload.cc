@@ -45,6 +45,19 @@ bool SetName(SimulatedJob& job, const std::string& text) {
 bool SetSteps(SimulatedJob& job, const std::string& text) {
   return SetNumber<&SimulatedJob::steps>(job, text) && job.steps > 0;
 }
+bool SetStepMs(SimulatedJob& job, const std::string& text) {
+  const std::vector<std::string> values = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  double sum = 0;
+  job.step_series_ms.clear();
+  for (const std::string& value : values) {
+    if (!SetNumber<&SimulatedJob::step_ms>(job, value)) return false;
+    job.step_series_ms.push_back(job.step_ms);
+    sum += job.step_ms;
+  }
+  job.step_ms = sum / static_cast<double>(std::max<size_t>(1, values.size()));
+  if (values.size() == 1) job.step_series_ms.clear();
+  return !values.empty();
+}
 bool SetWeight(SimulatedJob& job, const std::string& text) {
   return SetNumber<&SimulatedJob::weight>(job, text) && job.weight > 0;
 }
@@ -69,7 +82,7 @@ const std::map<std::string, Setter>& Columns() {
       {"name", SetName},
       {"arrival_s", SetNumber<&SimulatedJob::arrival_s>},
       {"steps", SetSteps},
-      {"step_ms", SetNumber<&SimulatedJob::step_ms>},
+      {"step_ms", SetStepMs},
       {"gap_ms", SetNumber<&SimulatedJob::gap_ms>},
       {"away", SetAway},
       {"startup_s", SetNumber<&SimulatedJob::startup_s>},

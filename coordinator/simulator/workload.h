@@ -3,11 +3,12 @@
 // Two kinds of file: CSV, whose first line names the columns; and JSON, {"jobs": [{...}]} with the same names
 // as keys, which is what `hocket trace` writes. Known columns, in any order, all but steps optional:
 //
-//   name, arrival_s, steps, step_ms (device time), gap_ms (host time between two steps), away (1: the job
-//   waits for data then, and gives its turn at once to one who asks; 0: its own thread works, and Hocket
-//   waits for the idle limit; default 1), startup_s (host time before the first step), persistent (bytes),
-//   user (uid), weight, priority, told_steps (how many the policy is told that there will be; 0: nothing;
-//   default: the truth), devices (how many it needs at once; more than one only on a cluster)
+//   name, arrival_s, steps, step_ms (device time; several values with blanks between them are the times of
+//   one step after the other, over and over), gap_ms (host time between two steps), away (1: the job waits
+//   for data then, and gives its turn at once to one who asks; 0: its own thread works, and Hocket waits for
+//   the idle limit; default 1), startup_s (host time before the first step), persistent (bytes), user (uid),
+//   weight, priority, told_steps (how many the policy is told that there will be; 0: nothing; default: the
+//   truth), devices (how many it needs at once; more than one only on a cluster)
 #ifndef HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
 #define HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
 
@@ -25,7 +26,8 @@ struct SimulatedJob {
   std::string name;
   double arrival_s = 0;
   std::uint64_t steps = 1;
-  double step_ms = 100;
+  double step_ms = 100;                // of a series, the mean
+  std::vector<double> step_series_ms;  // empty: all steps alike
   double gap_ms = 0;
   bool away = true;
   double startup_s = 0;

@@ -153,6 +153,28 @@ TEST(SimulatorTest, UnderSrtfJobsAtOnceFillEachOthersGaps) {
   EXPECT_LE(Simulate(jobs, {.policy = "srtf", .at_once = 2}).makespan, Seconds(30));
 }
 
+TEST(SimulatorTest, StepsOfASeriesTakeTheirOwnTimesOverAndOver) {
+  SimulatedJob job = Sized("a", 5);
+  job.step_series_ms = {100, 300};
+  job.gap_ms = 50;
+  const auto result = Simulate({job}, {.policy = "fair", .every = absl::Milliseconds(500)});
+  EXPECT_EQ(result.jobs[0].end, absl::Milliseconds(100 + 300 + 100 + 300 + 100 + 4 * 50));
+  EXPECT_EQ(result.busy, absl::Milliseconds(900));
+  // Until 500 ms: the first two steps and two gaps; until 1 s: two steps more, three gaps, and nothing of the
+  // last.
+  EXPECT_THAT(result.jobs[0].served, testing::ElementsAre(absl::Milliseconds(400), absl::Milliseconds(800)));
+}
+
+TEST(SimulatorTest, EqualSharesWhereOnesStepsAreNoisy) {
+  auto jobs = std::vector<SimulatedJob>{Sized("steady", 2000), Sized("noisy", 2000)};
+  jobs[1].step_series_ms = {50, 400, 60, 90, 70, 200};
+  const auto result = Simulate(jobs, {.policy = "fair", .until = Seconds(100), .every = Seconds(10)});
+  for (size_t i = 1; i < result.jobs[0].served.size(); ++i) {
+    const absl::Duration had = result.jobs[0].served[i] - result.jobs[0].served[i - 1];
+    EXPECT_NEAR(absl::FDivDuration(had, Seconds(10)), 0.5, 0.05) << i;
+  }
+}
+
 // Its turn often lasts into its gap, until the other one asks: that time is not counted twice.
 TEST(SimulatorTest, AProductionJobIsDelayedByItsBoundAtMost) {
   const double step_ms = 110, gap_ms = 669;
@@ -215,6 +237,14 @@ TEST(WorkloadTest, ColumnsComeInAnyOrder) {
   EXPECT_EQ(jobs[0].name, "a");
   EXPECT_EQ(jobs[0].steps, 3u);
   EXPECT_EQ(jobs[1].arrival_s, 2);
+}
+
+TEST(WorkloadTest, SeveralStepTimesAreASeries) {
+  const auto jobs = ParseWorkload("steps,step_ms\n5,10 20  60\n").value();
+  EXPECT_THAT(jobs[0].step_series_ms, testing::ElementsAre(10, 20, 60));
+  EXPECT_EQ(jobs[0].step_ms, 30);
+  EXPECT_THAT(std::string(ParseWorkload("steps,step_ms\n5,10 x\n").status().message()),
+              HasSubstr("'10 x' is no step_ms"));
 }
 
 TEST(WorkloadTest, ARecordedTraceIsAWorkload) {
