@@ -19,9 +19,12 @@ EXPERIMENTS = {
     "E2": "real arrivals on one node: FIFO and SRTF, sizes known, wrong and unknown",
     "E4": "Muri's traces: SRTF against the published one; host work beside others' GPU work",
     "E5": "a guaranteed job and an opportunistic one: all pairs of Muri's models",
+    "E6": "shares where step times are as noisy as measured ones",
     "E7": "more memory asked for than there is: what moving it costs, against waiting until it fits",
     "scale": "100,000 jobs on 1,000 GPUs: how long the simulator takes",
 }
+
+CODE = ["coordinator/core", "coordinator/policies", "coordinator/simulator", "tests/experiments/simulation.py"]
 
 
 def _daemon(path: pathlib.Path | None) -> pathlib.Path:
@@ -42,7 +45,7 @@ def run(name: str, context: simulation.Context, results: pathlib.Path) -> dict[s
         "command": f"scripts/experiment {name} --workloads FOLDER",
         "quick": context.quick,
         "seconds": round(time.monotonic() - began, 1),
-        "speaks_of": ["coordinator/core", "coordinator/policies", "coordinator/simulator", "tests/experiments"],
+        "speaks_of": [*CODE, f"tests/experiments/{name.lower()}.py"],
         "model": result.model,
         "rows": result.rows,
         "goals": [{**dataclasses.asdict(goal), "met": goal.met} for goal in result.goals],
