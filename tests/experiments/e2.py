@@ -156,6 +156,11 @@ def run(context: Context) -> Result:
         ),
         rows=rows,
         goals=goals,
+        reading=(
+            "Told nothing, `srtf` is a multi-level queue, of more levels than the one that it is compared with. The "
+            "levels make no difference (the ideal of its own comes to the same within 0.1 %); but that ideal is one "
+            "queue for all devices, while a played job of unknown size gets a place as it comes and stays there."
+        ),
         draw=lambda figure: _draw(figure, rows),
     )
 

@@ -172,8 +172,8 @@ def run(context: Context) -> Result:
             f"(b) trace4's jobs of one GPU on {DEVICES}. **One iteration model for all**: the GPU's part as measured, "
             "which is exclusive, then host work for what is left of the iteration's measured time alone (so a job "
             "alone takes exactly what was measured; the trace's own host part overlaps its GPU part for some models, "
-            "vgg16's sum is 185 ms of 107). Host work takes one core; at most 12 jobs of a GPU are at work at once, so "
-            "12 cores a GPU are enough, and more change nothing. Memory is ignored: the trace has none. "
+            "vgg16's sum is 185 ms of 107), `away`. Host work takes one core; at most 12 jobs of a GPU are at work at "
+            "once, so 12 cores a GPU are enough, and more change nothing. Memory is ignored: the trace has none. "
             f"{STEPS} iterations are played as one that is as many times as long. A hand-over costs {said}. *FIFO, n a "
             "GPU*: jobs without Hocket, in the order of arrival, n of a GPU at once. No other interference."
         ),
