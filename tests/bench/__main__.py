@@ -23,6 +23,7 @@ BENCHMARKS = {
     "device_time": "the emulated GPU's timing mode: step time, CPU time, shares / what its model says",
     "killed_memory": "when the emulated GPU has a killed process's memory back / the kernel's report",
     "allocation": "malloc + free and reserved memory, recorded histories / PyTorch's native allocator",
+    "production": "what an opportunistic job costs a production job, and gets / alone, and an oracle",
     "prediction": "makespan of jobs together, simulated / run",
     "memory_of_jobs": "device memory held by two, four and eight jobs / (sum of persistent + largest transient)",
 }

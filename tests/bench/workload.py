@@ -1,6 +1,7 @@
 """A worker that trains in blocks; see harness.Worker.
 
-    workload.py plain|hocket [--kind gpt] [--size small] [--device-ms 20] [--name NAME] [--weight 1] [--persistent 0]
+    workload.py plain|hocket [--kind gpt] [--size small] [--device-ms 20] [--name NAME] [--weight 1]
+                [--priority normal] [--persistent 0]
 
 ``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
 the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
@@ -50,6 +51,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device-ms", type=float, default=0)
     parser.add_argument("--name")
     parser.add_argument("--weight", type=float)
+    parser.add_argument("--priority")
     parser.add_argument("--persistent", type=int, default=0, help="bytes held beside the model")
     return parser.parse_args()
 
@@ -72,7 +74,7 @@ def main() -> None:
     if options.mode == "hocket":
         import hocket
 
-        hocket.join(name=options.name, weight=options.weight)
+        hocket.join(name=options.name, weight=options.weight, priority=options.priority)
     import torch
 
     from tests.bench import harness, jobs
