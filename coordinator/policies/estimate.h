@@ -3,7 +3,8 @@
 //
 // Mean and spread (mean absolute deviation) follow the samples, a newer one counting more, as TCP estimates
 // its round trips. The first sample is forgotten when the second comes: first steps take several times as
-// long as the others.
+// long as the others. One far above all before counts as twice the bound on these: a pause for an evaluation
+// says little of the next pause, and several in a row are believed soon.
 #ifndef HOCKET_COORDINATOR_POLICIES_ESTIMATE_H_
 #define HOCKET_COORDINATOR_POLICIES_ESTIMATE_H_
 
@@ -21,11 +22,14 @@ class Estimate {
       spread_ = sample / 4;
       return;
     }
+    if (samples_ > kFew) sample = std::min(sample, std::max(2 * Upper(), mean_ + absl::Milliseconds(1)));
     spread_ += (absl::AbsDuration(sample - mean_) - spread_) / 4;
     mean_ += (sample - mean_) / 8;
   }
 
   bool known() const { return samples_ > 0; }
+  // More than a first sample is known.
+  bool settled() const { return samples_ > 1; }
   absl::Duration mean() const { return mean_; }
   absl::Duration spread() const { return spread_; }
   // Nearly all samples stay below; above.
@@ -33,6 +37,8 @@ class Estimate {
   absl::Duration Lower() const { return std::max(absl::ZeroDuration(), mean_ - 3 * spread_); }
 
  private:
+  static constexpr int kFew = 4;
+
   int samples_ = 0;
   absl::Duration mean_;
   absl::Duration spread_;

@@ -7,28 +7,39 @@
 namespace hocket::coordinator {
 namespace {
 
-// Of an opportunistic job's turn that nobody has measured yet.
-constexpr absl::Duration kUnknownStep = absl::Milliseconds(100);
-// A production job that has been away for so long lives by itself: its account grows no further meanwhile.
-constexpr absl::Duration kLongestAbsence = absl::Minutes(1);
+// What so much time earns can be saved up.
+constexpr absl::Duration kSaved = absl::Seconds(1);
 
 }  // namespace
 
 void ProductionFirst::Set(const PolicySettings& settings) {
   if (settings.production_bound == bound_) return;
   bound_ = settings.production_bound;
-  for (auto& [id, account] : accounts_) account.lived = account.delayed = absl::ZeroDuration();
+  for (auto& [id, account] : accounts_)
+    account.lived = account.delayed = account.credit = absl::ZeroDuration();
 }
 
 absl::Duration ProductionFirst::Cost(const JobView& job) {
-  return (job.step.known() ? job.step.Upper() : kUnknownStep) + job.ready.Upper();
+  return (job.step.settled() ? job.step.Upper() : absl::ZeroDuration()) + job.ready.Upper();
 }
 
 absl::Duration ProductionFirst::Budget() const {
   absl::Duration least = absl::InfiniteDuration();
-  for (const auto& [id, account] : accounts_)
-    least = std::min(least, account.lived * bound_ - account.delayed);
+  for (const auto& [id, account] : accounts_) least = std::min(least, account.credit);
   return least;
+}
+
+void ProductionFirst::Earn(Account& account, absl::Duration time) {
+  absl::Duration dearest;
+  for (const auto& [id, cost] : costs_) dearest = std::max(dearest, cost);
+  account.lived += time;
+  account.credit =
+      std::min(account.credit + time * bound_, std::max(account.credit, dearest + kSaved * bound_));
+}
+
+void ProductionFirst::Pay(Account& account, absl::Duration delay) {
+  account.delayed += delay;
+  account.credit -= delay;
 }
 
 // A turn that is kept through a gap until somebody asks for it has been counted to its end, which is after
@@ -99,10 +110,13 @@ absl::Duration ProductionFirst::StopFor(const JobView& absent, const JobView& ho
 
 void ProductionFirst::Asked(const JobView& job) {
   fair_.Asked(job);
-  if (!Production(job)) return;
+  if (!Production(job)) {
+    costs_[job.id] = Cost(job);
+    return;
+  }
   Account& account = accounts_[job.id];
   if (!account.asks && job.left != absl::InfinitePast())
-    account.lived += std::min(job.now - CountedUntil(job), kLongestAbsence);
+    Earn(account, std::min(job.now - CountedUntil(job), job.gap.Upper()));
   account.asks = true;
   account.asked = job.now;
 }
@@ -116,19 +130,21 @@ void ProductionFirst::Charge(const JobView& job, absl::Duration device_time, boo
   fair_.Charge(job, device_time, contended);
   if (Production(job)) {
     Account& account = accounts_[job.id];
-    account.lived += device_time;
+    Earn(account, device_time);
     account.counted_until = job.now;
-    account.delayed += job.last_ready;  // alone it would have kept the turn
+    Pay(account, job.last_ready);  // alone it would have kept the turn
     return;
   }
+  costs_[job.id] = Cost(job);
   for (auto& [id, account] : accounts_) {
-    if (account.asks) account.delayed += std::min(device_time + job.last_ready, job.now - account.asked);
+    if (account.asks) Pay(account, std::min(device_time + job.last_ready, job.now - account.asked));
   }
 }
 
 void ProductionFirst::Forget(EntityId job) {
   fair_.Forget(job);
   accounts_.erase(job);
+  costs_.erase(job);
 }
 
 }  // namespace hocket::coordinator

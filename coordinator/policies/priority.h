@@ -1,12 +1,14 @@
 // Production jobs (priority high) first, slowed down by all others together by at most a set share
 // (PolicySettings::production_bound).
 //
-// Each production job has an account: what it may be delayed (the share of the time it has lived through: its
-// turns and its gaps) less what it was delayed (it waited while an opportunistic job had the device; its
-// bytes had to come back afterwards). An opportunistic job gets the device while a production job is between
-// two steps if, by the upper bound of its measured step and the lower bound of the gap, it is back in time,
-// or if the account can pay for the worst. So a gap that is long enough is used at once, a short one now and
-// then.
+// Each production job has an account. It earns the bound's share of the time that it lives through (its turns
+// and its usual gaps), and pays for what it is delayed (it waited while an opportunistic job had the device;
+// its bytes had to come back afterwards). What can be saved up is what the longest opportunistic turn costs
+// and what a second earns: so the bound holds over any few seconds, and a quiet hour does not pay for a slow
+// minute. An opportunistic job gets the device while a production job is between two steps if, by the upper
+// bound of its measured step and the lower bound of the gap, it is back in time, or if the account can pay
+// for the worst. So a gap that is long enough is used at once, a short one now and then. A job whose steps
+// nobody has measured yet is let in when no account is in debt, and what it costs is earned afterwards.
 //
 // Among production jobs, and among opportunistic ones, device time is shared as in fair.
 #ifndef HOCKET_COORDINATOR_POLICIES_PRIORITY_H_
@@ -38,6 +40,7 @@ class ProductionFirst final : public Policy {
   struct Account {
     absl::Duration lived;                             // turns, and gaps between them
     absl::Duration delayed;                           // by opportunistic jobs
+    absl::Duration credit;                            // that it may be delayed now
     absl::Time counted_until = absl::InfinitePast();  // the end of the turn that was counted last
     bool asks = false;
     absl::Time asked;
@@ -50,11 +53,14 @@ class ProductionFirst final : public Policy {
   absl::Time CountedUntil(const JobView& absent) const;
   // What the poorest account can pay.
   absl::Duration Budget() const;
+  void Earn(Account& account, absl::Duration time);
+  static void Pay(Account& account, absl::Duration delay);
   int Rank(const JobView& job) const;
 
   double bound_ = PolicySettings().production_bound;
   Fair fair_;
-  std::map<EntityId, Account> accounts_;  // of production jobs
+  std::map<EntityId, Account> accounts_;      // of production jobs
+  std::map<EntityId, absl::Duration> costs_;  // of opportunistic ones, as known last
 };
 
 }  // namespace hocket::coordinator

@@ -1,4 +1,4 @@
-"""A production job with pauses and an opportunistic one that takes them: what the first loses, and what the second gets.
+"""A production job with pauses, an opportunistic one that takes them: what the first loses, what the second gets.
 
 Under the policy ``priority``, against the production job alone, against both side by side as the driver slices time
 between them, and against an oracle that knows all and schedules whole steps of both within the same bound
@@ -88,7 +88,7 @@ def _measure(pair: tuple[float, float, float], seconds: float, repeats: int) -> 
 
 
 def run(quick: bool) -> None:
-    seconds, repeats = (1.5, 5) if quick else (5.0, 7)
+    seconds, repeats = (1.5, 5) if quick else (4.0, 5)
     found = {pair: _measure(pair, seconds, repeats) for pair in PAIRS}
 
     def worst(key: str, pick: Any) -> list[float]:

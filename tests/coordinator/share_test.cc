@@ -207,7 +207,35 @@ TEST(PriorityTest, AnotherBoundCountsFromWhenItIsSet) {
   EXPECT_GE(s.Steps("other") - other, 20u) << s.Story();
   s.Says("other", SetPolicy{"fair"});
   s.Says("other", SetPolicy{"priority"});
+  s.RunsFor(Seconds(1));
   EXPECT_THAT(s.Why(s.Holder() == "other" ? "production" : "other"), HasSubstr("at most 10.0 %")) << "kept";
+}
+
+// An evaluation, or a night in which nobody asks for anything.
+TEST(PriorityTest, AQuietHourDoesNotPayForASlowMinute) {
+  Script s("priority");
+  s.Joins("production", {.priority = "high", .step = Milliseconds(50)});
+  s.Joins("other", Steps(Milliseconds(30), {}));
+  s.Lives("production");
+  s.RunsFor(absl::Hours(1));
+  s.Lives("other");
+  const auto steps = s.Steps("production");
+  s.RunsFor(Seconds(10));
+  EXPECT_GE(s.Steps("production") - steps, 194u) << "of 200: 2 %, and one step of the other" << s.Story();
+}
+
+// The first step of a program takes far longer than the others.
+TEST(PriorityTest, AJobWhoseFirstStepWasLongIsNotKeptOutForThat) {
+  Script s("priority");
+  s.Joins("production", {.priority = "high", .step = Milliseconds(20), .gap = Milliseconds(20)});
+  s.Joins("other", Steps(Milliseconds(5), {}));
+  s.Asks("other");
+  s.Passes(Seconds(5));
+  s.GivesUp("other");
+  s.Lives("production");
+  s.Lives("other");
+  s.RunsFor(Seconds(20));
+  EXPECT_GE(s.Steps("other"), 200u) << s.Story();
 }
 
 TEST(PriorityTest, ExplainShowsTheAccount) {
