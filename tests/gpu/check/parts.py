@@ -52,6 +52,8 @@ def parts(emulate: bool, quick: bool) -> list[Part]:
         Part("histories", "allocation histories", (*python, "tests.gpu.check.histories", *where), 20, 60 * patience),
         bench("hand_over", "hand-over without bytes to move", 20),
         bench("share", "share achieved against asked", 60),
+        bench("production", "production job beside an opportunistic one", 90),
+        bench("prediction", "what the simulator says of jobs together", 120),
         bench("memory_of_jobs", "memory of two to eight jobs", 120),
         bench("losses", "losses identical to plain torch's", 90),
     ]  # fmt: skip
