@@ -138,10 +138,11 @@ void Core::LearnReach(Job& job, const Turn& turn) const {
   }
 }
 
-// Its bytes that are on their way back, or all that it is expected to grow by: that includes them.
+// Its bytes that are on their way back, or all that it is expected to grow by: that includes them. Its
+// lane's arena may be still to be made.
 Bytes Core::Promised(const Job& holder) const {
   const Bytes held = holder.persistent + Arena(DeviceOf(holder));
-  return std::max(holder.spilled, holder.reach - std::min(holder.reach, held));
+  return std::max(holder.spilled + Growth(holder, holder.lane), holder.reach - std::min(holder.reach, held));
 }
 
 // What is free, less what is promised: to the holder, and to those who restore already.

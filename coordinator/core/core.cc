@@ -13,6 +13,7 @@ Core::Core(CoreOptions options) : options_(std::move(options)), next_turn_(optio
   state_.policy = options_.policy;
   state_.switch_share = options_.switch_share;
   state_.policy_settings = options_.policy_settings;
+  state_.overdue_go_on = options_.overdue_go_on;
   state_.quotas = options_.quotas;
 }
 
@@ -35,12 +36,20 @@ void Core::Settle() {
     if (now_ >= RealignTime(turn)) Realign(turn);
     GrantWaitingRanks(turn);
   }
-  for (auto& [key, device] : state_.devices) Schedule(device);
+  for (auto& [number, turn] : state_.turns) {
+    SplitCompany(turn);
+    NameOverdue(turn);
+  }
+  GoOnWithoutOverdue();
+  for (auto& [key, device] : state_.devices) {
+    CloseLanes(device);
+    Schedule(device);
+  }
   for (auto& [number, turn] : state_.turns) {
     AskIfContended(turn);
-    NameOverdue(turn);
     TakeBackUnread(turn);
     LookAhead(turn);
+    LookAtCompany(turn);
   }
   for (auto& [id, job] : state_.jobs) {
     if (job.room) ServeRoom(job);
@@ -62,9 +71,11 @@ absl::Time Core::NextDeadline() const {
   }
   for (const auto& [key, device] : state_.devices) {
     if (device.kept_until > now_) next = std::min(next, device.kept_until);
+    next = std::min(next, CloseLanesAt(device));
   }
   for (const auto& [number, turn] : state_.turns) {
     next = std::min({next, RealignTime(turn), HolderLimit(turn)});
+    if (turn.company) next = std::min(next, turn.company->look_at);
     const bool contended = Contended(turn);
     if (contended) next = std::min(next, TakeBackTime(turn));
     if (turn.asked_stop) continue;
@@ -75,7 +86,7 @@ absl::Time Core::NextDeadline() const {
       continue;
     }
     next = std::min(next, StopTime(turn));
-    if (!turn.asked_idle) next = std::min(next, AskIdleTime(turn));
+    if (!turn.asked_idle && turn.guests.empty()) next = std::min(next, AskIdleTime(turn));
   }
   return next;
 }
@@ -110,6 +121,13 @@ void Core::On(Job* job, const SetProductionBound& event) {
   state_.policy_settings.production_bound = event.bound;
   for (auto& [key, device] : state_.devices) device.policy->Set(state_.policy_settings);
 }
+
+void Core::On(Job* job, const SetMostTogether& event) {
+  state_.policy_settings.most_together = event.most;
+  for (auto& [key, device] : state_.devices) device.policy->Set(state_.policy_settings);
+}
+
+void Core::On(Job* job, const SetOverdue& event) { state_.overdue_go_on = event.go_on; }
 
 // --- helpers --------------------------------------------------------------------------------------
 

@@ -22,13 +22,16 @@
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
-//                 ahead.cc  bytes that come back before the turn
+//                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
+//                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
 //                 quota.cc  time caps (time_account.h), memory       invariants.cc
 //                 guarantees.cc shares of time (time_guarantee.h)    explain.cc why a job stands where it
 //                 stands
 //
 // Invariants (CheckInvariants() tests them):
-//   a device has at most one turn, and every job that has part in it belongs to the turn's entity
+//   a device has at most one turn, and every job that has part in it belongs to the turn's entity, or is its
+//     guest; a guest is a single job, and so is who has guests
+//   no two jobs that have part in a turn, or one that was set aside, are in one lane of a device
 //   no job waits and has the turn; no job with the turn is being spilled
 //   a device is free only if nobody who waits for it could be granted it, or while it is kept for one that
 //     the policy expects back soon
@@ -61,6 +64,7 @@ struct CoreOptions {
   std::string policy = "fair";  // REQUIRES: `make_policy` makes it
   double switch_share = 0.02;   // of the time may go into hand-overs that move bytes
   PolicySettings policy_settings;
+  bool overdue_go_on = false;     // see SetOverdue
   std::map<Owner, Quota> quotas;  // of groups and users
   std::string runtime_dir;        // lane locks lie there
   TurnNumber first_turn = 1;
@@ -130,6 +134,9 @@ class Core {
   void On(Job* job, const SetPolicy& event);
   void On(Job* job, const SetSwitchShare& event);
   void On(Job* job, const SetProductionBound& event);
+  void On(Job* job, const SetMostTogether& event);
+  void On(Job* job, const SetOverdue& event);
+  void On(Job* job, const StepsSeen& event);
   void On(Job* job, const wire::Wait& event);
   void On(Job* job, const wire::TurnOver& event);
   void On(Job* job, const wire::YieldAck& event);
@@ -159,7 +166,8 @@ class Core {
   void AskForTurn(Turn& turn);
   void AskToStop(Turn& turn);
   void SendYield(const Job& job, bool now, std::uint64_t stop_step);
-  void EndPart(Job& job, const wire::TurnOver& last, bool died);
+  enum class PartEnds { kGiven, kByDeath, kSetAside };
+  void EndPart(Job& job, const wire::TurnOver& last, PartEnds how);
   void LeavePart(Job& job);
   void EndTurn(TurnNumber number);
   void TakeBackUnread(const Turn& turn);
@@ -168,6 +176,7 @@ class Core {
   void Charge(Turn& turn, bool contended);
   absl::Duration IdleAtEnd(const Job& job, const wire::TurnOver& last) const;
   void Learn(Job& job, Turn& turn, const wire::TurnOver& last);
+  void LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint64_t steps);
   bool KeepFree(Device& device, EntityId next);
   std::uint64_t StepsSince(const Job& job) const;
   std::vector<JobView> Absent(const DeviceKey& device) const;
@@ -175,8 +184,6 @@ class Core {
   absl::Time IdleTime(const Turn& turn) const;
   absl::Time AskIdleTime(const Turn& turn) const;
   bool IdlesAfterEachStep(const Turn& turn) const;
-  absl::Time HolderLimit(const Turn& turn) const;
-  void NameOverdue(Turn& turn);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
   absl::Duration SwitchCost(EntityId entity) const;
   absl::Duration Quantum(EntityId entity) const;
@@ -190,14 +197,52 @@ class Core {
   std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
 
+  // guests.cc
+  bool IsGuest(const Job& job) const;
+  std::vector<JobId> MembersOf(const Turn& turn) const;
+  std::vector<JobView> ViewsOf(const Turn& turn) const;
+  bool MayHaveGuests(const Turn& turn) const;
+  bool MayBeGuest(const Job& job, const Turn& turn) const;
+  bool FitsBeside(const Job& job, const Turn& turn) const;
+  Bytes Growth(const Job& job, int lane) const;
+  Next NextGuest(const Turn& turn) const;
+  void AdmitGuests(Turn& turn);
+  void Admit(Job& job, Turn& turn, const std::string& reason);
+  void CompanyChanged(Turn& turn);
+  void PromoteGuest(Turn& turn);
+  void StopGuests(Turn& turn);
+  void SplitCompany(Turn& turn);
+  absl::Duration LookAfter(const Turn& turn) const;
+  void LookAtCompany(Turn& turn);
+  void MeasureCompany(Turn& turn);
+  std::string ExplainCompany(const Job& job) const;
+
+  // overdue.cc
+  absl::Time HolderLimit(const Turn& turn) const;
+  void NameOverdue(Turn& turn);
+  void GoOnWithoutOverdue();
+  bool SomebodyFits(const Turn& turn) const;
+  void SetAside(Job& job);
+  void ComesBack(Job& job);
+  std::string ExplainOverstaying(const Job& job) const;
+
+  // lanes.cc
+  int LaneOf(const Job& job) const;
+  bool LaneInUse(const Device& device, int lane) const;
+  bool MayClose(const Device& device, int lane) const;
+  absl::Time CloseLanesAt(const Device& device) const;
+  void CloseLanes(Device& device);
+  Bytes GiveLanesBack(Device& device);
+  void ForgetEmptyLanes(Device& device);
+
   // gangs.cc
   std::vector<JobId> RanksOf(EntityId entity) const;
   std::vector<DeviceKey> DevicesOf(EntityId entity) const;
   std::string NameOf(EntityId entity) const;
   const Gang* GangOf(const Job& job) const;
-  int LaneOf(const Job& job) const;
   bool MayJoinTurn(const Job& job, const Turn& turn) const;
   void Complete(Gang& gang);
+  void KeepOnlyRanks(Gang& gang);
   void AdoptTurnsOfRanks(Gang& gang);
   void NameStop(Turn& turn, std::uint64_t margin);
   void Realign(Turn& turn);
@@ -218,6 +263,7 @@ class Core {
 
   // guarantees.cc
   bool Owns(const Owner& owner, EntityId entity) const;
+  bool Owns(const Owner& owner, const Turn& turn) const;
   absl::Duration Owed(EntityId entity, const DeviceKey& device) const;
   absl::Duration Uncounted(const Device& device, absl::Time from) const;
   absl::Time BeganToUse(const Device& device) const;
@@ -231,6 +277,8 @@ class Core {
   // memory.cc
   void Holds(Job& job, Bytes persistent, Bytes spilled, bool movable);
   void ServeRoom(Job& job);
+  void ServeGuest(Job& job);
+  void MakeRoomFromGuests(Job& job);
   void WaitForRoom(Job& job);
   void RetryRoomAt(Job& job, absl::Duration after);
   Bytes AskToSpill(Job& job, Bytes wanted);
@@ -279,7 +327,8 @@ class Core {
   void Replace(Job& former, JobJoins& joins);
   void Rejoin(Job& job, const wire::Join& join);
   bool MayKeepTurn(const Job& job, TurnNumber number) const;
-  void KeepTurn(Job& job, TurnNumber told);
+  void KeepTurn(Job& job, TurnNumber told, bool has_lock);
+  bool MayKeepPart(const Job& job, const Turn& turn) const;
   void AskToStopAtOnce(Job& job, TurnNumber told);
   void Depart(Job& job, bool crashed);
   void Erase(Job& job);

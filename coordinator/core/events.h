@@ -91,6 +91,19 @@ struct SetSwitchShare {
 struct SetProductionBound {
   double bound = 0;  // 0 < bound < 1
 };
+// Of jobs that run at the same time (policy pack).
+struct SetMostTogether {
+  int most = 0;  // > 0
+};
+// Whether a turn whose holder is overdue is set aside, and the others go on in another lane.
+struct SetOverdue {
+  bool go_on = false;
+};
+// Answers LookAt: so many steps the job has completed, the last one at `at`. Infinite past: nothing is known.
+struct StepsSeen {
+  std::uint64_t steps = 0;
+  absl::Time at = absl::InfinitePast();
+};
 
 // Something happened to `job` (0: to nobody in particular) at `at`. Times never go backwards.
 struct Event {
@@ -98,7 +111,7 @@ struct Event {
   JobId job = 0;
   std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
                SetTimeGuarantee, SetGroup, SetQuota, SetMemoryLimit, SetMemoryGuarantee, SetPolicy,
-               SetSwitchShare, SetProductionBound, wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom,
+               SetSwitchShare, SetProductionBound, SetMostTogether, SetOverdue, StepsSeen, wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom,
                wire::Spilled, wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report, wire::Leave,
                wire::Restored>
       what;
@@ -121,6 +134,10 @@ struct SetTimer {
 struct TakeBack {
   JobId job = 0;
   std::uint64_t wait = 0;
+};
+// Look into `job`'s shared page how far it is. Answered by StepsSeen, before any other event.
+struct LookAt {
+  JobId job = 0;
 };
 // `job` broke the protocol: end its connection with this reason. Nothing else has changed.
 struct Reject {
@@ -149,7 +166,7 @@ struct TurnEnded {
   std::string reason;  // the policy's
 };
 
-using Action = std::variant<Send, SetTimer, TakeBack, Reject, Log, TurnEnded>;
+using Action = std::variant<Send, SetTimer, TakeBack, LookAt, Reject, Log, TurnEnded>;
 
 }  // namespace hocket::coordinator
 

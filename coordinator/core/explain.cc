@@ -9,14 +9,18 @@
 namespace hocket::coordinator {
 
 std::string Core::HolderOf(const Device& device) const {
-  return device.turn == 0 ? "" : NameOf(state_.turns.at(device.turn).entity);
+  if (device.turn == 0) return "";
+  const Turn& turn = state_.turns.at(device.turn);
+  std::string names = NameOf(turn.entity);
+  for (const auto& [id, reason] : turn.guests) absl::StrAppend(&names, ", ", job(id).info.name);
+  return names;
 }
 
 std::string Core::StateOf(JobId id) const {
   const Job& job = this->job(id);
   if (job.gone) return "gone";
   if (job.unresponsive) return "stopped";
-  if (job.turn != 0) return "holds";
+  if (job.turn != 0 || job.set_aside) return "holds";
   if (job.paused) return "paused";
   return job.waiting ? "waits" : "idle";
 }
@@ -48,13 +52,11 @@ std::string Core::Explain(JobId id) const {
                         " for ", Seconds(now_ - asked), "; it gets no turn until it does. ",
                         StoppedPerhaps(job));
   }
+  if (job.set_aside) return ExplainOverstaying(job);
   if (state == "holds") return ExplainHolding(job);
   if (state == "paused") return absl::StrCat("is paused; go on with: hocket resume ", job.info.name);
   if (state == "waits") return absl::StrCat(ExplainWaiting(job), ExplainStaying(job));
-  if (job.overstays != 0) {
-    return absl::StrCat("has not ended a turn that it had before it joined again; ", HolderOf(DeviceOf(job)),
-                        " waits until it does");
-  }
+  if (job.overstays != 0) return ExplainOverstaying(job);
   return absl::StrCat("does not ask for the turn", ExplainStaying(job));
 }
 
@@ -66,7 +68,8 @@ std::string Core::ExplainStaying(const Job& job) const {
 std::string Core::ExplainHolding(const Job& job) const {
   const Turn& turn = state_.turns.at(job.turn);
   std::string text =
-      absl::StrCat("has had the turn for ", Seconds(now_ - job.granted), " (", turn.reason, ")");
+      absl::StrCat("has had the turn for ", Seconds(now_ - job.granted), " (",
+                   IsGuest(job) ? turn.guests.at(job.id) : turn.reason, ")", ExplainCompany(job));
   if (job.room && job.room->asked) {
     absl::StrAppend(&text, "; waits since ", Seconds(now_ - job.room->since), " for ",
                     FormatBytes(job.room->bytes), " of room");

@@ -87,23 +87,6 @@ const Gang* Core::GangOf(const Job& job) const {
   return nullptr;
 }
 
-// Single jobs use lane 0. A rank keeps the lane it has had, unless a fellow rank is in it, and then takes the
-// lowest one that is free: which rank is first is known only after some of them have had turns of their own.
-int Core::LaneOf(const Job& job) const {
-  const std::vector<JobId> ranks = RanksOf(job.entity);
-  if (ranks.size() == 1) return 0;
-  const auto taken = [&](int lane) {
-    return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) {
-      const Job& other = this->job(id);
-      return id != job.id && other.turn != 0 && other.info.device == job.info.device && other.lane == lane;
-    });
-  };
-  if (!taken(job.lane)) return job.lane;
-  int lane = 0;
-  while (taken(lane)) ++lane;
-  return lane;
-}
-
 void Core::Complete(Gang& gang) {
   gang.complete = true;
   for (JobId id : RanksOf(gang.id)) {
@@ -116,8 +99,29 @@ void Core::Complete(Gang& gang) {
   for (JobId id : RanksOf(gang.id)) {
     if (job(id).waiting && !job(id).held_back) DeviceOf(job(id)).policy->Asked(ViewOf(gang.id));
   }
+  KeepOnlyRanks(gang);
   AdoptTurnsOfRanks(gang);
   Say(absl::StrCat(NameOf(gang.id), " is complete: its ", gang.size, " ranks have their turns together"));
+}
+
+// Who runs beside a rank is not of the gang, and the others of it wait for this one in its step.
+void Core::KeepOnlyRanks(Gang& gang) {
+  std::vector<JobId> others;
+  for (JobId id : RanksOf(gang.id)) {
+    const auto turn = state_.turns.find(job(id).turn);
+    if (turn == state_.turns.end()) continue;
+    std::copy_if(turn->second.granted.begin(), turn->second.granted.end(), std::back_inserter(others),
+                 [&](JobId other) { return GangOf(job(other)) != &gang; });
+  }
+  for (JobId id : others) {
+    if (job(id).turn != 0) SetAside(job(id));
+  }
+  for (JobId id : RanksOf(gang.id)) {
+    const auto turn = state_.turns.find(job(id).turn);
+    if (turn == state_.turns.end() || turn->second.guests.empty()) continue;
+    turn->second.guests.clear();
+    CompanyChanged(turn->second);
+  }
 }
 
 // Turns that ranks have had by themselves become one, the gang's.

@@ -32,6 +32,12 @@ bool Core::Owns(const Owner& owner, EntityId entity) const {
   return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return Owns(owner, job(id)); });
 }
 
+bool Core::Owns(const Owner& owner, const Turn& turn) const {
+  return Owns(owner, turn.entity) || std::any_of(turn.guests.begin(), turn.guests.end(), [&](const auto& guest) {
+           return Owns(owner, job(guest.first));
+         });
+}
+
 // By the one of its ranks that did so first.
 absl::Time Core::BeganToUse(const Device& device) const {
   absl::Time began = now_;
@@ -60,9 +66,9 @@ void Core::CountUse(Device& device, absl::Time from, bool contended) {
   from = std::max(from, device.counted_until);
   device.counted_until = now_;
   if (device.turn == 0) return;
-  const EntityId holder = state_.turns.at(device.turn).entity;
+  const Turn& turn = state_.turns.at(device.turn);
   for (auto& [of, guarantee] : state_.guarantees) {
-    if (of.second == device.key) guarantee.Count(from, now_, Owns(of.first, holder), contended, TurnsOf(of));
+    if (of.second == device.key) guarantee.Count(from, now_, Owns(of.first, turn), contended, TurnsOf(of));
   }
 }
 
@@ -72,7 +78,7 @@ absl::Duration Core::OwedNow(const OnDevice& of) const {
   if (device.turn == 0) return guarantee.OwedAfter(absl::ZeroDuration(), false);
   const Turn& turn = state_.turns.at(device.turn);
   const absl::Duration since = turn.contended ? Uncounted(device, BeganToUse(device)) : absl::ZeroDuration();
-  return guarantee.OwedAfter(since, Owns(of.first, turn.entity));
+  return guarantee.OwedAfter(since, Owns(of.first, turn));
 }
 
 // Zero: nothing.

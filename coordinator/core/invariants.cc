@@ -13,6 +13,7 @@ void CheckJob(const Job& job, const State& state) {
   HOCKET_CHECK(!(job.spill && job.turn != 0))
       << job.info.name << " is being spilled in its turn " << job.turn;
   HOCKET_CHECK(!(job.movable && job.turn != 0)) << job.info.name << " counts as movable in its turn";
+  HOCKET_CHECK(!job.set_aside || job.overstays != 0) << job.info.name << " is set aside and overstays nothing";
   HOCKET_CHECK(!(job.overstays != 0 && job.turn != 0))
       << job.info.name << " overstays in its turn " << job.turn;
   HOCKET_CHECK(!(job.gone && (job.waiting || job.turn != 0)))
@@ -56,10 +57,22 @@ void Core::CheckInvariants() const {
     for (JobId id : turn.granted) {
       const Job& rank = job(id);
       HOCKET_CHECK(lanes.emplace(rank.info.device, rank.lane).second)
-          << rank.info.name << " is in lane " << rank.lane << " with another rank";
-      const bool together = rank.entity == turn.entity || GangOf(rank) != nullptr;
+          << rank.info.name << " is in lane " << rank.lane << " with another";
+      const bool guest = turn.guests.contains(id);
+      const bool together = guest || rank.entity == turn.entity || GangOf(rank) != nullptr;
+      HOCKET_CHECK(!guest || (rank.entity != turn.entity && rank.entity == id))
+          << rank.info.name << " is a guest in its own turn, or a gang's rank";
       HOCKET_CHECK(together && rank.turn == number) << rank.info.name << " has part in turn " << number;
     }
+    for (const auto& [id, other] : state_.jobs)
+      HOCKET_CHECK(!other.set_aside || !lanes.contains({other.info.device, other.lane}))
+          << other.info.name << " was set aside in lane " << other.lane << ", which is in use";
+    HOCKET_CHECK(turn.guests.size() < turn.granted.size()) << "turn " << number << " has guests and no holder";
+    HOCKET_CHECK(turn.guests.empty() || (turn.devices.size() == 1 && !state_.gangs.contains(turn.entity)))
+        << "a gang has guests in turn " << number;
+    HOCKET_CHECK(turn.guests.empty() != turn.company.has_value()) << "turn " << number << " has no company";
+    for (const auto& [id, reason] : turn.guests)
+      HOCKET_CHECK(turn.granted.contains(id)) << id << " is a guest and has no part in turn " << number;
     for (const DeviceKey& key : turn.devices)
       HOCKET_CHECK(state_.devices.at(key).turn == number) << key << " is not in turn " << number;
   }

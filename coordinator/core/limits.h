@@ -44,6 +44,21 @@ inline constexpr absl::Duration kLongestGap = absl::Seconds(1);
 // A holder that was asked to stop, and has not for so long (or for ten of its steps, where that is longer)
 // while others wait, is named.
 inline constexpr absl::Duration kHolderLimit = absl::Seconds(5);
+// So long jobs keep the lanes that they have had beside each other, and the lanes their arenas: whoever runs
+// beside others soon runs again beside them.
+inline constexpr absl::Duration kLanesKept = absl::Seconds(10);
+// A job that joins again names its lane by the lock's path; lanes are tried up to this one.
+inline constexpr int kMostLanes = 64;
+// How jobs get on beside each other is looked at when each should have done so many steps,
+inline constexpr int kStepsLooked = 4;
+// no sooner than this,
+inline constexpr absl::Duration kLeastLook = absl::Milliseconds(100);
+// and no later, however slow they have become.
+inline constexpr absl::Duration kMostLook = absl::Seconds(10);
+// What a job's step takes alone is believed for so long.
+inline constexpr absl::Duration kAloneGoodFor = absl::Minutes(5);
+// A guest that finds no room, and cannot stand aside where it is, is served as a holder after so many times.
+inline constexpr int kMostAsides = 3;
 // So often a job whose bytes do not fit now lets others go first before it gets the turn and waits in it.
 inline constexpr int kMaxPassedOver = 3;
 

@@ -13,13 +13,13 @@ namespace {
 // Jobs may name as many chunks as they like: the sum does not wrap.
 void Add(Bytes bytes, Bytes& sum) { sum += std::min(bytes, std::numeric_limits<Bytes>::max() - sum); }
 
+}  // namespace
+
 Bytes SizeOf(const Lane& lane) {
   Bytes bytes = 0;
   for (const auto& [chunk, size] : lane.chunks) Add(size, bytes);
   return bytes;
 }
-
-}  // namespace
 
 // --- the job's messages ---------------------------------------------------------------------------
 
@@ -107,6 +107,11 @@ void Core::Credit(const SpillOrder& order, Bytes bytes) {
 void Core::ServeRoom(Job& job) {
   RoomRequest& room = *job.room;
   if (room.freed >= room.bytes) return AnswerRoom(job, true, "");
+  if (IsGuest(job) && job.asides < kMostAsides) return ServeGuest(job);
+  if (GiveLanesBack(DeviceOf(job)) > 0) room.lanes_until = now_ + kReturningRetry;
+  if (now_ < room.lanes_until) return RetryRoomAt(job, kReturningRetry);
+  if (std::exchange(room.lanes_until, absl::InfinitePast()) != absl::InfinitePast())
+    return AnswerRoom(job, true, "");
   const Bytes coming = AskToSpill(job, room.bytes - room.freed);
   if (room.asked && room.restoring && room.freed > 0) return AnswerRoom(job, true, "");
   if (coming > 0) {  // its answer comes
@@ -116,9 +121,34 @@ void Core::ServeRoom(Job& job) {
   if (!room.asked) return AnswerRoom(job, true, "");  // nothing more to foresee
   // Nobody can be moved now. What was freed may be enough after all: the driver knows.
   if (room.freed > 0) return AnswerRoom(job, true, "");
+  if (job.turn != 0 && !state_.turns.at(job.turn).guests.empty()) return MakeRoomFromGuests(job);
   if (now_ < room.retry_at) return WaitForRoom(job);
   for (const Job* other : Others(job)) this->job(other->id).cannot_spill.clear();  // asked again next time
   AnswerRoom(job, true, "", /*step_aside=*/room.others_first && OthersCouldUseTurn(job));
+}
+
+// Nobody is moved for one that runs beside others: it gives its turn up where it stands, and waits for another
+// one. Memory that is on its way back it waits for.
+void Core::ServeGuest(Job& job) {
+  const auto& returning = DeviceOf(job).returning;
+  const bool comes_back = std::any_of(returning.begin(), returning.end(), [&](const Returning& r) {
+    return std::min(r.until, r.seen + kReturnedRetry) > now_;
+  });
+  if (now_ >= job.room->retry_at) return AnswerRoom(job, true, "");
+  if (comes_back) return RetryRoomAt(job, kReturningRetry);
+  ++job.asides;
+  AnswerRoom(job, true, "", /*step_aside=*/true);
+}
+
+// They stop after their steps, and can be spilled then. Where it is a guest itself, and cannot stand aside where
+// it is, all stop.
+void Core::MakeRoomFromGuests(Job& job) {
+  RoomRequest& room = *job.room;
+  Turn& turn = state_.turns.at(job.turn);
+  if (!IsGuest(job)) StopGuests(turn);
+  if (IsGuest(job) && !turn.asked_stop) AskToStop(turn);
+  if (now_ < room.retry_at) return RetryRoomAt(job, kRoomRetry);
+  AnswerRoom(job, true, "");
 }
 
 void Core::WaitForRoom(Job& job) {

@@ -85,10 +85,10 @@ void Core::Rejoin(Job& job, const wire::Join& join) {
   if (!join.gang.empty()) On(&job, wire::Gang{join.gang, join.gang_rank, join.gang_size});
   // Never two ranks in one lane: they run together. The next Grant puts right what is only unique here.
   job.lane = static_cast<int>(join.gang_rank);
-  for (int lane = 0; lane < static_cast<int>(join.gang_size); ++lane) {
+  for (int lane = 0; lane < std::max(kMostLanes, static_cast<int>(join.gang_size)); ++lane) {
     if (LaneLock(job.info.device, lane) == join.lane_lock) job.lane = lane;
   }
-  if (join.holds_turn || join.turn != 0) KeepTurn(job, join.turn);
+  if (join.holds_turn || join.turn != 0) KeepTurn(job, join.turn, join.holds_turn);
   if (job.turn != 0) return SendTo(job.id, wire::ArenaExport{.to_job = 0});
   // In a step its chunks may be in use: then it forgets them when it has stopped.
   if (job.overstays == 0 || !join.holds_turn) RenewArena(job);
@@ -105,13 +105,16 @@ bool Core::MayKeepTurn(const Job& job, TurnNumber number) const {
 
 // `told`: the number that it knows its turn by; 0: none, it took the turn alone. A number that was given to
 // somebody else since the restart is told to this job only.
-void Core::KeepTurn(Job& job, TurnNumber told) {
+void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
   Device& device = DeviceOf(job);
   TurnNumber number = told != 0 ? told : next_turn_;
   if (!MayKeepTurn(job, number)) number = next_turn_;
   next_turn_ = std::max(next_turn_, number + 1);
   if (told == 0) told = number;
-  if (device.turn != 0 && device.turn != number) return AskToStopAtOnce(job, told);
+  const bool others = device.turn != 0 && device.turn != number;
+  const bool beside = others && has_lock && MayKeepPart(job, state_.turns.at(device.turn));
+  if (others && !beside) return AskToStopAtOnce(job, told);
+  if (beside) number = device.turn;
   Turn& turn = state_.turns[number];
   if (turn.number == 0)
     turn = Turn{.number = number,
@@ -125,7 +128,16 @@ void Core::KeepTurn(Job& job, TurnNumber told) {
   job.told_turn = told;
   job.granted = now_;
   job.steps_before = job.steps;
+  if (beside) turn.guests[job.id] = "had it already";
   turn.granted.insert(job.id);
+  if (beside) CompanyChanged(turn);
+}
+
+// Two that were beside each other have joined again: each has the lock of its own lane.
+bool Core::MayKeepPart(const Job& job, const Turn& turn) const {
+  return GangOf(job) == nullptr && std::all_of(turn.granted.begin(), turn.granted.end(), [&](JobId id) {
+    return GangOf(this->job(id)) == nullptr && this->job(id).lane != job.lane;
+  });
 }
 
 // It has the lane's lock, or is before the one who was granted the turn meanwhile: that one waits until this
@@ -151,24 +163,29 @@ void Core::On(Job* job, const wire::Leave& event) {
 }
 
 void Core::On(Job* job, const JobHungUp& event) {
-  if (job != nullptr && !job->gone) Depart(*job, /*crashed=*/job->turn != 0);
+  if (job != nullptr && !job->gone) Depart(*job, /*crashed=*/true);
 }
 
 void Core::On(Job* job, const JobDied& event) {
   if (job == nullptr) return;
-  if (!job->gone) Depart(*job, /*crashed=*/job->turn != 0);
+  if (!job->gone) Depart(*job, /*crashed=*/true);
   Erase(*job);
 }
 
-// It takes no further part. Its bytes count until its process is dead.
+// It takes no further part. Its bytes count until its process is dead. `crashed`: where it has the turn, its
+// kernels may still write.
 void Core::Depart(Job& job, bool crashed) {
-  if (job.turn != 0) EndPart(job, wire::TurnOver{.steps = job.steps}, crashed);
+  if (job.turn != 0)
+    EndPart(job, wire::TurnOver{.steps = job.steps}, crashed ? PartEnds::kByDeath : PartEnds::kGiven);
+  else if (crashed && job.set_aside)
+    DropArena(DeviceOf(job), job.lane, job.id);
   LeaveGang(job);
   DeviceOf(job).policy->Forget(job.id);
   passed_over_.erase(job.id);
   job.gone = true;
   job.gone_since = now_;
   job.overstays = 0;
+  job.set_aside = false;
   job.waiting = job.held_back = job.movable = false;
   job.spill.reset();
   job.ahead.reset();

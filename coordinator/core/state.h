@@ -54,6 +54,7 @@ struct RoomRequest {
   Bytes freed = 0;                               // given back by others since then
   absl::Time retry_at = absl::InfiniteFuture();  // when to let it try again though nothing was freed
   bool others_first = false;                     // then: it may depend on what they do in a turn
+  absl::Time lanes_until = absl::InfinitePast();  // arenas that nobody uses are being given back for it
 };
 
 struct Job {
@@ -81,6 +82,7 @@ struct Job {
   // A turn that it still has though another's lasts on the device (it joined again too late): it has been
   // asked to stop, and tells when it is over. 0: none.
   TurnNumber overstays = 0;
+  bool set_aside = false;  // it overstays because it was overdue, or in the way of a gang: alone in its lane
   absl::Time granted;
   std::uint64_t steps_before = 0;          // completed before this turn
   absl::Duration granted_after;            // since the device was free and this job asked
@@ -88,6 +90,11 @@ struct Job {
 
   // Measured.
   Estimate step;   // time in its turn for a step
+  Estimate alone;  // the same, from parts in which others waited and nobody ran beside it
+  absl::Time alone_at = absl::InfinitePast();  // its last sample
+  bool accompanied = false;                    // somebody has run beside it in this part
+  bool alone_first = false;  // it found no room beside others: not again before a turn alone
+  int asides = 0;            // how often it was told to step aside in this part, as a guest
   Estimate gap;    // from the end of its turn until it asks again
   Estimate ready;  // from the grant until it runs
   absl::Duration last_ready;
@@ -146,6 +153,9 @@ struct Lane {
   bool fresh = false;  // the next Grant tells its job to forget the arena
 };
 
+// Of its chunks.
+Bytes SizeOf(const Lane& lane);
+
 // Device memory that nobody we know holds any more and that may still be on its way back to the driver: a
 // dead job's, or (with `bytes` 0) arena chunks that not every job has unmapped yet.
 struct Returning {
@@ -167,14 +177,33 @@ struct Device {
   absl::Time counted_until = absl::InfinitePast();  // guarantees know what it has done
   absl::Time kept_until = absl::InfinitePast();     // free until then for `kept_for`, which may be back soon
   EntityId kept_for = 0;
+  // Until then jobs keep the lanes that they have; infinite future: some run at the same time.
+  absl::Time lanes_until = absl::InfinitePast();
 };
 
-// The right to use one or more devices, held by an entity.
+// Those who have parts in one turn, as long as nobody comes or goes.
+struct Company {
+  struct Mark {
+    std::uint64_t steps = 0;
+    absl::Time at;
+  };
+  absl::Time since;
+  absl::Time look_at;           // when to see how far they are; infinite future: the answers are to come
+  std::map<JobId, Mark> from;   // the measurement that lasts
+  std::map<JobId, Mark> seen;   // what has been answered
+};
+
+// The right to use one or more devices, held by an entity. On one device a single job may have *guests*: jobs
+// that have part in its turn, each in a lane of its own (guests.cc).
 struct Turn {
   TurnNumber number = 0;
   EntityId entity = 0;
   std::vector<DeviceKey> devices;
   std::set<JobId> granted;  // who has part in it now
+  std::map<JobId, std::string> guests;  // of these, who are not the entity's, and why they may
+  std::optional<Company> company;       // while there are guests
+  bool no_guests = false;               // room is lacking: no more of them
+  absl::Time first_wanted = absl::InfiniteFuture();  // somebody began to wait for it
   absl::Time start;
   absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time
@@ -211,6 +240,7 @@ struct State {
   std::string policy;
   double switch_share = 0.02;
   PolicySettings policy_settings;
+  bool overdue_go_on = false;  // others go on in another lane
   std::set<JobId> expected;  // after a restart: who has not reported yet
   absl::Time window_ends = absl::InfinitePast();
 };

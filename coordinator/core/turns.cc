@@ -23,7 +23,7 @@ void Core::On(Job* job, const wire::Wait& event) {
   } else if (job->left != absl::InfinitePast() && !job->after_others) {
     job->gap.Add(std::min(now_ - job->left, kLongestGap));
   }
-  if (std::exchange(job->overstays, 0) != 0) RenewArena(*job);  // who asks for a turn has none
+  if (job->overstays != 0) ComesBack(*job);  // who asks for a turn has none
   job->held_back = now_ < HeldBackUntil(job->entity);
   if (!job->held_back) BeginToWait(*job);
   if (event.movable) Holds(*job, event.persistent, event.spilled, /*movable=*/true);
@@ -47,7 +47,9 @@ void Core::BeginToWait(const Job& job) {
       Device& used = state_.devices.at(key);
       CountUse(used, BeganToUse(used), /*contended=*/false);
     }
-    for (const DeviceKey& key : turn.devices) state_.devices.at(key).policy->Granted(ViewOf(turn.entity));
+    for (const DeviceKey& key : turn.devices) {
+      for (const JobView& member : ViewsOf(turn)) state_.devices.at(key).policy->Granted(member);
+    }
   }
   device.policy->Asked(ViewOf(job.entity));
 }
@@ -55,9 +57,13 @@ void Core::BeginToWait(const Job& job) {
 void Core::Charge(Turn& turn, bool contended) {
   const absl::Time from = std::max(turn.ready, std::exchange(turn.charged, now_));
   const absl::Duration used = std::max(absl::ZeroDuration(), now_ - from);
-  if (turn.by_guarantee) return;
-  for (const DeviceKey& key : turn.devices)
-    state_.devices.at(key).policy->Charge(ViewOf(turn.entity), used, contended);
+  const std::vector<JobView> members = ViewsOf(turn);
+  for (const DeviceKey& key : turn.devices) {
+    for (const JobView& member : members) {
+      if (turn.by_guarantee && member.id == turn.entity) continue;
+      state_.devices.at(key).policy->Charge(member, used / static_cast<double>(members.size()), contended);
+    }
+  }
 }
 
 void Core::On(Job* job, const wire::TurnOver& event) {
@@ -71,8 +77,8 @@ void Core::On(Job* job, const wire::TurnOver& event) {
   job->steps = std::max(job->steps, event.steps);
   job->after_others = event.stood_aside;
   job->room.reset();
-  if (job->turn != 0) EndPart(*job, event, /*died=*/false);
-  if (std::exchange(job->overstays, 0) != 0) RenewArena(*job);
+  if (job->turn != 0) EndPart(*job, event, PartEnds::kGiven);
+  if (job->overstays != 0) ComesBack(*job);
 }
 
 // --- the next turn --------------------------------------------------------------------------------
@@ -141,6 +147,7 @@ JobView Core::ViewOf(EntityId entity) const {
     view.steps = std::max(view.steps, rank.steps + StepsSince(rank));
     view.total_steps = std::max(view.total_steps, rank.info.total_steps);
     if (rank.step.mean() >= view.step.mean()) view.step = rank.step;
+    if (now_ - rank.alone_at < kAloneGoodFor) view.alone = rank.alone;
     if (rank.gap.mean() >= view.gap.mean()) view.gap = rank.gap;
     if (rank.ready.mean() >= view.ready.mean()) view.ready = rank.ready;
     view.last_ready = std::max(view.last_ready, rank.last_ready);
@@ -156,7 +163,8 @@ GpuView Core::ViewOf(const Device& device, const std::vector<EntityId>& entities
 
 void Core::Schedule(Device& device) {
   if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_))) reserved_ = 0;
-  std::vector<EntityId> candidates = device.turn == 0 ? Candidates(device) : std::vector<EntityId>();
+  if (device.turn != 0) return AdmitGuests(state_.turns.at(device.turn));
+  std::vector<EntityId> candidates = Candidates(device);
   if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0)
     candidates = {reserved_};
 
@@ -172,7 +180,8 @@ void Core::Schedule(Device& device) {
     if (DevicesFree(next.entity)) {
       if (!next.by_guarantee && KeepFree(device, next.entity)) return;
       for (EntityId entity : candidates) passed_over_[entity] += entity != next.entity;
-      return GrantTurn(next);
+      GrantTurn(next);
+      return AdmitGuests(state_.turns.at(device.turn));
     }
     // A gang whose other devices are busy: they are kept for it as they come free, for one gang at a time.
     if (reserved_ == 0) reserved_ = next.entity;
@@ -241,7 +250,9 @@ void Core::GrantTurn(const Next& next) {
   turn.reason = next.reason;
   turn.by_guarantee = next.by_guarantee;
   turn.contended = Contended(turn);
-  turn.asked_idle = (turn.contended || Capped(entity)) && now_ >= IdleTime(turn);
+  if (turn.contended) turn.first_wanted = now_;
+  turn.asked_idle =
+      (turn.contended || Capped(entity)) && now_ >= IdleTime(turn) && NextGuest(turn).entity == 0;
   for (const DeviceKey& key : turn.devices) {
     Device& device = state_.devices.at(key);
     device.turn = turn.number;
@@ -271,7 +282,11 @@ void Core::GrantWaitingRanks(Turn& turn) {
 
 void Core::GrantJob(Job& job, Turn& turn) {
   Device& device = DeviceOf(job);
-  wire::Grant grant{.turn = turn.number, .contended = turn.asked_idle, .reason = turn.reason};
+  const auto guest = turn.guests.find(job.id);
+  const bool is_guest = guest != turn.guests.end();
+  wire::Grant grant{.turn = turn.number,
+                    .contended = turn.asked_idle && !is_guest,
+                    .reason = is_guest ? guest->second : turn.reason};
   const int lane = LaneOf(job);
   if (lane != job.lane) {
     job.lane = lane;
@@ -282,7 +297,8 @@ void Core::GrantJob(Job& job, Turn& turn) {
   grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
   job.waiting = job.held_back = false;
   job.waited += now_ - job.asked;
-  job.movable = false;
+  job.movable = job.accompanied = false;
+  job.asides = 0;
   job.turn = job.told_turn = turn.number;
   job.granted = now_;
   job.grant_open = job.wait != 0;
@@ -293,7 +309,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   SendTo(job.id, std::move(grant));
   if (changed_lane) ExportArenaTo(job);
   if (turn.asked_stop) SendYield(job, true, state_.gangs.at(turn.entity).base[job.id] + turn.stop);
-  ForeseeRoom(job);
+  if (!is_guest) ForeseeRoom(job);
 }
 
 bool Core::Fits(EntityId entity) const {
@@ -305,6 +321,7 @@ bool Core::Fits(EntityId entity) const {
 
 // --- giving it up ---------------------------------------------------------------------------------
 
+// By those who have no part in it and could have one.
 bool Core::Contended(const Turn& turn) const {
   for (const auto& [id, job] : state_.jobs) {
     if (!job.waiting || job.entity == turn.entity || !Eligible(job.entity)) continue;
@@ -316,8 +333,9 @@ bool Core::Contended(const Turn& turn) const {
 }
 
 void Core::AskIfContended(Turn& turn) {
-  const auto ranks = RanksOf(turn.entity);
-  const bool paused = std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).paused; });
+  const auto members = MembersOf(turn);
+  const bool paused = std::any_of(members.begin(), members.end(), [&](JobId id) { return job(id).paused; });
+  const bool together = !turn.guests.empty();  // who would not use it for a moment is in nobody's way
   if (!turn.asked_stop && now_ >= StopForCap(turn)) AskToStop(turn);
   // What a capped one would not use counts as used.
   if (!turn.asked_idle && Capped(turn.entity) && now_ >= IdleTime(turn)) AskForTurn(turn);
@@ -328,8 +346,9 @@ void Core::AskIfContended(Turn& turn) {
   }
   turn.contended = true;
   turn.wanted_since = std::min(turn.wanted_since, now_);
+  turn.first_wanted = std::min(turn.first_wanted, now_);
   if (!turn.asked_stop && (paused || now_ >= StopTime(turn))) AskToStop(turn);
-  if (!turn.asked_idle && (paused || now_ >= AskIdleTime(turn))) AskForTurn(turn);
+  if (!turn.asked_idle && (paused || (!together && now_ >= AskIdleTime(turn)))) AskForTurn(turn);
 }
 
 void Core::SendYield(const Job& job, bool now, std::uint64_t stop_step) {
@@ -365,22 +384,6 @@ absl::Time Core::AskIdleTime(const Turn& turn) const {
   return std::max(IdleTime(turn), turn.start + begins);
 }
 
-absl::Time Core::HolderLimit(const Turn& turn) const {
-  if (!turn.asked_stop || turn.overdue || !Contended(turn)) return absl::InfiniteFuture();
-  return std::max(turn.stop_asked, turn.wanted_since) +
-         std::max(kHolderLimit, 10 * ViewOf(turn.entity).step.mean());
-}
-
-void Core::NameOverdue(Turn& turn) {
-  if (now_ < HolderLimit(turn)) return;
-  turn.overdue = true;
-  const Job& first = job(*turn.granted.begin());
-  Say(absl::StrCat(NameOf(turn.entity), " (pid ", first.info.pid, ") has had the turn for ",
-                   absl::FormatDuration(now_ - turn.start), " and has not given it up since it was asked ",
-                   absl::FormatDuration(now_ - turn.stop_asked), " ago; ", Candidates(DeviceOf(first)).size(),
-                   " wait. Does it hang? Nothing is done to it."));
-}
-
 // Nothing where no bytes had to move lately.
 absl::Duration Core::SwitchCost(EntityId entity) const {
   absl::Duration cost;
@@ -400,7 +403,7 @@ bool Core::IdlesAfterEachStep(const Turn& turn) const {
 }
 
 absl::Time Core::StopTime(const Turn& turn) const {
-  if (IdlesAfterEachStep(turn)) return turn.start;
+  if (turn.guests.empty() && IdlesAfterEachStep(turn)) return turn.start;
   absl::Time stop = turn.start + Quantum(turn.entity);
   for (const DeviceKey& key : turn.devices) {
     const Device& device = state_.devices.at(key);
@@ -435,15 +438,27 @@ void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
   job.last_ready = std::min(said, now_ - job.granted);
   job.ready.Add(job.last_ready);
   const absl::Duration used = now_ - job.granted - job.last_ready - IdleAtEnd(job, last);
-  if (last.turn_steps > 0) job.step.Add(used / static_cast<double>(last.turn_steps));
+  if (last.turn_steps > 0) LearnStep(job, turn, used, last.turn_steps);
   turn.ready = std::max(turn.ready, std::min(turn.start + job.last_ready, now_));
 }
 
-void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
+// Beside others it takes another time. Where nobody waited the gaps between its steps are in it, too.
+void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint64_t steps) {
+  const absl::Duration step = used / static_cast<double>(steps);
+  if (!job.accompanied || !job.step.known()) job.step.Add(step);
+  if (job.accompanied || (steps > 1 && turn.first_wanted - turn.start > used / 8)) return;
+  if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimate();
+  job.alone.Add(step);
+  job.alone_at = now_;
+}
+
+void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   Turn& turn = state_.turns.at(job.turn);
-  if (!job.after_others) LearnSwitchCost(job, turn, last);
-  if (!died && !job.after_others) Learn(job, turn, last);
-  LearnReach(job, turn);
+  const bool guest = turn.guests.contains(job.id), aside = how == PartEnds::kSetAside;
+  if (!job.after_others && !aside) LearnSwitchCost(job, turn, last);
+  if (how == PartEnds::kGiven && !job.after_others) Learn(job, turn, last);
+  if (!guest && !aside) LearnReach(job, turn);
+  if (how == PartEnds::kGiven) job.alone_first = job.after_others && (job.accompanied || job.alone_first);
   const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
@@ -456,8 +471,8 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
                    .ahead = job.restored_ahead,
                    .spilled = turn.spilled,
                    .ready = job.last_ready,
-                   .died = died,
-                   .reason = turn.reason};
+                   .died = how == PartEnds::kByDeath,
+                   .reason = guest ? turn.guests.at(job.id) : turn.reason};
   record.hand_over = job.granted_after + ready;
   actions_.emplace_back(std::move(record));
   UseTime(job, BeganToUse(job, ready));
@@ -466,14 +481,17 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, bool died) {
   job.restored_total += last.restored;
   ++job.turns;
   turn.used = true;
-  if (died) DropArena(DeviceOf(job), job.lane, job.id);
+  if (how == PartEnds::kByDeath) DropArena(DeviceOf(job), job.lane, job.id);
   const absl::Duration idle = IdleAtEnd(job, last);
   LeavePart(job);
   job.left -= idle;  // its gap began when its last step was over
 }
 
 void Core::LeavePart(Job& job) {
-  Turn& turn = state_.turns.at(std::exchange(job.turn, 0));
+  Turn& turn = state_.turns.at(job.turn);
+  const bool company = !turn.guests.empty();
+  if (company && !job.taken_back) Charge(turn, turn.contended);
+  job.turn = 0;
   job.grant_open = false;
   job.left = now_;
   job.room.reset();
@@ -481,7 +499,11 @@ void Core::LeavePart(Job& job) {
   job.ahead_time = absl::ZeroDuration();
   job.unclaimed = 0;
   turn.granted.erase(job.id);
-  if (turn.granted.empty()) EndTurn(turn.number);
+  turn.guests.erase(job.id);
+  if (turn.granted.empty()) return EndTurn(turn.number);
+  if (!company) return;
+  if (turn.guests.size() == turn.granted.size()) PromoteGuest(turn);
+  CompanyChanged(turn);
 }
 
 void Core::EndTurn(TurnNumber number) {

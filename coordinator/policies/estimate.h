@@ -30,6 +30,7 @@ class Estimate {
   bool known() const { return samples_ > 0; }
   // More than a first sample is known.
   bool settled() const { return samples_ > 1; }
+  int samples() const { return samples_; }
   absl::Duration mean() const { return mean_; }
   absl::Duration spread() const { return spread_; }
   // Nearly all samples stay below; above.

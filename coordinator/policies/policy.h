@@ -37,6 +37,7 @@ struct JobView {
   std::uint64_t total_steps = 0;  // 0: unknown
   // Measured.
   Estimate step;              // time in its turn for a step
+  Estimate alone;             // the same, where others waited and none ran beside it; lately, or unknown
   Estimate gap;               // from the end of its turn until it asks again
   Estimate ready;             // from the grant until it runs: the lock, room, bytes that come back
   absl::Duration last_ready;  // of the turn that it has, or had last
@@ -55,9 +56,17 @@ struct Choice {
   std::string reason;
 };
 
+// How one of several that run at the same time has got on.
+struct Pace {
+  JobView job;
+  std::uint64_t steps = 0;  // completed
+  absl::Duration time;      // in which it did, > 0
+};
+
 // What people may set of the policies; each heeds what concerns it.
 struct PolicySettings {
   double production_bound = 0.02;  // priority: 0 < bound < 1
+  int most_together = 4;           // pack: so many jobs run at the same time; > 0
 };
 
 class Policy {
@@ -99,15 +108,29 @@ class Policy {
     return absl::InfiniteDuration();
   }
 
+  // May all of `members`, who are several, run at the same time, each in a lane of its own? Asked before one
+  // joins those who run, and while they do: no longer, and all of them are asked to stop. Whether their bytes
+  // fit is looked after.
+  virtual bool Together(const std::vector<JobView>& members) const { return false; }
+
+  // From now on these run at the same time; a single one: alone again. Only after several have.
+  virtual void Company(const std::vector<JobView>& members) {}
+
+  // So did those who run at the same time get on, for a while in which nobody came or went.
+  virtual void Measured(const std::vector<Pace>& paces) {}
+
+  // What is known of `members` running at the same time, in words, as the end of a sentence; empty: nothing.
+  virtual std::string InCompany(const std::vector<JobView>& members) const { return ""; }
+
   // `job` begins to wait, or is no longer paused while it waits.
   virtual void Asked(const JobView& job) {}
 
   // `job` gets the turn; also when it has had it alone and somebody begins to wait.
   virtual void Granted(const JobView& job) {}
 
-  // `job` has had the turn for `device_time` more, what it took until it was ready not counted. Called at the
-  // end of each turn, also for a job that died in it, and within a turn when the first one begins to wait for
-  // it. `contended`: somebody waited meanwhile. Not called for a turn that `job` had, out of this policy's
+  // `job` has had the turn for `device_time` more, what it took until it was ready not counted; of time in which
+  // several ran, its part. Called at the end of each turn, also for a job that died in it, and within a turn
+  // when the first one begins to wait for it, or somebody comes to run beside it or goes. `contended`: somebody waited meanwhile. Not called for a turn that `job` had, out of this policy's
   // order, because the time is guaranteed to it.
   virtual void Charge(const JobView& job, absl::Duration device_time, bool contended) {}
 

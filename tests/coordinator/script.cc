@@ -78,6 +78,10 @@ void Script::Handle(JobId job, decltype(Event::what) what) {
   }
   for (const Action& action : actions) {
     if (auto* back = std::get_if<TakeBack>(&action)) TakesBack(*back);
+    if (auto* look = std::get_if<LookAt>(&action)) {
+      const Actor& actor = actors_.at(NameOf(look->job));
+      Handle(look->job, StepsSeen{.steps = actor.steps + actor.turn_steps, .at = actor.stepped});
+    }
   }
 }
 
@@ -140,8 +144,15 @@ void Script::Asks(const std::string& name, wire::Wait wait) {
   Says(name, wait);
 }
 
+void Script::DoesSteps(const std::string& name, std::uint64_t steps) {
+  Actor& actor = actors_.at(name);
+  actor.turn_steps += steps;
+  actor.stepped = now_;
+}
+
 void Script::GivesUp(const std::string& name, GiveUp how) {
   Actor& actor = actors_.at(name);
+  actor.turn_steps = 0;
   actor.has_turn = actor.stop = actor.restoring = false;
   actor.steps += how.steps;
   Says(name, wire::TurnOver{.turn = Told<wire::Grant>(name) ? Told<wire::Grant>(name)->turn : actor.part.turn,
@@ -150,6 +161,7 @@ void Script::GivesUp(const std::string& name, GiveUp how) {
                             .drain_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.drain)),
                             .persistent = actor.resident,
                             .spilled = actor.spilled,
+                            .transient_peak = how.transient,
                             .movable = how.movable,
                             .ready_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.ready)),
                             .restored = how.restored,
@@ -317,7 +329,8 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
     actor.next = std::min(actor.next, now_ + actor.part.spill_time);
   } else if (std::holds_alternative<wire::Restore>(message) && actor.lives && !actor.stopped) {
     actor.next = std::min(actor.next, now_ + actor.part.restore_time);
-  } else if (std::holds_alternative<wire::Room>(message) && actor.lives && !actor.stopped) {
+  } else if (auto* room = std::get_if<wire::Room>(&message); room != nullptr && actor.lives && !actor.stopped) {
+    actor.steps_aside = room->step_aside;
     actor.next = now_;
   }
 }
@@ -329,6 +342,10 @@ void Script::Act(const std::string& name) {
   if (JobOf(name).spill) return AnswerSpill(actor, name);
   if (!actor.has_turn) {
     StandsAtDoors(name);
+    return Asks(name);
+  }
+  if (std::exchange(actor.steps_aside, false)) {
+    GivesUp(name, {.steps = 0, .movable = true, .stood_aside = true});
     return Asks(name);
   }
   if (actor.restoring) return BeginTurn(actor, name);
@@ -343,11 +360,21 @@ void Script::BeginTurn(Actor& actor, const std::string& name) {
   actor.restoring = false;
   actor.ready = now_ - actor.granted + actor.part.ready;
   if (actor.restored > 0) actor.ready += actor.part.restore_time;
-  actor.next = actor.granted + actor.ready + actor.part.step;
+  actor.next = actor.granted + actor.ready + StepTime(actor);
+}
+
+// As long as others leave the device to it for its part of the step; as things stand at its begin.
+absl::Duration Script::StepTime(const Actor& actor) const {
+  double duties = 0;
+  for (const auto& [name, other] : actors_) {
+    if (other.part.device == actor.part.device && other.has_turn) duties += other.part.duty;
+  }
+  return actor.part.step * std::max(1.0, duties);
 }
 
 void Script::EndStep(Actor& actor, const std::string& name) {
   ++actor.turn_steps;
+  actor.stepped = now_;
   if (actor.part.total_steps > 0 && actor.steps + actor.turn_steps >= actor.part.total_steps) {
     GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
     finished_[name] = now_;
@@ -368,7 +395,7 @@ void Script::EndGap(Actor& actor, const std::string& name) {
   const absl::Duration left = actor.part.gap - std::min(actor.part.gap, kIdleLimit);
   const bool gives = actor.stop || (actor.idle && left > absl::ZeroDuration());
   if (!gives) {
-    actor.next = now_ + left + actor.part.step;
+    actor.next = now_ + left + StepTime(actor);
     return;
   }
   GivesUp(name, {.steps = actor.turn_steps,

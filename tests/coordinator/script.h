@@ -26,6 +26,7 @@ struct Part {
   Bytes persistent = 0;  // resident from the start
   Bytes spilled = 0;     // in host memory from the start
   absl::Duration step = absl::Milliseconds(10);
+  double duty = 1;                // of a step, in which it uses the device: beside others they share it
   absl::Duration gap;             // between two steps: loading data
   absl::Duration ready;           // to begin a turn, besides bytes that come back
   std::uint64_t total_steps = 0;  // 0: for ever; otherwise it ends after them
@@ -55,6 +56,7 @@ struct GiveUp {
   Bytes restored = 0;
   bool stood_aside = false;
   absl::Duration idle;
+  Bytes transient = 0;  // that it needed in this turn
 };
 
 class Script {
@@ -66,6 +68,7 @@ class Script {
   // --- what jobs do, one event each ---
   void Joins(const std::string& name, Part part = {});
   void Asks(const std::string& name, wire::Wait wait = {});
+  void DoesSteps(const std::string& name, std::uint64_t steps);  // in its turn, which goes on
   void GivesUp(const std::string& name, GiveUp how = {});
   // `device_free`: as the driver says.
   void NeedsRoom(const std::string& name, Bytes bytes, bool restoring = false,
@@ -147,8 +150,10 @@ class Script {
     bool in_gap = false;
     std::uint64_t stop_step = 0;
     bool restoring = false;
+    bool steps_aside = false;  // was told to, and lives
     Bytes restored = 0;
     absl::Time granted;
+    absl::Time stepped;  // the end of its last step
     absl::Duration ready;
     absl::Time next = absl::InfiniteFuture();  // its next deed
     std::vector<wire::Message> told;
@@ -161,6 +166,7 @@ class Script {
   void Hear(const std::string& name, const wire::Message& message);
   void Act(const std::string& name);  // its next deed is due
   void BeginTurn(Actor& actor, const std::string& name);
+  absl::Duration StepTime(const Actor& actor) const;
   void EndStep(Actor& actor, const std::string& name);
   void EndGap(Actor& actor, const std::string& name);
   void AsksAfter(Actor& actor, const std::string& name, absl::Duration gap);

@@ -1,0 +1,88 @@
+// Who is in which lane, and what becomes of lanes that nobody needs.
+//
+// One lane is enough for jobs that have their turns one after the other: the first. There are more while jobs
+// run at the same time (guests.cc), while a gang has several ranks on a device (gangs.cc), and beside a holder
+// that does not give his turn up (overdue.cc).
+#include <algorithm>
+
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+
+namespace hocket::coordinator {
+
+// A rank keeps the lane it has had, and so do single jobs as long as some run beside each other: going to
+// another one means to map its arena. If somebody runs in it: the lowest in which nobody does.
+int Core::LaneOf(const Job& job) const {
+  const auto taken = [&](int lane) {
+    return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+      const Job& other = entry.second;
+      return other.id != job.id && other.info.device == job.info.device && other.lane == lane &&
+             (other.turn != 0 || other.set_aside);
+    });
+  };
+  const bool keeps = RanksOf(job.entity).size() > 1 || now_ < DeviceOf(job).lanes_until;
+  int lane = keeps ? job.lane : 0;
+  if (!taken(lane)) return lane;
+  lane = 0;
+  while (taken(lane)) ++lane;
+  return lane;
+}
+
+bool Core::LaneInUse(const Device& device, int lane) const {
+  return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+    const Job& job = entry.second;
+    return job.info.device == device.key && job.lane == lane &&
+           (job.turn != 0 || job.overstays != 0 || GangOf(job) != nullptr);
+  });
+}
+
+// Nobody runs in it, and somebody does in another, or it is not the first. A gang keeps its lanes.
+bool Core::MayClose(const Device& device, int lane) const {
+  if (LaneInUse(device, lane)) return false;
+  return lane > 0 || std::any_of(device.lanes.begin(), device.lanes.end(), [&](const auto& other) {
+           return other.first != 0 && LaneInUse(device, other.first);
+         });
+}
+
+absl::Time Core::CloseLanesAt(const Device& device) const {
+  const bool any = std::any_of(device.lanes.begin(), device.lanes.end(), [&](const auto& lane) {
+    return !lane.second.chunks.empty() && MayClose(device, lane.first);
+  });
+  return any ? device.lanes_until : absl::InfiniteFuture();
+}
+
+void Core::CloseLanes(Device& device) {
+  ForgetEmptyLanes(device);
+  if (now_ >= CloseLanesAt(device)) GiveLanesBack(device);
+}
+
+// The arenas of all lanes that nobody uses now. Returns how much that is.
+Bytes Core::GiveLanesBack(Device& device) {
+  Bytes given = 0;
+  for (auto& [index, lane] : device.lanes) {
+    if (lane.chunks.empty() || !MayClose(device, index)) continue;
+    for (auto& [id, job] : state_.jobs) {
+      if (job.gone || job.info.device != device.key || job.lane != index) continue;
+      job.chunks.clear();
+      SendTo(id, wire::ArenaDrop{.chunk = 0});
+    }
+    given += SizeOf(lane);
+    lane.chunks.clear();
+  }
+  if (given > 0) Expect(device, 0, kArenaDropLimit);
+  return given;
+}
+
+// The last one who knew a lane's chunks is gone, and they are with him.
+void Core::ForgetEmptyLanes(Device& device) {
+  std::erase_if(device.lanes, [&](const auto& lane) {
+    const bool empty = std::none_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+      return !entry.second.gone && entry.second.info.device == device.key && entry.second.lane == lane.first;
+    });
+    if (empty && lane.first > 0 && !lane.second.chunks.empty())
+      Expect(device, SizeOf(lane.second), kDeadMemoryLimit);
+    return empty && lane.first > 0;
+  });
+}
+
+}  // namespace hocket::coordinator

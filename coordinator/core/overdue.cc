@@ -1,0 +1,87 @@
+// A holder that was asked to give his turn up and does not.
+//
+// He is named (log, status, explain), and never ended. If people have said so (SetOverdue), his turn is set
+// aside as soon as somebody fits who waits: the device goes on with the others, in another lane. He keeps his
+// lane with its arena, and his bytes; when he stops after all, he waits for his next turn like everybody.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+#include "coordinator/core/seconds.h"
+
+namespace hocket::coordinator {
+
+absl::Time Core::HolderLimit(const Turn& turn) const {
+  if (!turn.asked_stop || turn.overdue || !Contended(turn)) return absl::InfiniteFuture();
+  absl::Duration step = ViewOf(turn.entity).step.mean();
+  for (const auto& [id, reason] : turn.guests) step = std::max(step, job(id).step.mean());
+  return std::max(turn.stop_asked, turn.wanted_since) + std::max(kHolderLimit, 10 * step);
+}
+
+void Core::NameOverdue(Turn& turn) {
+  if (now_ < HolderLimit(turn)) return;
+  turn.overdue = true;
+  const Job& first = job(*turn.granted.begin());
+  std::string guests;
+  for (const auto& [id, reason] : turn.guests) absl::StrAppend(&guests, " and ", job(id).info.name);
+  Say(absl::StrCat(NameOf(turn.entity), guests, " (pid ", first.info.pid, ") has had the turn for ",
+                   absl::FormatDuration(now_ - turn.start), " and has not given it up since it was asked ",
+                   absl::FormatDuration(now_ - turn.stop_asked), " ago; ", Candidates(DeviceOf(first)).size(),
+                   " wait. Does it hang? Nothing is done to it."));
+}
+
+// A gang's ranks stop together or not at all.
+void Core::GoOnWithoutOverdue() {
+  if (!state_.overdue_go_on || WindowOpen()) return;
+  std::vector<JobId> aside;
+  for (const auto& [number, turn] : state_.turns) {
+    const bool ranks = std::any_of(turn.granted.begin(), turn.granted.end(),
+                                   [&](JobId id) { return GangOf(job(id)) != nullptr; });
+    if (turn.overdue && !ranks && turn.devices.size() == 1 && SomebodyFits(turn))
+      aside.insert(aside.end(), turn.granted.begin(), turn.granted.end());
+  }
+  for (JobId id : aside) {
+    Job& overdue = job(id);
+    Say(absl::StrCat(overdue.info.name, " (pid ", overdue.info.pid, ") keeps its lane and its ",
+                     FormatBytes(overdue.persistent), "; the others go on in another lane"));
+    SetAside(overdue);
+  }
+}
+
+bool Core::SomebodyFits(const Turn& turn) const {
+  const std::vector<EntityId> waiting = Candidates(state_.devices.at(turn.devices.front()));
+  return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) {
+    const auto ranks = RanksOf(entity);
+    return std::all_of(ranks.begin(), ranks.end(), [&](JobId id) {
+      const Job& rank = job(id);
+      return !rank.waiting || rank.need + Growth(rank, LaneOf(rank)) <= Reachable(rank);
+    });
+  });
+}
+
+void Core::SetAside(Job& job) {
+  const TurnNumber told = job.told_turn;
+  if (!state_.turns.at(job.turn).asked_stop) SendYield(job, true, 0);
+  EndPart(job, wire::TurnOver{.steps = job.steps}, PartEnds::kSetAside);
+  job.overstays = told;
+  job.set_aside = true;
+}
+
+// Whatever kept it: it has no turn now. What it knows of the arena may not be so any more.
+void Core::ComesBack(Job& job) {
+  job.overstays = 0;
+  if (std::exchange(job.set_aside, false)) job.left = now_;
+  RenewArena(job);
+}
+
+std::string Core::ExplainOverstaying(const Job& job) const {
+  const std::string holder = HolderOf(DeviceOf(job));
+  if (!job.set_aside)
+    return absl::StrCat("has not ended a turn that it had before it joined again; ", holder, " waits until it does");
+  return absl::StrCat("has not given its turn up, which began ", Seconds(now_ - job.granted), " ago, since it was asked: ",
+                      "does it hang? It keeps lane ", job.lane, " and ", FormatBytes(job.persistent), ", and ",
+                      holder.empty() ? "the others go" : absl::StrCat(holder, " goes"), " on in another lane");
+}
+
+}  // namespace hocket::coordinator
