@@ -29,12 +29,12 @@ Jobs start it themselves; there is no need to do so by hand.
 
   --foreground            stay in the foreground, log to stderr too, serve until stopped
   --grace-seconds=N       end after N seconds without a job (default 30; with --foreground: never)
-  --policy=NAME           who is next: fair, fifo, priority, round-robin, srtf (default: what `hocket policy`
+  --policy=NAME           who is next: fair, fifo, pack, priority, round-robin, srtf (default: what `hocket policy`
                           has set last, or fair)
   --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default: what
                           people have set last, or 0.02)
-  (before anybody has set one, $HOCKET_POLICY and $HOCKET_SWITCH_SHARE; $HOCKET_GRACE_SECONDS and
-  $HOCKET_LOG_LEVEL stand for those flags: Hocket sets them from its config file, see `hocket config`)
+  (before anybody has set one, $HOCKET_POLICY, $HOCKET_SWITCH_SHARE and $HOCKET_OVERDUE; $HOCKET_GRACE_SECONDS
+  and $HOCKET_LOG_LEVEL stand for those flags: Hocket sets them from its config file, see `hocket config`)
   --runtime-dir=DIR       where socket, locks and log lie (default: $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
   --log-level=LEVEL       debug, info (default), warning, error
   --version, --help
@@ -91,11 +91,17 @@ absl::Status SetFirstSwitchShare(const std::string& value, Flags& flags) {
   return CheckSwitchShare(flags.server.first_switch_share);
 }
 
+absl::Status SetFirstOverdue(const std::string& value, Flags& flags) {
+  flags.server.first_overdue = value;
+  return CheckOverdue(value);
+}
+
 // What the config file says comes as variables: whoever starts a daemon reads it. Flags win over them.
 absl::Status ReadEnvironment(Flags& flags) {
   static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kVariables = {
       {"HOCKET_POLICY", SetFirstPolicy},
       {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
+      {"HOCKET_OVERDUE", SetFirstOverdue},
       {"HOCKET_GRACE_SECONDS", SetGrace},
       {"HOCKET_LOG_LEVEL", SetLogLevel},
   };

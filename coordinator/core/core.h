@@ -86,6 +86,8 @@ class Core {
   std::string Explain(JobId job) const;
   // "holds", "waits", "paused", "stopped" (does not answer), "gone" or "idle".
   std::string StateOf(JobId job) const;
+  // The names of those who have part in the job's turn beside it, and are not of its gang.
+  std::vector<std::string> Beside(JobId job) const;
   // Who has the turn of `device`; empty when it is free.
   std::string HolderOf(const Device& device) const;
 
@@ -202,6 +204,7 @@ class Core {
   std::vector<JobId> MembersOf(const Turn& turn) const;
   std::vector<JobView> ViewsOf(const Turn& turn) const;
   bool MayHaveGuests(const Turn& turn) const;
+  bool Guaranteed(const Job& job) const;
   bool MayBeGuest(const Job& job, const Turn& turn) const;
   bool FitsBeside(const Job& job, const Turn& turn) const;
   Bytes Growth(const Job& job, int lane) const;

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
 
@@ -35,7 +36,8 @@ std::vector<JobView> Core::ViewsOf(const Turn& turn) const {
 
 // --- who may come ---------------------------------------------------------------------------------
 
-// What a job holds in its first turn nobody can tell beforehand.
+// What a job holds in its first turn nobody can tell beforehand. Whose share of time is guaranteed runs alone:
+// time beside others is no whole time, and how much less nobody has promised.
 bool Core::MayHaveGuests(const Turn& turn) const {
   if (WindowOpen() || turn.asked_stop || turn.no_guests || turn.lacks_room || turn.devices.size() != 1)
     return false;
@@ -43,13 +45,20 @@ bool Core::MayHaveGuests(const Turn& turn) const {
   return !state_.gangs.contains(turn.entity) && std::all_of(members.begin(), members.end(), [&](JobId id) {
     const Job& member = job(id);
     return GangOf(member) == nullptr && !member.paused && !member.room &&
-           member.left != absl::InfinitePast();
+           member.left != absl::InfinitePast() && !Guaranteed(member);
+  });
+}
+
+bool Core::Guaranteed(const Job& job) const {
+  return std::any_of(state_.guarantees.begin(), state_.guarantees.end(), [&](const auto& guarantee) {
+    return guarantee.first.second == job.info.device && Owns(guarantee.first.first, job);
   });
 }
 
 bool Core::MayBeGuest(const Job& job, const Turn& turn) const {
   const bool single = job.entity == job.id && GangOf(job) == nullptr && job.info.device == turn.devices.front();
-  if (!single || job.left == absl::InfinitePast() || job.alone_first || !FitsBeside(job, turn)) return false;
+  if (!single || job.left == absl::InfinitePast() || job.alone_first || Guaranteed(job) || !FitsBeside(job, turn))
+    return false;
   std::vector<JobView> members = ViewsOf(turn);
   members.push_back(ViewOf(job.id));
   return DeviceOf(job).policy->Together(members);
@@ -214,16 +223,22 @@ void Core::MeasureCompany(Turn& turn) {
 
 // --- in words -------------------------------------------------------------------------------------
 
+std::vector<std::string> Core::Beside(JobId id) const {
+  std::vector<std::string> names;
+  const auto turn = state_.turns.find(job(id).turn);
+  if (turn == state_.turns.end() || turn->second.guests.empty()) return names;
+  for (JobId other : turn->second.granted) {
+    if (other != id) names.push_back(job(other).info.name);
+  }
+  return names;
+}
+
 // Empty: it runs alone.
 std::string Core::ExplainCompany(const Job& job) const {
-  const Turn& turn = state_.turns.at(job.turn);
-  if (turn.guests.empty()) return "";
-  std::string names;
-  for (JobId id : turn.granted) {
-    if (id != job.id) absl::StrAppend(&names, names.empty() ? "" : " and ", this->job(id).info.name);
-  }
-  const std::string text = absl::StrCat("; runs beside ", names);
-  const std::string known = DeviceOf(job).policy->InCompany(ViewsOf(turn));
+  const std::vector<std::string> names = Beside(job.id);
+  if (names.empty()) return "";
+  const std::string text = absl::StrCat("; runs beside ", absl::StrJoin(names, " and "));
+  const std::string known = DeviceOf(job).policy->InCompany(ViewsOf(state_.turns.at(job.turn)));
   return known.empty() ? text : absl::StrCat(text, ": ", known);
 }
 

@@ -51,13 +51,7 @@ void Core::GoOnWithoutOverdue() {
 
 bool Core::SomebodyFits(const Turn& turn) const {
   const std::vector<EntityId> waiting = Candidates(state_.devices.at(turn.devices.front()));
-  return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) {
-    const auto ranks = RanksOf(entity);
-    return std::all_of(ranks.begin(), ranks.end(), [&](JobId id) {
-      const Job& rank = job(id);
-      return !rank.waiting || rank.need + Growth(rank, LaneOf(rank)) <= Reachable(rank);
-    });
-  });
+  return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) { return Fits(entity); });
 }
 
 void Core::SetAside(Job& job) {

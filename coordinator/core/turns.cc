@@ -312,11 +312,15 @@ void Core::GrantJob(Job& job, Turn& turn) {
   if (!is_guest) ForeseeRoom(job);
 }
 
+// In a lane of its own, beside one that hangs, an arena has to be made first.
 bool Core::Fits(EntityId entity) const {
-  for (JobId id : RanksOf(entity)) {
-    if (job(id).waiting && job(id).need > Reachable(job(id))) return false;
-  }
-  return true;
+  const auto ranks = RanksOf(entity);
+  return std::all_of(ranks.begin(), ranks.end(), [&](JobId id) {
+    const Job& rank = job(id);
+    const int lane = LaneOf(rank);
+    const Bytes grows = ranks.size() == 1 && lane > 0 ? Growth(rank, lane) : 0;
+    return !rank.waiting || rank.need + grows <= Reachable(rank);
+  });
 }
 
 // --- giving it up ---------------------------------------------------------------------------------

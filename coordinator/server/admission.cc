@@ -26,6 +26,7 @@ constexpr double kMaxWeight = 1e6;
 constexpr double kMinTimeCap = 1e-3;
 constexpr double kMinBound = 1e-3;
 constexpr double kMaxBound = 0.9;
+constexpr int kMostTogether = 16;
 
 struct Number {
   const char* name;
@@ -256,6 +257,19 @@ absl::Status CheckProductionBound(double bound) {
       absl::StrCat("a bound of ", 100 * bound,
                    " % on what other jobs may cost those of high priority is not allowed: give ",
                    100 * kMinBound, " % to ", 100 * kMaxBound, " %, such as 2 %."));
+}
+
+absl::Status CheckMostTogether(double most) {
+  if (most >= 1 && most <= kMostTogether && most == std::floor(most)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("so many jobs at the same time, ", most,
+                                                 ", are not allowed: give a number from 1 to ", kMostTogether, "."));
+}
+
+absl::Status CheckOverdue(const std::string& overdue) {
+  if (overdue == kWait || overdue == kGoOn) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", absl::CEscape(overdue), "' is not known. While a holder does not give its turn up, the others ", kWait,
+      ", or they ", kGoOn, " beside it."));
 }
 
 absl::Status CheckJoin(const wire::Join& join) {

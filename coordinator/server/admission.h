@@ -35,6 +35,12 @@ absl::Status CheckMemoryQuota(const Job& job, const Device& device, const Memory
 absl::Status CheckPriority(const std::string& priority);
 absl::Status CheckSwitchShare(double share);
 absl::Status CheckProductionBound(double bound);
+absl::Status CheckMostTogether(double most);
+
+// What happens to others when a holder does not give his turn up.
+inline constexpr char kWait[] = "wait";
+inline constexpr char kGoOn[] = "go-on";
+absl::Status CheckOverdue(const std::string& overdue);
 
 }  // namespace hocket::coordinator
 

@@ -80,6 +80,16 @@ Result ChoosePolicy(Server& server, const Json& arguments) {
     HOCKET_RETURN_IF_ERROR(CheckProductionBound(bound));
     server.Set(SetProductionBound{bound});
   }
+  if (arguments.contains("together")) {
+    HOCKET_ASSIGN_OR_RETURN(const double most, Number(arguments, "together"));
+    HOCKET_RETURN_IF_ERROR(CheckMostTogether(most));
+    server.Set(SetMostTogether{static_cast<int>(most)});
+  }
+  if (arguments.contains("overdue")) {
+    const std::string overdue = Text(arguments, "overdue");
+    HOCKET_RETURN_IF_ERROR(CheckOverdue(overdue));
+    server.Set(SetOverdue{overdue == kGoOn});
+  }
   if (!wanted.empty()) server.Set(SetPolicy{wanted});
   Json policies = Json::array();
   for (const PolicyEntry& entry : AllPolicies())
@@ -88,6 +98,8 @@ Result ChoosePolicy(Server& server, const Json& arguments) {
   return Json{{"policy", PolicyTitle(state.policy)},
               {"trouble", PolicyTrouble(state)},
               {"bound", state.policy_settings.production_bound},
+              {"together", state.policy_settings.most_together},
+              {"overdue", state.overdue_go_on ? kGoOn : kWait},
               {"policies", std::move(policies)}};
 }
 

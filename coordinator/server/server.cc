@@ -88,7 +88,10 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       core_({.policy = Chosen(options.policy, settings_.policy, options.first_policy),
              .switch_share = Chosen(options.switch_share, settings_.switch_share, options.first_switch_share),
              .policy_settings = {.production_bound = Chosen(0.0, settings_.production_bound,
-                                                            PolicySettings().production_bound)},
+                                                            PolicySettings().production_bound),
+                                 .most_together =
+                                     Chosen(0, settings_.most_together, PolicySettings().most_together)},
+             .overdue_go_on = Chosen(std::string(), settings_.overdue, options.first_overdue) == kGoOn,
              .quotas = settings_.quotas,
              .runtime_dir = options.runtime_dir,
              .make_policy = [this](const std::string& name) { return MakePolicyNamed(name); }}),
@@ -435,9 +438,10 @@ std::optional<wire::PageValues> Server::PageOf(JobId job) const {
 
 std::string Server::Silence(JobId job) {
   const Job& holder = core_.state().jobs.at(job);
-  if (holder.turn == 0) return "";
+  const TurnNumber turn = holder.turn != 0 ? holder.turn : holder.overstays;
+  if (turn == 0) return "";
   const std::string why = WhySilent(holder, PageOf(job), Now());
-  if (!why.empty() && std::exchange(named_silent_[job], holder.turn) != holder.turn)
+  if (!why.empty() && std::exchange(named_silent_[job], turn) != turn)
     log_.Warning(absl::StrCat(holder.info.name, " has the turn and ", why));
   return why;
 }
@@ -475,6 +479,18 @@ void Server::Set(const SetProductionBound& bound) {
   RememberSettings();
 }
 
+void Server::Set(const SetMostTogether& together) {
+  Apply(0, together);
+  settings_.most_together = together.most;
+  RememberSettings();
+}
+
+void Server::Set(const SetOverdue& overdue) {
+  Apply(0, overdue);
+  settings_.overdue = overdue.go_on ? kGoOn : kWait;
+  RememberSettings();
+}
+
 void Server::Set(const SetQuota& quota) {
   Apply(0, quota);
   settings_.quotas = core_.state().quotas;
@@ -501,6 +517,18 @@ void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descri
     const TakeBack* back = std::get_if<TakeBack>(&action);
     if (back != nullptr && TakeBackGrant(*back)) Apply(back->job, GrantTakenBack{back->wait});
   }
+  for (const Action& action : actions) {
+    if (const LookAt* look = std::get_if<LookAt>(&action)) Apply(look->job, StepsOf(look->job));
+  }
+}
+
+// Steps of less than 1 ms leave the time of the last one as it was: it was just now.
+StepsSeen Server::StepsOf(JobId job) const {
+  const auto page = PageOf(job);
+  if (!page || page->steps == 0) return {};
+  const bool timed = page->step_time_ns >= 1'000'000;
+  const auto at = static_cast<int64_t>(std::min<std::uint64_t>(page->last_boundary_ns, INT64_MAX));
+  return {.steps = page->steps, .at = timed ? absl::FromUnixNanos(at) : Now()};
 }
 
 bool Server::TakeBackGrant(const TakeBack& action) {

@@ -36,6 +36,7 @@ struct ServerOptions {
   std::string policy;                        // a known one; empty: as people set it last
   double switch_share = 0;                   // up to 1; 0: as people set it last
   std::string first_policy = "fair";         // until people set one, if `policy` is empty
+  std::string first_overdue = "wait";        // likewise: "wait" or "go-on"
   double first_switch_share = 0.02;          // likewise
   absl::Duration grace = absl::Seconds(30);  // without a job; infinite: until stopped
   std::string version;
@@ -73,6 +74,8 @@ class Server {
   void Set(const SetPolicy& policy);
   void Set(const SetSwitchShare& share);
   void Set(const SetProductionBound& bound);
+  void Set(const SetMostTogether& together);
+  void Set(const SetOverdue& overdue);
   void Set(const SetQuota& quota);
   void StopSoon() { stopping_ = true; }
 
@@ -111,7 +114,9 @@ class Server {
   void Do(const SetTimer& action, const UniqueFd&);
   void ArmTimer();
   void Do(const TakeBack& action, const UniqueFd&) {}  // Apply() does it, last
+  void Do(const LookAt& action, const UniqueFd&) {}    // the same
   bool TakeBackGrant(const TakeBack& action);
+  StepsSeen StepsOf(JobId job) const;
   void Do(const Reject& action, const UniqueFd&);
   void Do(const Log& action, const UniqueFd&);
   void Do(const TurnEnded& action, const UniqueFd&);

@@ -153,6 +153,8 @@ std::string StateFiles::Write(const Settings& settings) {
   if (settings.switch_share > 0) absl::StrAppendFormat(&text, "switch_share %.17g\n", settings.switch_share);
   if (settings.production_bound > 0)
     absl::StrAppendFormat(&text, "production_bound %.17g\n", settings.production_bound);
+  if (settings.most_together > 0) absl::StrAppend(&text, "most_together ", settings.most_together, "\n");
+  if (!settings.overdue.empty()) absl::StrAppend(&text, "overdue ", settings.overdue, "\n");
   for (const auto& [of, quota] : settings.quotas)
     absl::StrAppendFormat(&text, "quota %s %.17g %.17g %d\n", ToText(of), quota.time_cap,
                           quota.time_guarantee, quota.memory_guarantee);
@@ -172,6 +174,9 @@ Settings StateFiles::ReadSettings() const {
       settings.switch_share = share;
     if (key == "production_bound" && absl::SimpleAtod(value, &bound) && CheckProductionBound(bound).ok())
       settings.production_bound = bound;
+    if (key == "most_together" && absl::SimpleAtod(value, &bound) && CheckMostTogether(bound).ok())
+      settings.most_together = static_cast<int>(bound);
+    if (key == "overdue" && CheckOverdue(value).ok()) settings.overdue = value;
     if (key == "quota") ReadQuota(value, settings.quotas);
   }
   return settings;

@@ -52,6 +52,8 @@ struct Settings {
   std::string policy;           // empty: nobody has set one
   double switch_share = 0;      // 0: nobody has set one
   double production_bound = 0;  // 0: the same
+  int most_together = 0;        // 0: the same
+  std::string overdue;          // empty: the same
   std::map<Owner, Quota> quotas;
 };
 

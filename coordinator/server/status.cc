@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/policies/estimate.h"
+#include "coordinator/server/admission.h"
 #include "coordinator/server/server.h"
 
 namespace hocket::coordinator {
@@ -22,6 +23,8 @@ Json DaemonJson(const Server& server, const State& state) {
           {"policy_trouble", PolicyTrouble(state)},
           {"switch_share", state.switch_share},
           {"production_bound", state.policy_settings.production_bound},
+          {"most_together", state.policy_settings.most_together},
+          {"overdue", state.overdue_go_on ? kGoOn : kWait},
           {"runtime_dir", server.options().runtime_dir}};
 }
 
@@ -229,7 +232,8 @@ Json JobJson(Server& server, JobId id) {
           {"waited_s", absl::ToDoubleSeconds(progress.waited)},
           {"slowdown", progress.slowdown},
           {"to_go_s", progress.to_go_s},
-          {"overdue", job.turn != 0 && core.state().turns.at(job.turn).overdue},
+          {"overdue", job.set_aside || (job.turn != 0 && core.state().turns.at(job.turn).overdue)},
+          {"beside", core.Beside(id)},
           {"measured", MeasuredJson(job)},
           {"quota", QuotaJson(core, id)},
           {"gang", GangJson(core, id)},

@@ -74,6 +74,10 @@ absl::Status WrongFlag(const std::string& argument) {
 absl::Status CheckPolicies(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == kQueue) continue;
+    if (name == kPack)
+      return absl::InvalidArgumentError(
+          "pack cannot be simulated: it goes by how much jobs slow each other down when they run at the same time, "
+          "and no recorded job tells that.");
     if (const absl::Status known = MakePolicy(name).status(); !known.ok())
       return absl::InvalidArgumentError(
           absl::StrCat(known.message(), " And, for simulations: ", kQueue, "."));

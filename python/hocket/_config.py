@@ -29,7 +29,7 @@ from typing import Any
 from hocket._job import PRIORITIES, parse_bytes
 from hocket.errors import BrokenConfig
 
-POLICIES = ("fair", "fifo", "priority", "round-robin", "srtf")  # coordinator/policies/registry.cc
+POLICIES = ("fair", "fifo", "pack", "priority", "round-robin", "srtf")  # coordinator/policies/registry.cc
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -113,6 +113,8 @@ KEYS = (
     Key("coordinator", "switch_share", "HOCKET_SWITCH_SHARE", 0.02,
         _number("a number above 0, 1 at most", lambda x: 0 < x <= 1),
         "most share of the time for hand-overs that move bytes, until `hocket policy` sets another"),
+    Key("coordinator", "overdue", "HOCKET_OVERDUE", "wait", _one_of("wait", "go-on"),
+        "what others do while a holder does not give its turn up, until `hocket policy` sets another"),
     Key("coordinator", "grace_seconds", "HOCKET_GRACE_SECONDS", 30, _number("seconds, 0 or more", lambda x: x >= 0),
         "how long a coordinator that a job has started stays without one"),
     Key("coordinator", "log_level", "HOCKET_LOG_LEVEL", "info", _one_of(*LOG_LEVELS), "what `hocket logs` shows"),

@@ -18,11 +18,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/core/core.h"
+#include "coordinator/policies/registry.h"
 
 namespace hocket::coordinator {
 namespace {
 
 constexpr Bytes kCapacity = 100;
+
+// First come, first served, and any two at the same time.
+class TwoTogether final : public Policy {
+ public:
+  bool Before(const JobView& a, const JobView& b) const override { return a.asked < b.asked; }
+  std::string Reason(const JobView&) const override { return "is next"; }
+  bool Together(const std::vector<JobView>& members) const override { return members.size() <= 2; }
+};
+
+std::unique_ptr<Policy> MakeForTest(const std::string& name) {
+  return name == "two" ? std::make_unique<TwoTogether>() : *MakePolicy(name);
+}
 
 enum class Deed {
   kAsk,
@@ -56,6 +69,7 @@ struct Toy {
   bool asked = false;
   bool has_turn = false;
   bool asked_room = false;
+  bool steps_aside = false;
   bool movable = false;
   bool unread = false;      // a Grant lies in its socket
   bool void_grant = false;  // and was taken back
@@ -81,11 +95,19 @@ struct Cast {
   double cap = 0;         // of the first's time
   double guarantee = 0;   // the same
   double cap_of_two = 0;  // of the first two together, which are a group
+  bool together = false;  // two may run at the same time
+  bool go_on = false;     // beside an overdue one, too
+  Bytes transient = 0;    // of each, in a turn
 };
 
 class World {
  public:
-  explicit World(const Cast& cast) : cast_(cast), core_({.policy = "fifo", .runtime_dir = "/run/test"}) {
+  explicit World(const Cast& cast)
+      : cast_(cast),
+        core_({.policy = cast.together ? "two" : "fifo",
+               .overdue_go_on = cast.go_on,
+               .runtime_dir = "/run/test",
+               .make_policy = MakeForTest}) {
     for (JobId id = 1; id <= static_cast<JobId>(cast.jobs); ++id) {
       toys_[id].resident = cast.persistent;
       wire::Join join{.name = absl::StrCat("j", id), .device = "gpu", .capacity = kCapacity, .job = id};
@@ -183,7 +205,8 @@ class World {
       absl::StrAppend(&text, job->second.grant_open, job->second.taken_back, job->second.unresponsive,
                       job->second.held_back, job->second.cannot_spill.empty(), job->second.lane,
                       job->second.room.has_value(), job->second.room ? job->second.room->freed : 0,
-                      job->second.unclaimed, job->second.ahead.has_value(), "|");
+                      job->second.unclaimed, job->second.ahead.has_value(), job->second.overstays != 0,
+                      job->second.alone_first, std::min(job->second.asides, 4), job->second.accompanied, "|");
       if (toy.asked) order.emplace_back(job->second.asked, id);
     }
     std::sort(order.begin(), order.end());
@@ -195,7 +218,8 @@ class World {
     }
     for (const auto& [number, turn] : core_.state().turns)
       absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size(),
-                      turn.next, turn.lacks_room, turn.no_use);
+                      turn.next, turn.lacks_room, turn.no_use, turn.entity, turn.guests.size(), turn.no_guests,
+                      turn.overdue);
     return absl::StrCat(text, timer_ != absl::InfiniteFuture());
   }
 
@@ -249,7 +273,12 @@ class World {
     toy.resident += std::exchange(toy.spilled, 0);
     const TurnNumber turn = std::exchange(toy.turn, 0);
     toy.yield.reset();
-    Handle(id, wire::TurnOver{.turn = turn, .steps = toy.steps, .turn_steps = 1, .persistent = toy.resident});
+    Handle(id, wire::TurnOver{.turn = turn,
+                              .steps = toy.steps,
+                              .turn_steps = 1,
+                              .persistent = toy.resident,
+                              .transient_peak = cast_.transient,
+                              .stood_aside = std::exchange(toy.steps_aside, false)});
   }
 
   void AnswerRestore(JobId id, Toy& toy) {
@@ -309,6 +338,7 @@ class World {
     CheckHolders();
     for (const Action& action : actions) {
       if (auto* back = std::get_if<TakeBack>(&action)) TryToTakeBack(*back);
+      if (auto* look = std::get_if<LookAt>(&action)) Handle(look->job, StepsSeen{.steps = 1, .at = now_});
     }
   }
 
@@ -347,17 +377,21 @@ class World {
     } else if (std::holds_alternative<wire::Room>(message)) {
       EXPECT_TRUE(toy.asked_room) << id << " is told of room it did not ask for";
       toy.asked_room = false;
+      toy.steps_aside = cast_.together && std::get<wire::Room>(message).step_aside;
     }
   }
 
-  // Only ranks of one gang have the turn together.
+  // Only ranks of one gang have the turn together; and two jobs that may, and those that do not give it up.
   void CheckHolders() const {
     int singles = 0, ranks = 0;
     for (const auto& [id, toy] : toys_) {
       if (!toy.alive || !toy.has_turn) continue;
       ++(id <= static_cast<JobId>(cast_.gang) ? ranks : singles);
     }
-    EXPECT_LE(singles + (ranks > 0 ? 1 : 0), 1) << "two have the turn";
+    int aside = 0;
+    for (const auto& [id, job] : core_.state().jobs) aside += job.set_aside;
+    const int most = (cast_.together && ranks == 0 ? 2 : 1) + aside;
+    EXPECT_LE(singles + (ranks > 0 ? 1 : 0), most) << "too many have the turn";
   }
 
   const Cast cast_;
@@ -470,6 +504,33 @@ TEST(InterleavingTest, AGangOfTwoWhoseTimeIsGuaranteedBesideASingleJobThatMayDie
 TEST(InterleavingTest, ThreeJobsOfWhichTwoHaveACapTogetherAndOneAGuarantee) {
   const Cast cast = {
       .jobs = 3, .persistent = 45, .room = true, .deaths = true, .guarantee = 0.1, .cap_of_two = 0.2};
+  EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, ThreeJobsOfWhichTwoRunAtTheSameTime) {
+  EXPECT_GT(TryEverything({.jobs = 3, .deaths = true, .stops = true, .together = true}, 4'000), 500u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatSpillEachOtherOfWhichTwoRunAtTheSameTime) {
+  const Cast cast = {
+      .jobs = 3, .persistent = 30, .room = true, .ahead = true, .deaths = true, .together = true, .transient = 5};
+  EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, AGangOfTwoBesideSingleJobsThatRunAtTheSameTime) {
+  EXPECT_GT(TryEverything({.jobs = 4, .gang = 2, .deaths = true, .together = true}, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, ThreeJobsOfWhichOneIsCappedAndTwoRunAtTheSameTime) {
+  EXPECT_GT(TryEverything({.jobs = 3, .deaths = true, .cap = 0.1, .together = true}, 4'000), 100u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatGoOnBesideTheOverdue) {
+  EXPECT_GT(TryEverything({.jobs = 3, .deaths = true, .go_on = true}, 4'000), 100u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatSpillEachOtherAndGoOnBesideTheOverdue) {
+  const Cast cast = {.jobs = 3, .persistent = 30, .room = true, .deaths = true, .together = true, .go_on = true};
   EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
 }
 

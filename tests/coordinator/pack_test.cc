@@ -143,23 +143,33 @@ TEST_F(GuestTest, RunsOnWhenTheHolderDies) {
 }
 
 TEST_F(GuestTest, ThatFindsNoRoomStepsAsideAndRunsAloneNext) {
-  Join("a", {.persistent = 40}, 10);
-  Join("b", {.persistent = 40}, 10);
+  Join("a", {.persistent = 40});
+  Join("b", {.persistent = 40});
   s.Asks("a");
   s.Asks("b");
   ASSERT_EQ(s.Holder(), "a, b") << s.Story();
-  s.NeedsRoom("b", 30);
+  s.NeedsRoom("b", 10);
   EXPECT_TRUE(s.Told<wire::Room>("b")->step_aside) << s.Story();
-  s.GivesUp("b", {.movable = true, .stood_aside = true, .transient = 10});
-  s.Asks("b", {.need = 30});
+  s.GivesUp("b", {.movable = true, .stood_aside = true});
+  s.Asks("b", {.need = 10});
   EXPECT_EQ(s.Holder(), "a") << s.Story();
-  s.GivesUp("a", {.movable = true, .transient = 10});
-  s.Spills("a", 10);
-  s.Asks("a");
+  s.GivesUp("a", {.movable = true});
   EXPECT_EQ(s.Holder(), "b") << s.Story();
-  s.GivesUp("b", {.movable = true, .transient = 10});
+  s.Asks("a");
+  EXPECT_EQ(s.Holder(), "a, b") << s.Story();  // who needs no more than there is
+}
+
+TEST_F(GuestTest, ThatFoundNoRoomIsNoneBeforeItHasRunAlone) {
+  for (const char* job : {"a", "b", "c"}) Join(job, {.persistent = 20});
+  s.Asks("a");
   s.Asks("b");
-  EXPECT_EQ(s.Holder(), "a, b") << s.Story();
+  s.NeedsRoom("b", 10, /*restoring=*/true);
+  s.GivesUp("b", {.movable = true, .stood_aside = true});
+  s.Asks("c");
+  EXPECT_EQ(s.Holder(), "a, c") << s.Story();
+  AllTogether::most = 3;
+  s.Asks("b");
+  EXPECT_EQ(s.Holder(), "a, c") << s.Story();
 }
 
 TEST_F(GuestTest, ThatCannotStepAsideIsGivenRoomWhenAllHaveStopped) {
@@ -193,6 +203,18 @@ TEST_F(GuestTest, GivesWayWhenTheHolderNeedsItsRoom) {
   s.Spills("b", 30);
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok && !s.Told<wire::Room>("a")->step_aside) << s.Story();
   EXPECT_EQ(s.Holder(), "a") << s.Story();
+}
+
+TEST_F(GuestTest, WhoseTimeIsGuaranteedRunsAlone) {
+  Join("a");
+  Join("b");
+  s.Guarantees("b", 0.5);
+  s.Asks("a");
+  s.Asks("b");
+  EXPECT_EQ(s.Holder(), "a") << s.Story();
+  s.GivesUp("a");
+  s.Asks("a");
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
 }
 
 TEST_F(GuestTest, APauseOfOneStopsThem) {
@@ -406,7 +428,7 @@ TEST_F(PackTest, JobsThatUseHalfTheDeviceRunTogether) {
   Lives("b", {.duty = 0.5});
   s.RunsFor(Seconds(5));
   EXPECT_EQ(s.Holder(), "a, b") << s.Story();
-  EXPECT_EQ(s.Why("a"), "") << s.Why("a");
+  EXPECT_THAT(s.Why("a"), HasSubstr("runs beside b: together they do 2 times what they would in turn"));
   EXPECT_GE(Steps({"a", "b"}, Seconds(10)), 1'990u);  // 1,000 in turn
 }
 

@@ -85,8 +85,8 @@ TEST_P(CapContract, OthersTakeTheRest) {
   Script s = Plays(name(), scene);
   EXPECT_LE(MostInAWindow(s, "capped"), kCapWindow * 0.26) << s.Story();
   EXPECT_GE(ShareOfTime(s, "capped", scene.time), 0.24) << s.Story();
-  EXPECT_NEAR(ShareOfTime(s, "other0", scene.time) + ShareOfTime(s, "other1", scene.time), 0.75, 0.01)
-      << s.Story();
+  // More where they have run at the same time.
+  EXPECT_GE(ShareOfTime(s, "other0", scene.time) + ShareOfTime(s, "other1", scene.time), 0.74) << s.Story();
 }
 
 TEST_P(CapContract, AStepLongerThanTheCapAllowsInTenSecondsIsRunAndPaidFor) {

@@ -237,7 +237,7 @@ TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
   daemon.Ask("pause", {{"job", "a"}}).value();
   daemon.Ask("policy", {{"name", "srtf"}}).value();
   daemon.Ask("switch-share", {{"share", 0.1}}).value();
-  daemon.Ask("policy", {{"bound", 0.05}}).value();
+  daemon.Ask("policy", {{"bound", 0.05}, {"together", 3}, {"overdue", "go-on"}}).value();
   daemon.Kill(SIGKILL);
   ASSERT_EQ(daemon.Start().first, 0);
   Peer a2(daemon, {.name = "a", .rejoin = true, .job = id});
@@ -252,6 +252,8 @@ TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
   EXPECT_EQ(status["policy"], "srtf");
   EXPECT_EQ(status["switch_share"], 0.1);
   EXPECT_EQ(status["production_bound"], 0.05);
+  EXPECT_EQ(status["most_together"], 3);
+  EXPECT_EQ(status["overdue"], "go-on");
   EXPECT_EQ(daemon.Ask("resume", {{"job", "a"}}).value()["state"], "holds");
   daemon.Kill(SIGKILL);
   ASSERT_EQ(daemon.Start({"--policy=fifo"}).first, 0);

@@ -251,6 +251,20 @@ def test_policy_sets_the_bound_and_shows_it_where_it_counts(answers) -> None:
     assert asked()[0] == ["policy", {"name": "priority", "bound": 0.05}]
 
 
+def test_policy_sets_how_many_run_together_and_what_others_do_beside_one_that_hangs(answers) -> None:
+    fake, asked = answers
+    policy = {"policy": "pack", "bound": 0.02, "together": 3, "overdue": "go-on", "policies": []}
+    answer = hocket(
+        *["policy", "pack", "--together", "3", "--overdue", "go-on"],
+        **fake(**{"policy": policy, "switch-share": {"share": 0.02}}),
+    )
+    assert answer.stdout.splitlines()[1:] == [
+        "at most 3 jobs run at the same time",
+        "while a holder does not give its turn up, the others go on beside it, where they fit",
+    ]
+    assert asked()[0] == ["policy", {"name": "pack", "together": 3, "overdue": "go-on"}]
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [("25%", 0.25), ("0.25", 0.25), ("12.5 %", 0.125), ("100%", 1.0), ("none", None)],

@@ -81,7 +81,7 @@ def test_it_is_looked_for_where_the_user_keeps_such_files(monkeypatch: pytest.Mo
     ("text", "line", "said"),
     [
         ("\n[coordinator]\npolcy = 'fair'\n", 3, "did you mean coordinator.policy?"),
-        ("[coordinator]\npolicy = 'fare'\n", 2, "one of fair, fifo, priority, round-robin, srtf"),
+        ("[coordinator]\npolicy = 'fare'\n", 2, "one of fair, fifo, pack, priority, round-robin, srtf"),
         ("[coordinator]\npolicy = 3\n", 2, "one of fair"),
         ("[coordinator]\nswitch_share = 2\n", 2, "a number above 0, 1 at most"),
         ("[coordinator]\nswitch_share = '0.1'\n", 2, "a number above 0"),

@@ -20,15 +20,31 @@ from hocket.cli.options import Percent
 @click.option(
     "--bound", type=Percent(), help="With priority, the others cost jobs of high priority at most this share."
 )
+@click.option(
+    "--together", type=click.IntRange(1, 16), help="With pack, at most so many jobs run at the same time (at first 4)."
+)
+@click.option(
+    "--overdue",
+    type=click.Choice(["wait", "go-on"]),
+    help="While a holder does not give its turn up: the others wait (at first), or go on beside it, where they fit.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As data.")
-def command(name: str | None, switch_share: float | None, bound: float | None, as_json: bool) -> None:
+def command(
+    name: str | None,
+    switch_share: float | None,
+    bound: float | None,
+    together: int | None,
+    overdue: str | None,
+    as_json: bool,
+) -> None:
     """Show who decides whose turn is next and what else there is; with NAME, change it, from the next turn on.
 
     NAME may be a policy of your own: a Python file (./mine.py, see `python -m pydoc hocket_policy`), or a program that
     speaks as one.
     """
     own = _program(name) if name and ("/" in name or name.endswith(".py")) else None
-    given = {"name": None if own else name or None, "program": own, "bound": bound}
+    settings = {"bound": bound, "together": together, "overdue": overdue}
+    given = {"name": None if own else name or None, "program": own, **settings}
     answer = ask("policy", **{key: value for key, value in given.items() if value is not None})
     share = ask("switch-share", **({} if switch_share is None else {"share": switch_share}))["share"]
     if as_json:
@@ -39,7 +55,11 @@ def command(name: str | None, switch_share: float | None, bound: float | None, a
     click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share:.1%} of the time")
     if answer["policy"] == "priority":
         click.echo(f"jobs of high priority are slowed down by the others by at most {answer['bound']:.1%}")
-    if not name and switch_share is None and bound is None:
+    if answer["policy"] == "pack":
+        click.echo(f"at most {answer['together']} jobs run at the same time")
+    if answer.get("overdue") == "go-on":
+        click.echo("while a holder does not give its turn up, the others go on beside it, where they fit")
+    if not name and switch_share is None and all(setting is None for setting in settings.values()):
         for policy in answer["policies"]:
             click.echo(f"  {policy['name']:<14} {policy['summary']}")
 
