@@ -99,10 +99,8 @@ absl::Status SetFirstOverdue(const std::string& value, Flags& flags) {
 // What the config file says comes as variables: whoever starts a daemon reads it. Flags win over them.
 absl::Status ReadEnvironment(Flags& flags) {
   static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kVariables = {
-      {"HOCKET_POLICY", SetFirstPolicy},
-      {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
-      {"HOCKET_OVERDUE", SetFirstOverdue},
-      {"HOCKET_GRACE_SECONDS", SetGrace},
+      {"HOCKET_POLICY", SetFirstPolicy},   {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
+      {"HOCKET_OVERDUE", SetFirstOverdue}, {"HOCKET_GRACE_SECONDS", SetGrace},
       {"HOCKET_LOG_LEVEL", SetLogLevel},
   };
   for (const auto& [name, set] : kVariables) {

@@ -111,9 +111,9 @@ struct Event {
   JobId job = 0;
   std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
                SetTimeGuarantee, SetGroup, SetQuota, SetMemoryLimit, SetMemoryGuarantee, SetPolicy,
-               SetSwitchShare, SetProductionBound, SetMostTogether, SetOverdue, StepsSeen, wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom,
-               wire::Spilled, wire::ArenaGrew, wire::ArenaLost, wire::Gang, wire::Report, wire::Leave,
-               wire::Restored>
+               SetSwitchShare, SetProductionBound, SetMostTogether, SetOverdue, StepsSeen, wire::Wait,
+               wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
+               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave, wire::Restored>
       what;
 };
 

@@ -33,9 +33,9 @@ bool Core::Owns(const Owner& owner, EntityId entity) const {
 }
 
 bool Core::Owns(const Owner& owner, const Turn& turn) const {
-  return Owns(owner, turn.entity) || std::any_of(turn.guests.begin(), turn.guests.end(), [&](const auto& guest) {
-           return Owns(owner, job(guest.first));
-         });
+  return Owns(owner, turn.entity) ||
+         std::any_of(turn.guests.begin(), turn.guests.end(),
+                     [&](const auto& guest) { return Owns(owner, job(guest.first)); });
 }
 
 // By the one of its ranks that did so first.

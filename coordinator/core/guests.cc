@@ -1,9 +1,9 @@
 // Several jobs in one turn.
 //
-// Who waits may have part in a turn that lasts, as a guest, if the policy says that they do more together than
-// in turn (Policy::Together), and what it needs is free. It runs in a lane of its own, so nothing is shared
-// but the device. All who have part are asked to stop at the same time; if the holder is the first to go, the
-// guest who came first is the holder from then on.
+// Who waits may have part in a turn that lasts, as a guest, if the policy says that they do more together
+// than in turn (Policy::Together), and what it needs is free. It runs in a lane of its own, so nothing is
+// shared but the device. All who have part are asked to stop at the same time; if the holder is the first to
+// go, the guest who came first is the holder from then on.
 //
 // How they get on is seen in their shared pages, while nobody comes or goes: a question to each (LookAt), in
 // pauses, and what lies between two answers is told to the policy (Policy::Measured).
@@ -36,8 +36,8 @@ std::vector<JobView> Core::ViewsOf(const Turn& turn) const {
 
 // --- who may come ---------------------------------------------------------------------------------
 
-// What a job holds in its first turn nobody can tell beforehand. Whose share of time is guaranteed runs alone:
-// time beside others is no whole time, and how much less nobody has promised.
+// What a job holds in its first turn nobody can tell beforehand. Whose share of time is guaranteed runs
+// alone: time beside others is no whole time, and how much less nobody has promised.
 bool Core::MayHaveGuests(const Turn& turn) const {
   if (WindowOpen() || turn.asked_stop || turn.no_guests || turn.lacks_room || turn.devices.size() != 1)
     return false;
@@ -56,8 +56,10 @@ bool Core::Guaranteed(const Job& job) const {
 }
 
 bool Core::MayBeGuest(const Job& job, const Turn& turn) const {
-  const bool single = job.entity == job.id && GangOf(job) == nullptr && job.info.device == turn.devices.front();
-  if (!single || job.left == absl::InfinitePast() || job.alone_first || Guaranteed(job) || !FitsBeside(job, turn))
+  const bool single =
+      job.entity == job.id && GangOf(job) == nullptr && job.info.device == turn.devices.front();
+  if (!single || job.left == absl::InfinitePast() || job.alone_first || Guaranteed(job) ||
+      !FitsBeside(job, turn))
     return false;
   std::vector<JobView> members = ViewsOf(turn);
   members.push_back(ViewOf(job.id));
@@ -77,10 +79,12 @@ bool Core::FitsBeside(const Job& job, const Turn& turn) const {
   const Device& device = DeviceOf(job);
   const int lane = LaneOf(job);
   Bytes room = Free(device), promised = job.need + Growth(job, lane);
-  for (const auto& [index, other] : device.lanes) room += index != lane && MayClose(device, index) ? SizeOf(other) : 0;
-  for (JobId id : MembersOf(turn)) promised += Promised(this->job(id));
+  for (const auto& [index, other] : device.lanes) {
+    if (index != lane && MayClose(device, index)) Add(SizeOf(other), room);
+  }
+  for (JobId id : MembersOf(turn)) Add(Promised(this->job(id)), promised);
   for (const auto& [id, other] : state_.jobs) {
-    if (other.info.device == device.key && other.ahead) promised += other.ahead->bytes;
+    if (other.info.device == device.key && other.ahead) Add(other.ahead->bytes, promised);
   }
   return promised <= room;
 }
@@ -139,9 +143,9 @@ void Core::CompanyChanged(Turn& turn) {
 
 // Who had the turn is gone.
 void Core::PromoteGuest(Turn& turn) {
-  const auto first = std::min_element(turn.guests.begin(), turn.guests.end(), [&](const auto& a, const auto& b) {
-    return job(a.first).granted < job(b.first).granted;
-  });
+  const auto first = std::min_element(
+      turn.guests.begin(), turn.guests.end(),
+      [&](const auto& a, const auto& b) { return job(a.first).granted < job(b.first).granted; });
   const Job& next = job(first->first);
   turn.entity = next.entity;
   turn.reason = first->second;
@@ -184,7 +188,8 @@ void Core::LookAtCompany(Turn& turn) {
 void Core::On(Job* job, const StepsSeen& event) {
   if (job == nullptr || job->turn == 0) return;
   Turn& turn = state_.turns.at(job->turn);
-  if (!turn.company || turn.company->look_at != absl::InfiniteFuture()) return;  // somebody came or went since
+  if (!turn.company || turn.company->look_at != absl::InfiniteFuture())
+    return;  // somebody came or went since
   turn.company->seen[job->id] = {.steps = event.steps, .at = std::min(event.at, now_)};
   if (turn.company->seen.size() == turn.granted.size()) MeasureCompany(turn);
 }

@@ -13,7 +13,8 @@ void CheckJob(const Job& job, const State& state) {
   HOCKET_CHECK(!(job.spill && job.turn != 0))
       << job.info.name << " is being spilled in its turn " << job.turn;
   HOCKET_CHECK(!(job.movable && job.turn != 0)) << job.info.name << " counts as movable in its turn";
-  HOCKET_CHECK(!job.set_aside || job.overstays != 0) << job.info.name << " is set aside and overstays nothing";
+  HOCKET_CHECK(!job.set_aside || job.overstays != 0)
+      << job.info.name << " is set aside and overstays nothing";
   HOCKET_CHECK(!(job.overstays != 0 && job.turn != 0))
       << job.info.name << " overstays in its turn " << job.turn;
   HOCKET_CHECK(!(job.gone && (job.waiting || job.turn != 0)))
@@ -67,7 +68,8 @@ void Core::CheckInvariants() const {
     for (const auto& [id, other] : state_.jobs)
       HOCKET_CHECK(!other.set_aside || !lanes.contains({other.info.device, other.lane}))
           << other.info.name << " was set aside in lane " << other.lane << ", which is in use";
-    HOCKET_CHECK(turn.guests.size() < turn.granted.size()) << "turn " << number << " has guests and no holder";
+    HOCKET_CHECK(turn.guests.size() < turn.granted.size())
+        << "turn " << number << " has guests and no holder";
     HOCKET_CHECK(turn.guests.empty() || (turn.devices.size() == 1 && !state_.gangs.contains(turn.entity)))
         << "a gang has guests in turn " << number;
     HOCKET_CHECK(turn.guests.empty() != turn.company.has_value()) << "turn " << number << " has no company";

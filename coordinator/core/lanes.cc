@@ -1,8 +1,8 @@
 // Who is in which lane, and what becomes of lanes that nobody needs.
 //
 // One lane is enough for jobs that have their turns one after the other: the first. There are more while jobs
-// run at the same time (guests.cc), while a gang has several ranks on a device (gangs.cc), and beside a holder
-// that does not give his turn up (overdue.cc).
+// run at the same time (guests.cc), while a gang has several ranks on a device (gangs.cc), and beside a
+// holder that does not give his turn up (overdue.cc).
 #include <algorithm>
 
 #include "coordinator/core/core.h"
@@ -66,7 +66,7 @@ Bytes Core::GiveLanesBack(Device& device) {
       job.chunks.clear();
       SendTo(id, wire::ArenaDrop{.chunk = 0});
     }
-    given += SizeOf(lane);
+    Add(SizeOf(lane), given);
     lane.chunks.clear();
   }
   if (given > 0) Expect(device, 0, kArenaDropLimit);

@@ -8,12 +8,7 @@
 #include "coordinator/core/limits.h"
 
 namespace hocket::coordinator {
-namespace {
-
-// Jobs may name as many chunks as they like: the sum does not wrap.
 void Add(Bytes bytes, Bytes& sum) { sum += std::min(bytes, std::numeric_limits<Bytes>::max() - sum); }
-
-}  // namespace
 
 Bytes SizeOf(const Lane& lane) {
   Bytes bytes = 0;
@@ -127,8 +122,8 @@ void Core::ServeRoom(Job& job) {
   AnswerRoom(job, true, "", /*step_aside=*/room.others_first && OthersCouldUseTurn(job));
 }
 
-// Nobody is moved for one that runs beside others: it gives its turn up where it stands, and waits for another
-// one. Memory that is on its way back it waits for.
+// Nobody is moved for one that runs beside others: it gives its turn up where it stands, and waits for
+// another one. Memory that is on its way back it waits for.
 void Core::ServeGuest(Job& job) {
   const auto& returning = DeviceOf(job).returning;
   const bool comes_back = std::any_of(returning.begin(), returning.end(), [&](const Returning& r) {
@@ -140,8 +135,8 @@ void Core::ServeGuest(Job& job) {
   AnswerRoom(job, true, "", /*step_aside=*/true);
 }
 
-// They stop after their steps, and can be spilled then. Where it is a guest itself, and cannot stand aside where
-// it is, all stop.
+// They stop after their steps, and can be spilled then. Where it is a guest itself, and cannot stand aside
+// where it is, all stop.
 void Core::MakeRoomFromGuests(Job& job) {
   RoomRequest& room = *job.room;
   Turn& turn = state_.turns.at(job.turn);

@@ -136,8 +136,8 @@ void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
 // Two that were beside each other have joined again: each has the lock of its own lane.
 bool Core::MayKeepPart(const Job& job, const Turn& turn) const {
   return GangOf(job) == nullptr && std::all_of(turn.granted.begin(), turn.granted.end(), [&](JobId id) {
-    return GangOf(this->job(id)) == nullptr && this->job(id).lane != job.lane;
-  });
+           return GangOf(this->job(id)) == nullptr && this->job(id).lane != job.lane;
+         });
 }
 
 // It has the lane's lock, or is before the one who was granted the turn meanwhile: that one waits until this

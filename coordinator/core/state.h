@@ -51,9 +51,9 @@ struct RoomRequest {
   bool restoring = false;
   bool asked = false;  // false: foreseen at the grant, nobody waits for an answer
   absl::Time since;
-  Bytes freed = 0;                               // given back by others since then
-  absl::Time retry_at = absl::InfiniteFuture();  // when to let it try again though nothing was freed
-  bool others_first = false;                     // then: it may depend on what they do in a turn
+  Bytes freed = 0;                                // given back by others since then
+  absl::Time retry_at = absl::InfiniteFuture();   // when to let it try again though nothing was freed
+  bool others_first = false;                      // then: it may depend on what they do in a turn
   absl::Time lanes_until = absl::InfinitePast();  // arenas that nobody uses are being given back for it
 };
 
@@ -95,8 +95,8 @@ struct Job {
   bool accompanied = false;                    // somebody has run beside it in this part
   bool alone_first = false;  // it found no room beside others: not again before a turn alone
   int asides = 0;            // how often it was told to step aside in this part, as a guest
-  Estimate gap;    // from the end of its turn until it asks again
-  Estimate ready;  // from the grant until it runs
+  Estimate gap;              // from the end of its turn until it asks again
+  Estimate ready;            // from the grant until it runs
   absl::Duration last_ready;
 
   // Standing aside.
@@ -153,6 +153,8 @@ struct Lane {
   bool fresh = false;  // the next Grant tells its job to forget the arena
 };
 
+// Jobs may name as many bytes as they like: the sum does not wrap.
+void Add(Bytes bytes, Bytes& sum);
 // Of its chunks.
 Bytes SizeOf(const Lane& lane);
 
@@ -188,9 +190,9 @@ struct Company {
     absl::Time at;
   };
   absl::Time since;
-  absl::Time look_at;           // when to see how far they are; infinite future: the answers are to come
-  std::map<JobId, Mark> from;   // the measurement that lasts
-  std::map<JobId, Mark> seen;   // what has been answered
+  absl::Time look_at;          // when to see how far they are; infinite future: the answers are to come
+  std::map<JobId, Mark> from;  // the measurement that lasts
+  std::map<JobId, Mark> seen;  // what has been answered
 };
 
 // The right to use one or more devices, held by an entity. On one device a single job may have *guests*: jobs
@@ -199,10 +201,10 @@ struct Turn {
   TurnNumber number = 0;
   EntityId entity = 0;
   std::vector<DeviceKey> devices;
-  std::set<JobId> granted;  // who has part in it now
-  std::map<JobId, std::string> guests;  // of these, who are not the entity's, and why they may
-  std::optional<Company> company;       // while there are guests
-  bool no_guests = false;               // room is lacking: no more of them
+  std::set<JobId> granted;                           // who has part in it now
+  std::map<JobId, std::string> guests;               // of these, who are not the entity's, and why they may
+  std::optional<Company> company;                    // while there are guests
+  bool no_guests = false;                            // room is lacking: no more of them
   absl::Time first_wanted = absl::InfiniteFuture();  // somebody began to wait for it
   absl::Time start;
   absl::Time ready;    // when it could run; the start as long as nobody has said
@@ -241,7 +243,7 @@ struct State {
   double switch_share = 0.02;
   PolicySettings policy_settings;
   bool overdue_go_on = false;  // others go on in another lane
-  std::set<JobId> expected;  // after a restart: who has not reported yet
+  std::set<JobId> expected;    // after a restart: who has not reported yet
   absl::Time window_ends = absl::InfinitePast();
 };
 

@@ -42,7 +42,8 @@ bool Pack::Together(const std::vector<JobView>& members) const {
   const Members ids = IdsOf(members);
   const bool known = std::all_of(members.begin(), members.end(),
                                  [](const JobView& member) { return member.alone.samples() >= kAlone; });
-  if (!known || static_cast<int>(ids.size()) > most_ || Needed(ids) == std::numeric_limits<double>::infinity())
+  if (!known || static_cast<int>(ids.size()) > most_ ||
+      Needed(ids) == std::numeric_limits<double>::infinity())
     return false;
   const auto record = records_.find(ids);
   return record == records_.end() || record->second.judgement != Judgement::kApart ||
@@ -109,9 +110,11 @@ void Pack::ForgetOldest() {
 
 std::string Pack::InCompany(const std::vector<JobView>& members) const {
   const auto record = records_.find(IdsOf(members));
-  if (record == records_.end() || record->second.total.looks == 0) return "whether that pays is being measured";
-  return absl::StrFormat("together they do %.3g times what they would in turn%s", record->second.total.mean,
-                         record->second.judgement == Judgement::kOnTrial ? ", as far as that is measured" : "");
+  if (record == records_.end() || record->second.total.looks == 0)
+    return "whether that pays is being measured";
+  return absl::StrFormat(
+      "together they do %.3g times what they would in turn%s", record->second.total.mean,
+      record->second.judgement == Judgement::kOnTrial ? ", as far as that is measured" : "");
 }
 
 void Pack::Forget(EntityId job) {

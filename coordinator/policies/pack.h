@@ -10,9 +10,9 @@
 //                       |                 +-------------> apart <------------+
 //                       +----- after a pause, twice as long each time
 //
-// On trial a set runs until it is judged, also while others wait. A set of three is tried where two of them are
-// together already, and has to do more than they; and so on, up to PolicySettings::most_together. Whose step
-// alone is not known lately runs alone until it is.
+// On trial a set runs until it is judged, also while others wait. A set of three is tried where two of them
+// are together already, and has to do more than they; and so on, up to PolicySettings::most_together. Whose
+// step alone is not known lately runs alone until it is.
 #ifndef HOCKET_COORDINATOR_POLICIES_PACK_H_
 #define HOCKET_COORDINATOR_POLICIES_PACK_H_
 
@@ -25,8 +25,9 @@ namespace hocket::coordinator {
 
 class Pack final : public Policy {
  public:
-  // The least gain that is worth it: below that, what is measured is as well the error of the measurement (the
-  // shares that a turn may lose to hand-overs are 2 %, and steps vary), and one that fails takes all with it.
+  // The least gain that is worth it: below that, what is measured is as well the error of the measurement
+  // (the shares that a turn may lose to hand-overs are 2 %, and steps vary), and one that fails takes all
+  // with it.
   static constexpr double kPays = 1.05;
   // So many measurements make a judgement.
   static constexpr int kLooks = 3;

@@ -128,10 +128,11 @@ class Policy {
   // `job` gets the turn; also when it has had it alone and somebody begins to wait.
   virtual void Granted(const JobView& job) {}
 
-  // `job` has had the turn for `device_time` more, what it took until it was ready not counted; of time in which
-  // several ran, its part. Called at the end of each turn, also for a job that died in it, and within a turn
-  // when the first one begins to wait for it, or somebody comes to run beside it or goes. `contended`: somebody waited meanwhile. Not called for a turn that `job` had, out of this policy's
-  // order, because the time is guaranteed to it.
+  // `job` has had the turn for `device_time` more, what it took until it was ready not counted; of time in
+  // which several ran, its part. Called at the end of each turn, also for a job that died in it, and within a
+  // turn when the first one begins to wait for it, or somebody comes to run beside it or goes. `contended`:
+  // somebody waited meanwhile. Not called for a turn that `job` had, out of this policy's order, because the
+  // time is guaranteed to it.
   virtual void Charge(const JobView& job, absl::Duration device_time, bool contended) {}
 
   // `job` has left; its id is never used again.

@@ -24,7 +24,8 @@ const std::vector<PolicyEntry>& AllPolicies() {
   static const auto* const policies = new std::vector<PolicyEntry>{
       {"fair", "device time in proportion to weight and priority, users first", &Make<Fair>},
       {"fifo", "the job that has waited longest is next", &Make<Fifo>},
-      {kPack, "as fair, and several jobs at the same time while they measurably do more together", &Make<Pack>},
+      {kPack, "as fair, and several jobs at the same time while they measurably do more together",
+       &Make<Pack>},
       {"priority", "high priority first, slowed down by the others by at most a set share",
        &Make<ProductionFirst>},
       {"round-robin", "each job in its turn, in the order in which they joined", &Make<RoundRobin>},

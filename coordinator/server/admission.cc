@@ -262,14 +262,15 @@ absl::Status CheckProductionBound(double bound) {
 absl::Status CheckMostTogether(double most) {
   if (most >= 1 && most <= kMostTogether && most == std::floor(most)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("so many jobs at the same time, ", most,
-                                                 ", are not allowed: give a number from 1 to ", kMostTogether, "."));
+                                                 ", are not allowed: give a number from 1 to ", kMostTogether,
+                                                 "."));
 }
 
 absl::Status CheckOverdue(const std::string& overdue) {
   if (overdue == kWait || overdue == kGoOn) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", absl::CEscape(overdue), "' is not known. While a holder does not give its turn up, the others ", kWait,
-      ", or they ", kGoOn, " beside it."));
+      "'", absl::CEscape(overdue), "' is not known. While a holder does not give its turn up, the others ",
+      kWait, ", or they ", kGoOn, " beside it."));
 }
 
 absl::Status CheckJoin(const wire::Join& join) {

@@ -76,7 +76,8 @@ absl::Status CheckPolicies(const std::vector<std::string>& names) {
     if (name == kQueue) continue;
     if (name == kPack)
       return absl::InvalidArgumentError(
-          "pack cannot be simulated: it goes by how much jobs slow each other down when they run at the same time, "
+          "pack cannot be simulated: it goes by how much jobs slow each other down when they run at the same "
+          "time, "
           "and no recorded job tells that.");
     if (const absl::Status known = MakePolicy(name).status(); !known.ok())
       return absl::InvalidArgumentError(

@@ -46,9 +46,22 @@ class EdgeFields {
   const bool with_texts_;
 };
 
+// Everybody at the same time.
+class TogetherPolicy final : public Policy {
+ public:
+  bool Before(const JobView& a, const JobView& b) const override { return a.asked < b.asked; }
+  std::string Reason(const JobView&) const override { return "is next"; }
+  bool Together(const std::vector<JobView>&) const override { return true; }
+};
+
+std::unique_ptr<Policy> Make(const std::string& name) {
+  return name == "together" ? std::make_unique<TogetherPolicy>() : *MakePolicy(name);
+}
+
 class Node {
  public:
-  explicit Node(std::uint64_t seed) : random_(seed), core_({.policy = "fair", .runtime_dir = "/run/test"}) {}
+  explicit Node(std::uint64_t seed)
+      : random_(seed), core_({.policy = "fair", .runtime_dir = "/run/test", .make_policy = Make}) {}
 
   // Whatever peers may do next; how many of the messages got through is counted.
   void Goes() {
@@ -93,13 +106,17 @@ class Node {
 
   void PeopleSet(JobId job) {
     constexpr double kCaps[] = {0, 1e-6, 0.1, 0.5, 1};
-    switch (random_() % 4) {
+    switch (random_() % 6) {
       case 0:
         return Handle(job, SetTimeCap{kCaps[random_() % std::size(kCaps)]});
       case 1:
         return Handle(job, SetPaused{random_() % 2 == 0});
       case 2:
         return Handle(job, SetMemoryGuarantee{random_() % (uint64_t{1} << 50)});
+      case 3:
+        return Handle(0, SetOverdue{random_() % 2 == 0});
+      case 4:
+        return Handle(0, SetPolicy{"together"});
       default:
         return Handle(0, SetPolicy{AllPolicies()[random_() % AllPolicies().size()].name});
     }
@@ -107,8 +124,13 @@ class Node {
 
   void Handle(JobId job, decltype(Event::what) what) {
     now_ += absl::Milliseconds(random_() % 300);
-    core_.Handle({.at = now_, .job = job, .what = std::move(what)});
+    const std::vector<Action> actions = core_.Handle({.at = now_, .job = job, .what = std::move(what)});
     core_.CheckInvariants();
+    for (const Action& action : actions) {
+      if (auto* look = std::get_if<LookAt>(&action))
+        Handle(look->job,
+               StepsSeen{.steps = random_() % 100, .at = now_ - absl::Milliseconds(random_() % 300)});
+    }
     for (const auto& [key, device] : core_.state().devices) ASSERT_LE(core_.Free(device), device.capacity);
   }
 

@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <random>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -218,8 +219,8 @@ class World {
     }
     for (const auto& [number, turn] : core_.state().turns)
       absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size(),
-                      turn.next, turn.lacks_room, turn.no_use, turn.entity, turn.guests.size(), turn.no_guests,
-                      turn.overdue);
+                      turn.next, turn.lacks_room, turn.no_use, turn.entity, turn.guests.size(),
+                      turn.no_guests, turn.overdue);
     return absl::StrCat(text, timer_ != absl::InfiniteFuture());
   }
 
@@ -507,13 +508,59 @@ TEST(InterleavingTest, ThreeJobsOfWhichTwoHaveACapTogetherAndOneAGuarantee) {
   EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
 }
 
+// Farther than every order can be tried.
+void Walk(const Cast& cast) {
+  for (unsigned seed = 1; seed <= 100 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    World world(cast);
+    std::vector<Move> history;
+    for (int i = 0; i < 200 && !testing::Test::HasFailure(); ++i) {
+      const std::vector<Move> moves = world.Moves();
+      if (moves.empty()) break;
+      history.push_back(moves[random() % moves.size()]);
+      world.Do(history.back());
+    }
+    EXPECT_EQ(world.WhoStarves(), "") << "wait for ever: " << ToText(history);
+  }
+}
+
+TEST(InterleavingTest, LongWalksOfManyJobsOfWhichTwoRunAtTheSameTime) {
+  const Cast cast = {.jobs = 6,
+                     .persistent = 18,
+                     .room = true,
+                     .parts = true,
+                     .ahead = true,
+                     .stops = true,
+                     .together = true,
+                     .go_on = true,
+                     .transient = 5};
+  Walk(cast);
+}
+
+TEST(InterleavingTest, LongWalksOfAGangBesideJobsThatRunAtTheSameTime) {
+  Walk({.jobs = 6,
+        .gang = 2,
+        .persistent = 18,
+        .room = true,
+        .stops = true,
+        .cap = 0.1,
+        .together = true,
+        .go_on = true});
+}
+
 TEST(InterleavingTest, ThreeJobsOfWhichTwoRunAtTheSameTime) {
   EXPECT_GT(TryEverything({.jobs = 3, .deaths = true, .stops = true, .together = true}, 4'000), 500u);
 }
 
 TEST(InterleavingTest, ThreeJobsThatSpillEachOtherOfWhichTwoRunAtTheSameTime) {
-  const Cast cast = {
-      .jobs = 3, .persistent = 30, .room = true, .ahead = true, .deaths = true, .together = true, .transient = 5};
+  const Cast cast = {.jobs = 3,
+                     .persistent = 30,
+                     .room = true,
+                     .ahead = true,
+                     .deaths = true,
+                     .together = true,
+                     .transient = 5};
   EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
 }
 
@@ -530,7 +577,8 @@ TEST(InterleavingTest, ThreeJobsThatGoOnBesideTheOverdue) {
 }
 
 TEST(InterleavingTest, ThreeJobsThatSpillEachOtherAndGoOnBesideTheOverdue) {
-  const Cast cast = {.jobs = 3, .persistent = 30, .room = true, .deaths = true, .together = true, .go_on = true};
+  const Cast cast = {
+      .jobs = 3, .persistent = 30, .room = true, .deaths = true, .together = true, .go_on = true};
   EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
 }
 

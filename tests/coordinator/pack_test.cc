@@ -1,10 +1,11 @@
 // Several jobs in one turn: who may, what becomes of their memory and lanes, how they are measured, and what
 // happens when one of them goes.
+#include "coordinator/policies/pack.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "coordinator/core/limits.h"
-#include "coordinator/policies/pack.h"
 #include "tests/coordinator/script.h"
 
 namespace hocket::coordinator {
@@ -384,11 +385,16 @@ TEST_F(GuestTest, WhatTheLastOneOfALaneTookAlongIsNotCounted) {
 TEST(GuestRestartTest, TwoThatComeBackWithTurnsInTwoLanesGoOnUntilTheyAreStopped) {
   Script s("fair");
   s.CoordinatorRestarts({1, 2});
-  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = 7, .lane_lock = "/run/test/lane-gpu0-0.lock"});
-  s.Joins("b", {.rejoin = true, .id = 2, .holds_turn = true, .turn = 7, .lane_lock = "/run/test/lane-gpu0-1.lock"});
+  s.Joins(
+      "a",
+      {.rejoin = true, .id = 1, .holds_turn = true, .turn = 7, .lane_lock = "/run/test/lane-gpu0-0.lock"});
+  s.Joins(
+      "b",
+      {.rejoin = true, .id = 2, .holds_turn = true, .turn = 7, .lane_lock = "/run/test/lane-gpu0-1.lock"});
   EXPECT_EQ(s.Holder(), "a, b") << s.Story();
   EXPECT_EQ(s.JobOf("b").lane, 1);
-  EXPECT_TRUE(s.Told<wire::Yield>("a")->now && s.Told<wire::Yield>("b")->now) << s.Story();  // fair knows none
+  EXPECT_TRUE(s.Told<wire::Yield>("a")->now && s.Told<wire::Yield>("b")->now)
+      << s.Story();  // fair knows none
   EXPECT_EQ(s.Told<wire::Yield>("b")->turn, 7u) << s.Story();
   s.GivesUp("b");
   s.GivesUp("a");
@@ -398,7 +404,9 @@ TEST(GuestRestartTest, TwoThatComeBackWithTurnsInTwoLanesGoOnUntilTheyAreStopped
 TEST(GuestRestartTest, TwoThatComeBackWithTurnsInOneLaneAreNotTogether) {
   Script s("fair");
   s.CoordinatorRestarts({1, 2});
-  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = 7, .lane_lock = "/run/test/lane-gpu0-1.lock"});
+  s.Joins(
+      "a",
+      {.rejoin = true, .id = 1, .holds_turn = true, .turn = 7, .lane_lock = "/run/test/lane-gpu0-1.lock"});
   s.Joins("b", {.rejoin = true, .id = 2, .turn = 8, .lane_lock = "/run/test/lane-gpu0-1.lock"});
   EXPECT_EQ(s.Holder(), "a") << s.Story();
   EXPECT_TRUE(s.Told<wire::Yield>("b")->now) << s.Story();

@@ -191,7 +191,8 @@ TEST(FifoTest, GoesByTheTimeOfAsking) {
 
 TEST(RegistryTest, AnUnknownNameListsTheKnownOnes) {
   const std::string text(MakePolicy("lottery").status().message());
-  EXPECT_EQ(text, "there is no policy 'lottery'. The policies are: fair, fifo, pack, priority, round-robin, srtf.");
+  EXPECT_EQ(text,
+            "there is no policy 'lottery'. The policies are: fair, fifo, pack, priority, round-robin, srtf.");
 }
 
 }  // namespace

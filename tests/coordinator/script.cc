@@ -329,7 +329,8 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
     actor.next = std::min(actor.next, now_ + actor.part.spill_time);
   } else if (std::holds_alternative<wire::Restore>(message) && actor.lives && !actor.stopped) {
     actor.next = std::min(actor.next, now_ + actor.part.restore_time);
-  } else if (auto* room = std::get_if<wire::Room>(&message); room != nullptr && actor.lives && !actor.stopped) {
+  } else if (auto* room = std::get_if<wire::Room>(&message);
+             room != nullptr && actor.lives && !actor.stopped) {
     actor.steps_aside = room->step_aside;
     actor.next = now_;
   }

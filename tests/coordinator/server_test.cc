@@ -332,7 +332,7 @@ TEST(LifeTest, FlagsThatMakeNoSenseAreRefusedWithASentence) {
   Daemon daemon;
   EXPECT_THAT(daemon.Start({"--polcy=fair"}).second, HasSubstr("'--polcy=fair' is not a flag"));
   EXPECT_THAT(daemon.Start({"--policy=lottery"}).second,
-              HasSubstr("The policies are: fair, fifo, priority, round-robin, srtf"));
+              HasSubstr("The policies are: fair, fifo, pack, priority, round-robin, srtf"));
   EXPECT_THAT(daemon.Start({"--switch-share=0"}).second, HasSubstr("above 0 and up to 1"));
   EXPECT_THAT(daemon.Start({"--grace-seconds=soon"}).second, HasSubstr("'soon' is no number"));
   EXPECT_THAT(daemon.Start({"--log-level=loud"}).second, HasSubstr("The levels are"));
@@ -373,7 +373,7 @@ TEST(CommandTest, PauseResumeSetPolicyAndExplainAnswerWithWhatIsNow) {
   EXPECT_EQ(daemon.Ask("resume", {{"job", "a"}}).value()["state"], "holds");
   EXPECT_EQ(daemon.Ask("set", {{"job", "a"}, {"weight", 3}, {"priority", "low"}}).value()["priority"], "low");
   EXPECT_EQ(daemon.Ask("policy", {{"name", "fifo"}}).value()["policy"], "fifo");
-  EXPECT_EQ(daemon.Ask("policy").value()["policies"].size(), 5u);
+  EXPECT_EQ(daemon.Ask("policy").value()["policies"].size(), 6u);
   EXPECT_EQ(daemon.Ask("switch-share", {{"share", 0.1}}).value()["share"], 0.1);
   EXPECT_EQ(daemon.Ask("policy", {{"name", "priority"}, {"bound", 0.05}}).value()["bound"], 0.05);
   EXPECT_THAT(std::string(daemon.Ask("policy", {{"name", "fair"}, {"bound", 1}}).status().message()),
