@@ -4,6 +4,8 @@
 // aside as soon as somebody fits who waits: the device goes on with the others, in another lane. He keeps his
 // lane with its arena, and his bytes; when he stops after all, he waits for his next turn like everybody.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
@@ -54,12 +56,15 @@ bool Core::SomebodyFits(const Turn& turn) const {
   return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) { return Fits(entity); });
 }
 
+// A question for room that it has asked stays: it stands in an allocation.
 void Core::SetAside(Job& job) {
   const TurnNumber told = job.told_turn;
+  std::optional<RoomRequest> room = job.room;
   if (!state_.turns.at(job.turn).asked_stop) SendYield(job, true, 0);
   EndPart(job, wire::TurnOver{.steps = job.steps}, PartEnds::kSetAside);
   job.overstays = told;
   job.set_aside = true;
+  if (room && room->asked) job.room = std::move(room);
 }
 
 // Whatever kept it: it has no turn now. What it knows of the arena may not be so any more.

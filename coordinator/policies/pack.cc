@@ -77,8 +77,10 @@ void Pack::Measured(const std::vector<Pace>& paces) {
   if (found == records_.end() || found->second.judgement == Judgement::kApart) return;
   Record& record = found->second;
   double total = 0;
-  for (const Pace& pace : paces)
+  for (const Pace& pace : paces) {
+    if (!pace.job.alone.known()) return;  // no longer: they are parted, and it will be
     total += absl::FDivDuration(pace.job.alone.mean() * static_cast<double>(pace.steps), pace.time);
+  }
   record.total.Add(total);
   const absl::Time now = paces.front().job.now;
   const bool late = record.judgement == Judgement::kOnTrial && now - record.since >= kLongestTrial;

@@ -116,6 +116,25 @@ TEST_F(OverdueTest, AGangKeepsItsTurn) {
   EXPECT_EQ(s.Holder(), "r0, r1") << s.Story();
 }
 
+TEST_F(OverdueTest, WhoWaitsForRoomInItsTurnIsStillAnswered) {
+  s.Joins("unmovable", {.persistent = 60});
+  s.Joins("hung", {.persistent = 30});
+  s.Joins("next");
+  s.Asks("next");
+  s.GivesUp("next", {.movable = true});
+  s.Says("hung", SetOverdue{true});
+  s.Asks("hung");
+  s.NeedsRoom("hung", 20);
+  s.Asks("next");
+  s.StandsAtDoors("unmovable");
+  EXPECT_EQ(s.Told<wire::Spill>("unmovable")->bytes, 20u) << s.Story();
+  s.Passes(kHolderLimit);  // it does not answer
+  ASSERT_EQ(s.Holder(), "next") << s.Story();
+  s.Spills("unmovable", 20);
+  s.Passes(kRoomRetry);
+  EXPECT_TRUE(s.Told<wire::Room>("hung")->ok) << s.Story();
+}
+
 TEST_F(OverdueTest, WhatIsSaidLaterHoldsForThoseWhoHangAlready) {
   Hang(/*go_on=*/false);
   s.Says("hung", SetOverdue{true});

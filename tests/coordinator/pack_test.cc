@@ -416,7 +416,6 @@ TEST(GuestRestartTest, TwoThatComeBackWithTurnsInOneLaneAreNotTogether) {
 
 class PackTest : public testing::Test {
  protected:
-  // Of the time so far, in which both had the turn.
   void Lives(const std::string& name, Part part) {
     s.Joins(name, part);
     s.Lives(name);
@@ -427,6 +426,11 @@ class PackTest : public testing::Test {
     s.RunsFor(time);
     for (const char* name : names) after += s.Steps(name);
     return after - before;
+  }
+  int Trials() const {  // or more, where a turn was begun together
+    return static_cast<int>(std::count_if(s.turns().begin(), s.turns().end(), [](const TurnEnded& turn) {
+      return turn.reason.find("beside") != std::string::npos;
+    }));
   }
   Script s{"pack"};
 };
@@ -444,13 +448,149 @@ TEST_F(PackTest, JobsThatUseAllOfItAreTriedAndTakeTurns) {
   Lives("a", {});
   Lives("b", {});
   s.RunsFor(Seconds(5));
+  EXPECT_EQ(Trials(), 1) << s.Story();
   EXPECT_EQ(s.Holder().find(','), std::string::npos) << s.Story();
-  int together = 0;
-  for (const TurnEnded& turn : s.turns()) together += turn.reason.find("beside") != std::string::npos;
-  EXPECT_EQ(together, 1) << s.Story();
   s.RunsFor(Pack::kFirstPause);  // programs change
-  for (const TurnEnded& turn : s.turns()) together += turn.reason.find("beside") != std::string::npos;
-  EXPECT_EQ(together, 3) << s.Story();
+  EXPECT_EQ(Trials(), 2) << s.Story();
+  s.RunsFor(Pack::kFirstPause + Seconds(5));
+  EXPECT_EQ(Trials(), 2) << s.Story();
+  s.RunsFor(Pack::kFirstPause);
+  EXPECT_EQ(Trials(), 3) << s.Story();
+}
+
+TEST_F(PackTest, GapsAreFilledByTurnsAsWell) {
+  Lives("a", {.gap = Milliseconds(10)});
+  Lives("b", {.gap = Milliseconds(10)});
+  s.RunsFor(Seconds(5));
+  EXPECT_EQ(s.Holder().find(','), std::string::npos) << s.Story();
+}
+
+TEST_F(PackTest, AThirdJoinsWhereThreeDoMoreThanTwo) {
+  for (const char* job : {"a", "b", "c"}) Lives(job, {.duty = 0.33});
+  s.RunsFor(Seconds(10));
+  EXPECT_EQ(s.Holder(), "a, b, c") << s.Story();
+}
+
+TEST_F(PackTest, AThirdTakesTurnsWithTwoWhereThreeDoNoMoreThanTwo) {
+  for (const char* job : {"a", "b", "c"}) Lives(job, {.duty = 0.5});
+  s.RunsFor(Seconds(20));
+  const auto steps = Steps({"a", "b", "c"}, Seconds(10));
+  EXPECT_GE(steps, 1'900u) << s.Story();  // 1,000 one after the other
+  for (const char* job : {"a", "b", "c"}) EXPECT_GE(Steps({job}, Seconds(10)), 500u) << job << s.Story();
+}
+
+TEST_F(PackTest, NoMoreRunTogetherThanPeopleSay) {
+  for (const char* job : {"a", "b", "c"}) Lives(job, {.duty = 0.3});
+  s.Says("a", SetMostTogether{1});
+  s.RunsFor(Seconds(10));
+  EXPECT_EQ(Trials(), 0) << s.Story();
+  s.Says("a", SetMostTogether{2});
+  s.RunsFor(Seconds(10));
+  EXPECT_GT(Trials(), 0) << s.Story();
+  EXPECT_NE(s.Holder(), "a, b, c") << s.Story();
+}
+
+TEST_F(PackTest, FairPartsThem) {
+  Lives("a", {.duty = 0.5});
+  Lives("b", {.duty = 0.5});
+  s.RunsFor(Seconds(5));
+  s.Says("a", SetPolicy{"fair"});
+  s.RunsFor(Seconds(1));
+  EXPECT_EQ(s.Holder().find(','), std::string::npos) << s.Story();
+}
+
+TEST_F(PackTest, DeviceTimeIsDividedAmongThoseWhoRunTogether) {
+  Lives("a", {.duty = 0.5});
+  Lives("b", {.duty = 0.5});
+  s.Joins("c", {});
+  s.FormsGang("g", {"c"});  // beside nobody
+  s.Lives("c");
+  s.RunsFor(Seconds(120));
+  const auto before = s.Steps("c");
+  s.RunsFor(Seconds(50));
+  EXPECT_NEAR(static_cast<double>(s.Steps("c") - before), 5000 / 3.0, 200) << s.Story();
+}
+
+TEST_F(PackTest, WhatAStepTakesAloneIsMeasuredAnewNowAndThen) {
+  Lives("a", {.duty = 0.5});
+  Lives("b", {.duty = 0.5});
+  s.RunsFor(Seconds(5));
+  const int turns = s.Turns("a");
+  s.RunsFor(kAloneGoodFor - Seconds(10));
+  EXPECT_EQ(s.Turns("a"), turns) << s.Story();
+  s.RunsFor(Seconds(20));
+  EXPECT_GT(s.Turns("a"), turns) << s.Story();
+  EXPECT_EQ(s.Holder(), "a, b") << s.Story();
+}
+
+// Two whose steps take 10 ms alone.
+class PackPolicyTest : public testing::Test {
+ protected:
+  std::vector<JobView> Members() {
+    std::vector<JobView> members;
+    for (EntityId id : {1, 2}) {
+      members.push_back({.id = id, .now = now});
+      for (int i = 0; i < Pack::kAlone; ++i) members.back().alone.Add(Milliseconds(10));
+    }
+    return members;
+  }
+  void Look(double total) {
+    std::vector<Pace> paces;
+    for (const JobView& member : Members())
+      paces.push_back({.job = member, .steps = 10, .time = 2 * Milliseconds(100) / total});
+    pack.Measured(paces);
+  }
+  absl::Time now = absl::UnixEpoch();
+  Pack pack;
+};
+
+TEST_F(PackPolicyTest, WhatIsNoLongerSoIsSeen) {
+  pack.Company(Members());
+  for (int i = 0; i < 100; ++i) Look(1.5);
+  EXPECT_TRUE(pack.Together(Members()));
+  int looks = 0;
+  for (; pack.Together(Members()) && looks < 100; ++looks) Look(1.0);
+  EXPECT_LE(looks, 10);
+}
+
+TEST_F(PackPolicyTest, ATotalThatVariesAroundAGainIsNone) {
+  pack.Company(Members());
+  for (int i = 0; i < Pack::kLooks; ++i) Look(i % 2 == 0 ? 0.9 : 1.4);
+  EXPECT_FALSE(pack.Together(Members()));
+}
+
+TEST_F(PackPolicyTest, PausesGrow) {
+  absl::Duration pause = Pack::kFirstPause;
+  for (int trial = 0; trial < 10; ++trial) {
+    ASSERT_TRUE(pack.Together(Members())) << trial;
+    pack.Company(Members());
+    for (int i = 0; i < Pack::kLooks; ++i) Look(1.0);
+    now += pause - Milliseconds(1);
+    ASSERT_FALSE(pack.Together(Members())) << trial;
+    now += Milliseconds(1);
+    pause = std::min(2 * pause, Pack::kLongestPause);
+  }
+}
+
+TEST_F(PackPolicyTest, ATrialThatIsNeverJudgedEnds) {
+  for (int trial = 0; trial <= Pack::kMostTrials; ++trial) {
+    ASSERT_TRUE(pack.Together(Members())) << trial;
+    pack.Company(Members());
+    pack.Company({Members().front()});
+  }
+  EXPECT_FALSE(pack.Together(Members()));
+}
+
+TEST_F(PackPolicyTest, RemembersNoMoreThanSoManySets) {
+  std::vector<JobView> members = Members();
+  for (EntityId id = 3; id < 3 + 2 * Pack::kMostSets; ++id) {
+    members[1].id = id;
+    pack.Company(members);
+    now += Seconds(1);
+    for (JobView& member : members) member.now = now;
+  }
+  EXPECT_EQ(pack.InCompany(Members()), "whether that pays is being measured");  // forgotten, or never judged
+  pack.Forget(1);
 }
 
 }  // namespace
