@@ -1,6 +1,6 @@
 """A training whose persistent memory can be chosen; says where it is, and waits there when told to.
 
-    train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--late] [--hold PLACE] [--end HOW]
+    train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--late] [--rest S] [--hold PLACE] [--end HOW]
 
 Lines: "built", "step N" inside step N, "done turns=T steps=S spilled_total=BYTES restored_total=BYTES".
 ``--hold built`` or ``--hold N`` waits for a line on standard input there. ``--end`` (in step ``--at``): raise, exit,
@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 
 def parse() -> argparse.Namespace:
@@ -30,6 +31,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--data-from", help="a FIFO: batch 3 is loaded, by a worker, when somebody has written to it")
     parser.add_argument("--child-losses", help="in step 3 it runs itself in a child, which writes them there")
+    parser.add_argument("--rest", type=float, default=0, help="so many seconds of each step it waits for the network")
     parser.add_argument("--hold", default="")
     parser.add_argument("--end", default="", choices=["", "raise", "exit", "sys.exit", "kill"])
     parser.add_argument("--at", type=int, default=-1)
@@ -108,6 +110,8 @@ def main() -> None:
             end_here()
         if options.child_losses and i == 3:
             run_itself()
+        if options.rest:
+            time.sleep(options.rest)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
