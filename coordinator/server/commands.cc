@@ -73,23 +73,35 @@ absl::StatusOr<std::string> PolicyWanted(const Json& arguments) {
   return name;
 }
 
-Result ChoosePolicy(Server& server, const Json& arguments) {
-  HOCKET_ASSIGN_OR_RETURN(const std::string wanted, PolicyWanted(arguments));
+// All is checked before any of it is set.
+absl::Status SetForPolicies(Server& server, const Json& arguments) {
+  std::optional<SetProductionBound> bound;
+  std::optional<SetMostTogether> together;
+  std::optional<SetOverdue> overdue;
   if (arguments.contains("bound")) {
-    HOCKET_ASSIGN_OR_RETURN(const double bound, Number(arguments, "bound"));
-    HOCKET_RETURN_IF_ERROR(CheckProductionBound(bound));
-    server.Set(SetProductionBound{bound});
+    HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, "bound"));
+    HOCKET_RETURN_IF_ERROR(CheckProductionBound(share));
+    bound = SetProductionBound{share};
   }
   if (arguments.contains("together")) {
     HOCKET_ASSIGN_OR_RETURN(const double most, Number(arguments, "together"));
     HOCKET_RETURN_IF_ERROR(CheckMostTogether(most));
-    server.Set(SetMostTogether{static_cast<int>(most)});
+    together = SetMostTogether{static_cast<int>(most)};
   }
   if (arguments.contains("overdue")) {
-    const std::string overdue = Text(arguments, "overdue");
-    HOCKET_RETURN_IF_ERROR(CheckOverdue(overdue));
-    server.Set(SetOverdue{overdue == kGoOn});
+    const std::string what = Text(arguments, "overdue");
+    HOCKET_RETURN_IF_ERROR(CheckOverdue(what));
+    overdue = SetOverdue{what == kGoOn};
   }
+  if (bound) server.Set(*bound);
+  if (together) server.Set(*together);
+  if (overdue) server.Set(*overdue);
+  return absl::OkStatus();
+}
+
+Result ChoosePolicy(Server& server, const Json& arguments) {
+  HOCKET_ASSIGN_OR_RETURN(const std::string wanted, PolicyWanted(arguments));
+  HOCKET_RETURN_IF_ERROR(SetForPolicies(server, arguments));
   if (!wanted.empty()) server.Set(SetPolicy{wanted});
   Json policies = Json::array();
   for (const PolicyEntry& entry : AllPolicies())

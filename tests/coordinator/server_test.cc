@@ -381,6 +381,23 @@ TEST(CommandTest, PauseResumeSetPolicyAndExplainAnswerWithWhatIsNow) {
   EXPECT_EQ(daemon.Ask("policy").value()["policy"], "priority") << "an error changes nothing";
 }
 
+TEST(CommandTest, PolicySetsHowManyRunTogetherAndWhatOthersDoBesideOneThatHangs) {
+  Daemon daemon;
+  EXPECT_EQ(daemon.Ask("policy").value()["together"], 4);
+  EXPECT_EQ(daemon.Ask("policy").value()["overdue"], "wait");
+  const Json set = daemon.Ask("policy", {{"name", "pack"}, {"together", 2}, {"overdue", "go-on"}}).value();
+  EXPECT_EQ(set["policy"], "pack");
+  EXPECT_EQ(set["together"], 2);
+  EXPECT_EQ(set["overdue"], "go-on");
+  for (const Json& nonsense : {Json(0), Json(-1), Json(2.5), Json(17)}) {
+    EXPECT_THAT(std::string(daemon.Ask("policy", {{"together", nonsense}}).status().message()),
+                HasSubstr("from 1 to 16"));
+  }
+  EXPECT_THAT(std::string(daemon.Ask("policy", {{"together", 3}, {"overdue", "end"}}).status().message()),
+              HasSubstr("the others wait, or they go-on beside it"));
+  EXPECT_EQ(daemon.Ask("policy").value()["together"], 2) << "an error changes nothing";
+}
+
 TEST(CommandTest, QuotaShowsSetsAndRemoves) {
   Daemon daemon;
   Peer a(daemon, {.name = "a"});

@@ -76,6 +76,14 @@ TEST(SimulatorTest, WhoIsAwayGivesItsTurnEarlierThanWhoseThreadWorksInThePause) 
   EXPECT_LT(with(true), with(false));
 }
 
+TEST(SimulatorTest, PackIsRefused) {
+  std::string words[] = {"hocketd simulate", "jobs.csv", "--policy=fair,pack"};
+  char* arguments[] = {words[0].data(), words[1].data(), words[2].data()};
+  testing::internal::CaptureStderr();
+  EXPECT_NE(SimulateMain(3, arguments), 0);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("pack cannot be simulated"));
+}
+
 TEST(SimulatorTest, NothingIsLostUnderAnyPolicy) {
   for (const PolicyEntry& policy : AllPolicies()) {
     if (policy.name == std::string(kPack)) continue;  // refused: simulator/report.cc
