@@ -24,7 +24,7 @@ const std::vector<PolicyEntry>& AllPolicies() {
   static const auto* const policies = new std::vector<PolicyEntry>{
       {"fair", "device time in proportion to weight and priority, users first", &Make<Fair>},
       {"fifo", "the job that has waited longest is next", &Make<Fifo>},
-      {kPack, "as fair, and several jobs at the same time while they measurably do more together",
+      {"pack", "as fair, and several jobs at the same time while they measurably do more together",
        &Make<Pack>},
       {"priority", "high priority first, slowed down by the others by at most a set share",
        &Make<ProductionFirst>},

@@ -12,7 +12,6 @@
 namespace hocket::coordinator {
 
 inline constexpr const char* kDefaultPolicy = "fair";
-inline constexpr const char* kPack = "pack";
 
 struct PolicyEntry {
   const char* name;

@@ -74,7 +74,7 @@ absl::Status WrongFlag(const std::string& argument) {
 absl::Status CheckPolicies(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == kQueue) continue;
-    if (name == kPack)
+    if (name == "pack")
       return absl::InvalidArgumentError(
           "pack cannot be simulated: it goes by how much jobs slow each other down when they run at the same "
           "time, "
