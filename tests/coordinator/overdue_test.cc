@@ -124,14 +124,14 @@ TEST_F(OverdueTest, WhoWaitsForRoomInItsTurnIsStillAnswered) {
   s.GivesUp("next", {.movable = true});
   s.Says("hung", SetOverdue{true});
   s.Asks("hung");
-  s.NeedsRoom("hung", 20);
   s.Asks("next");
-  s.StandsAtDoors("unmovable");
-  EXPECT_EQ(s.Told<wire::Spill>("unmovable")->bytes, 20u) << s.Story();
-  s.Passes(kHolderLimit);  // it does not answer
+  s.Passes(kHolderLimit - Milliseconds(1));
+  s.NeedsRoom("hung", 20);
+  s.Passes(Milliseconds(1));
   ASSERT_EQ(s.Holder(), "next") << s.Story();
-  s.Spills("unmovable", 20);
-  s.Passes(kRoomRetry);
+  EXPECT_FALSE(s.Told<wire::Room>("hung")) << s.Story();
+  s.Passes(2 * kRoomRetry);
+  ASSERT_TRUE(s.Told<wire::Room>("hung")) << s.Story();
   EXPECT_TRUE(s.Told<wire::Room>("hung")->ok) << s.Story();
 }
 

@@ -51,6 +51,16 @@ TEST_F(GuestTest, RunsBesideTheHolderInALaneOfItsOwn) {
   EXPECT_THAT(s.Why("a"), HasSubstr("runs beside b"));
 }
 
+TEST_F(GuestTest, WhoHasGuestsFromTheBeginningIsNotAskedForItsGaps) {
+  for (const char* job : {"a", "b", "c"}) Join(job);
+  AllTogether::most = 1;
+  for (const char* job : {"c", "a", "b"}) s.Asks(job);
+  AllTogether::most = 2;
+  s.GivesUp("c");
+  EXPECT_EQ(s.Holder(), "a, b") << s.Story();
+  EXPECT_FALSE(s.Told<wire::Grant>("a")->contended) << s.Story();
+}
+
 TEST_F(GuestTest, WhoHasNeverHadATurnHasNeitherGuestsNorIsOne) {
   Join("a");
   s.Joins("new");
@@ -412,6 +422,14 @@ TEST(GuestRestartTest, TwoThatComeBackWithTurnsInOneLaneAreNotTogether) {
   EXPECT_TRUE(s.Told<wire::Yield>("b")->now) << s.Story();
 }
 
+TEST(GuestRestartTest, ThatBothSayTheyHaveALanesLockIsNotBelieved) {
+  Script s("fair");
+  s.CoordinatorRestarts({1, 2});
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = 7});
+  s.Joins("b", {.rejoin = true, .id = 2, .holds_turn = true, .turn = 8});
+  EXPECT_EQ(s.Holder(), "a") << s.Story();
+}
+
 // --- pack -----------------------------------------------------------------------------------------
 
 class PackTest : public testing::Test {
@@ -467,6 +485,15 @@ TEST_F(PackTest, GapsAreFilledByTurnsAsWell) {
 
 TEST_F(PackTest, AThirdJoinsWhereThreeDoMoreThanTwo) {
   for (const char* job : {"a", "b", "c"}) Lives(job, {.duty = 0.33});
+  s.RunsFor(Seconds(10));
+  EXPECT_EQ(s.Holder(), "a, b, c") << s.Story();
+}
+
+TEST_F(PackTest, ATrialLastsThoughAThirdWaitsAndTheirGapsAreLong) {
+  for (const char* job : {"a", "b", "c"}) Lives(job, {.duty = 0.2, .gap = Milliseconds(8)});
+  s.Says("a", SetMostTogether{1});
+  s.RunsFor(Seconds(2));  // the gaps are known
+  s.Says("a", SetMostTogether{3});
   s.RunsFor(Seconds(10));
   EXPECT_EQ(s.Holder(), "a, b, c") << s.Story();
 }
