@@ -1,6 +1,7 @@
 """A training whose persistent memory can be chosen; says where it is, and waits there when told to.
 
-    train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--late] [--rest S] [--hold PLACE] [--end HOW]
+    train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--late] [--rest S] [--hold PLACE]
+    [--end HOW]
 
 Lines: "built", "step N" inside step N, "done turns=T steps=S spilled_total=BYTES restored_total=BYTES".
 ``--hold built`` or ``--hold N`` waits for a line on standard input there. ``--end`` (in step ``--at``): raise, exit,
