@@ -45,6 +45,8 @@ void Core::Settle() {
     CloseLanes(device);
     Schedule(device);
   }
+  for (auto& [number, turn] : state_.turns) Serve(turn);
+  PaceTrainers();
   for (auto& [number, turn] : state_.turns) {
     AskIfContended(turn);
     TakeBackUnread(turn);
@@ -74,7 +76,7 @@ absl::Time Core::NextDeadline() const {
     next = std::min(next, CloseLanesAt(device));
   }
   for (const auto& [number, turn] : state_.turns) {
-    next = std::min({next, RealignTime(turn), HolderLimit(turn)});
+    next = std::min({next, RealignTime(turn), HolderLimit(turn), NextOfServing(turn)});
     if (turn.company) next = std::min(next, turn.company->look_at);
     const bool contended = Contended(turn);
     if (contended) next = std::min(next, TakeBackTime(turn));
@@ -86,7 +88,7 @@ absl::Time Core::NextDeadline() const {
       continue;
     }
     next = std::min(next, StopTime(turn));
-    if (!turn.asked_idle && turn.guests.empty()) next = std::min(next, AskIdleTime(turn));
+    if (!turn.asked_idle && !turn.company) next = std::min(next, AskIdleTime(turn));
   }
   return next;
 }

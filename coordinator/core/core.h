@@ -24,9 +24,9 @@
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
 //                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
 //                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
-//                 quota.cc  time caps (time_account.h), memory       invariants.cc
-//                 guarantees.cc shares of time (time_guarantee.h)    explain.cc why a job stands where it
-//                 stands
+//                 quota.cc  time caps (time_account.h), memory       serving.cc  requests, and who stands by
+//                 guarantees.cc shares of time (time_guarantee.h)    explain.cc  why a job stands where it
+//                 invariants.cc                                      stands
 //
 // Invariants (CheckInvariants() tests them):
 //   a device has at most one turn, and every job that has part in it belongs to the turn's entity, or is its
@@ -88,6 +88,8 @@ class Core {
   std::string StateOf(JobId job) const;
   // The names of those who have part in the job's turn beside it, and are not of its gang.
   std::vector<std::string> Beside(JobId job) const;
+  // The names of those who are to stand still there for a request.
+  std::vector<std::string> ServedBeside(const Device& device) const;
   // Who has the turn of `device`; empty when it is free.
   std::string HolderOf(const Device& device) const;
 
@@ -145,6 +147,7 @@ class Core {
   void On(Job* job, const wire::NeedRoom& event);
   void On(Job* job, const wire::Spilled& event);
   void On(Job* job, const wire::Restored& event);
+  void On(Job* job, const wire::StoodBy& event);
   void On(Job* job, const wire::ArenaGrew& event);
   void On(Job* job, const wire::ArenaLost& event);
   void On(Job* job, const wire::Gang& event);
@@ -219,6 +222,27 @@ class Core {
   void LookAtCompany(Turn& turn);
   void MeasureCompany(Turn& turn);
   std::string ExplainCompany(const Job& job) const;
+
+  // serving.cc
+  bool Serves(const Job& job) const;
+  bool Serves(EntityId entity) const;
+  std::vector<JobId> TrainersOf(const Turn& turn) const;
+  bool ServesSomebody(const Turn& turn) const;
+  bool WaitsToServe(const Job& job, const Turn& turn) const;
+  bool MayServeIn(const Turn& turn, const Job& job) const;
+  std::vector<JobId> RequestsIn(const Turn& turn) const;
+  void Serve(Turn& turn);
+  void TellToStandBy(Job& job);
+  void GoOn(Turn& turn);
+  void EndStandBy(Job& job);
+  bool StandsBy(const Turn& turn) const;
+  absl::Time ServeAt(const Turn& turn) const;
+  absl::Time GoOnBesideAt(const Turn& turn) const;
+  absl::Time NextOfServing(const Turn& turn) const;
+  void AdmitToServe(Job& job, Turn& turn);
+  absl::Time StopForRequest(const Turn& turn) const;
+  void AskToStopForRequest(Turn& turn);
+  void PaceTrainers();
 
   // overdue.cc
   absl::Time HolderLimit(const Turn& turn) const;
@@ -331,6 +355,7 @@ class Core {
   void Rejoin(Job& job, const wire::Join& join);
   bool MayKeepTurn(const Job& job, TurnNumber number) const;
   void KeepTurn(Job& job, TurnNumber told, bool has_lock);
+  void JoinsAgainBeside(Job& job, Turn& turn);
   bool MayKeepPart(const Job& job, const Turn& turn) const;
   void AskToStopAtOnce(Job& job, TurnNumber told);
   void Depart(Job& job, bool crashed);

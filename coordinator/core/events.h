@@ -113,7 +113,7 @@ struct Event {
                SetTimeGuarantee, SetGroup, SetQuota, SetMemoryLimit, SetMemoryGuarantee, SetPolicy,
                SetSwitchShare, SetProductionBound, SetMostTogether, SetOverdue, StepsSeen, wire::Wait,
                wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
-               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave, wire::Restored>
+               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave, wire::Restored, wire::StoodBy>
       what;
 };
 

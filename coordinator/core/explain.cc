@@ -70,6 +70,9 @@ std::string Core::ExplainHolding(const Job& job) const {
   std::string text =
       absl::StrCat("has had the turn for ", Seconds(now_ - job.granted), " (",
                    IsGuest(job) ? turn.guests.at(job.id) : turn.reason, ")", ExplainCompany(job));
+  if (job.told_stand_by)
+    absl::StrAppend(&text, job.stands_by ? "; stands by for " : "; is to stand by for ",
+                    Seconds(now_ - job.stands_since), " while a request is served");
   if (job.room && job.room->asked) {
     absl::StrAppend(&text, "; waits since ", Seconds(now_ - job.room->since), " for ",
                     FormatBytes(job.room->bytes), " of room");
@@ -130,6 +133,8 @@ std::string Core::ExplainWaiting(const Job& job) const {
   const auto place =
       std::find_if(order.begin(), order.end(), [&](const JobView& v) { return v.id == job.entity; });
   absl::StrAppend(&text, "; ", NameOf(turn.entity), " has had the turn for ", Seconds(now_ - turn.start));
+  if (job.info.serves && MayServeIn(turn, job))
+    return absl::StrCat(text, " and is to stand by for it, by ", Seconds(ServeAt(turn) - now_), " from now");
   if (!turn.asked_stop && Contended(turn))
     absl::StrAppend(&text, " and keeps it for at most ",
                     Seconds(std::max(absl::ZeroDuration(), StopTime(turn) - now_)), " more");

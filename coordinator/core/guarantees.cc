@@ -105,7 +105,11 @@ std::vector<JobView> Core::InTurnOrder(const Device& device, const std::vector<E
   return order;
 }
 
+// Requests go first.
 Core::Next Core::PickNext(const Device& device, const std::vector<EntityId>& waiting) const {
+  for (EntityId entity : waiting) {
+    if (Serves(entity)) return {.entity = entity, .reason = "serves: requests go first"};
+  }
   std::vector<JobView> order = InOrder(*device.policy, ViewOf(device, waiting));
   const JobView policys = order.front();
   PutOwedFirst(device.key, order);

@@ -28,9 +28,12 @@ std::vector<JobId> Core::MembersOf(const Turn& turn) const {
   return members;
 }
 
+// Without those who serve for a moment.
 std::vector<JobView> Core::ViewsOf(const Turn& turn) const {
   std::vector<JobView> views = {ViewOf(turn.entity)};
-  for (const auto& [id, reason] : turn.guests) views.push_back(ViewOf(id));
+  for (const auto& [id, reason] : turn.guests) {
+    if (!Serves(job(id))) views.push_back(ViewOf(id));
+  }
   return views;
 }
 
@@ -44,7 +47,7 @@ bool Core::MayHaveGuests(const Turn& turn) const {
   const auto members = MembersOf(turn);
   return !state_.gangs.contains(turn.entity) && std::all_of(members.begin(), members.end(), [&](JobId id) {
     const Job& member = job(id);
-    return GangOf(member) == nullptr && !member.paused && !member.room &&
+    return GangOf(member) == nullptr && !Serves(member) && !member.paused && !member.room &&
            member.left != absl::InfinitePast() && !Guaranteed(member);
   });
 }
@@ -58,7 +61,7 @@ bool Core::Guaranteed(const Job& job) const {
 bool Core::MayBeGuest(const Job& job, const Turn& turn) const {
   const bool single =
       job.entity == job.id && GangOf(job) == nullptr && job.info.device == turn.devices.front();
-  if (!single || job.left == absl::InfinitePast() || job.alone_first || Guaranteed(job) ||
+  if (!single || Serves(job) || job.left == absl::InfinitePast() || job.alone_first || Guaranteed(job) ||
       !FitsBeside(job, turn))
     return false;
   std::vector<JobView> members = ViewsOf(turn);
@@ -133,26 +136,30 @@ void Core::CompanyChanged(Turn& turn) {
   Device& device = state_.devices.at(turn.devices.front());
   turn.company.reset();
   device.policy->Company(ViewsOf(turn));
-  if (turn.guests.empty()) {
-    device.lanes_until = now_ + kLanesKept;
+  const auto trainers = TrainersOf(turn);
+  if (trainers.size() < 2) {
+    if (device.lanes_until == absl::InfiniteFuture()) device.lanes_until = now_ + kLanesKept;
     return;
   }
-  for (JobId id : turn.granted) job(id).accompanied = true;
+  for (JobId id : trainers) job(id).accompanied = true;
   turn.company = Company{.since = now_, .look_at = now_ + LookAfter(turn), .from = {}, .seen = {}};
 }
 
-// Who had the turn is gone.
+// Who had the turn is gone. Who serves is asked for it anew: it was asked for the other's.
 void Core::PromoteGuest(Turn& turn) {
-  const auto first = std::min_element(
-      turn.guests.begin(), turn.guests.end(),
-      [&](const auto& a, const auto& b) { return job(a.first).granted < job(b.first).granted; });
+  const auto age = [&](const auto& guest) {
+    return std::make_pair(Serves(job(guest.first)), job(guest.first).granted);
+  };
+  const auto first = std::min_element(turn.guests.begin(), turn.guests.end(),
+                                      [&](const auto& a, const auto& b) { return age(a) < age(b); });
   const Job& next = job(first->first);
   turn.entity = next.entity;
   turn.reason = first->second;
   turn.start = next.granted;
   turn.ready = std::max(turn.start, turn.charged);
   turn.by_guarantee = false;
-  turn.asked_idle = turn.asked_stop;
+  if (Serves(next)) turn.asked_stop = turn.overdue = false;
+  turn.asked_idle = turn.asked_stop || Serves(next);
   turn.reach = 0;
   turn.guests.erase(first);
 }
@@ -165,7 +172,7 @@ void Core::StopGuests(Turn& turn) {
 
 // The policy has seen that they do not get on, or is another one now.
 void Core::SplitCompany(Turn& turn) {
-  if (turn.guests.empty() || turn.asked_stop) return;
+  if (!turn.company || turn.asked_stop) return;
   if (!state_.devices.at(turn.devices.front()).policy->Together(ViewsOf(turn))) AskToStop(turn);
 }
 
@@ -174,7 +181,7 @@ void Core::SplitCompany(Turn& turn) {
 // As if they had the device in turn: then they should all have done the steps.
 absl::Duration Core::LookAfter(const Turn& turn) const {
   absl::Duration round;
-  for (JobId id : turn.granted) round += job(id).alone.mean();
+  for (JobId id : TrainersOf(turn)) round += job(id).alone.mean();
   return std::clamp(kStepsLooked * round, kLeastLook, kMostLook);
 }
 
@@ -182,7 +189,7 @@ void Core::LookAtCompany(Turn& turn) {
   if (!turn.company || now_ < turn.company->look_at) return;
   turn.company->look_at = absl::InfiniteFuture();
   turn.company->seen.clear();
-  for (JobId id : turn.granted) actions_.emplace_back(LookAt{id});
+  for (JobId id : TrainersOf(turn)) actions_.emplace_back(LookAt{id});
 }
 
 void Core::On(Job* job, const StepsSeen& event) {
@@ -191,7 +198,7 @@ void Core::On(Job* job, const StepsSeen& event) {
   if (!turn.company || turn.company->look_at != absl::InfiniteFuture())
     return;  // somebody came or went since
   turn.company->seen[job->id] = {.steps = event.steps, .at = std::min(event.at, now_)};
-  if (turn.company->seen.size() == turn.granted.size()) MeasureCompany(turn);
+  if (turn.company->seen.size() == TrainersOf(turn).size()) MeasureCompany(turn);
 }
 
 // Measured from step to step: what begins with the first that all have ended beside each other.

@@ -23,6 +23,8 @@ void CheckJob(const Job& job, const State& state) {
   HOCKET_CHECK(!(job.grant_open && job.turn == 0)) << job.info.name << " has no turn, but an open Grant";
   HOCKET_CHECK(!(job.taken_back && (job.waiting || job.turn != 0)))
       << job.info.name << " has asked again, but counts as one whose Grant was taken back";
+  HOCKET_CHECK(!job.told_stand_by || job.turn != 0) << job.info.name << " stands by and has no turn";
+  HOCKET_CHECK(!job.stands_by || job.told_stand_by) << job.info.name << " stands by and was not told to";
   HOCKET_CHECK(!job.held_back || job.waiting) << job.info.name << " is held back and does not wait";
   if (job.turn == 0) return;
   auto turn = state.turns.find(job.turn);
@@ -72,7 +74,10 @@ void Core::CheckInvariants() const {
         << "turn " << number << " has guests and no holder";
     HOCKET_CHECK(turn.guests.empty() || (turn.devices.size() == 1 && !state_.gangs.contains(turn.entity)))
         << "a gang has guests in turn " << number;
-    HOCKET_CHECK(turn.guests.empty() != turn.company.has_value()) << "turn " << number << " has no company";
+    HOCKET_CHECK((!turn.guests.empty() && TrainersOf(turn).size() > 1) == turn.company.has_value())
+        << "turn " << number << " has no company, or has it alone";
+    HOCKET_CHECK(!StandsBy(turn) || ServesSomebody(turn) || !RequestsIn(turn).empty())
+        << "in turn " << number << " somebody stands by for nobody";
     for (const auto& [id, reason] : turn.guests)
       HOCKET_CHECK(turn.granted.contains(id)) << id << " is a guest and has no part in turn " << number;
     for (const DeviceKey& key : turn.devices)

@@ -2,7 +2,7 @@
 //
 // One lane is enough for jobs that have their turns one after the other: the first. There are more while jobs
 // run at the same time (guests.cc), while a gang has several ranks on a device (gangs.cc), and beside a
-// holder that does not give his turn up (overdue.cc).
+// holder that does not give his turn up (overdue.cc). Whoever serves has one of its own (serving.cc).
 #include <algorithm>
 
 #include "coordinator/core/core.h"
@@ -10,8 +10,9 @@
 
 namespace hocket::coordinator {
 
-// A rank keeps the lane it has had, and so do single jobs as long as some run beside each other: going to
-// another one means to map its arena. If somebody runs in it: the lowest in which nobody does.
+// A rank keeps the lane it has had, and so does who serves, and so do single jobs as long as some run beside
+// each other: going to another one means to map its arena. If somebody runs in it: the lowest in which nobody
+// does.
 int Core::LaneOf(const Job& job) const {
   const auto taken = [&](int lane) {
     return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
@@ -20,7 +21,7 @@ int Core::LaneOf(const Job& job) const {
              (other.turn != 0 || other.set_aside);
     });
   };
-  const bool keeps = RanksOf(job.entity).size() > 1 || now_ < DeviceOf(job).lanes_until;
+  const bool keeps = RanksOf(job.entity).size() > 1 || Serves(job) || now_ < DeviceOf(job).lanes_until;
   int lane = keeps ? job.lane : 0;
   if (!taken(lane)) return lane;
   lane = 0;
@@ -36,11 +37,18 @@ bool Core::LaneInUse(const Device& device, int lane) const {
   });
 }
 
-// Nobody runs in it, and somebody does in another, or it is not the first. A gang keeps its lanes.
+// Nobody runs in it, and somebody does in another, or it is not the first. A gang keeps its lanes. Who serves
+// keeps its own, since it runs again with the next request, and is no reason to close another.
 bool Core::MayClose(const Device& device, int lane) const {
-  if (LaneInUse(device, lane)) return false;
+  const auto serves = [&](int in) {
+    return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+      const Job& job = entry.second;
+      return Serves(job) && !job.gone && job.lane == in && job.info.device == device.key;
+    });
+  };
+  if (LaneInUse(device, lane) || serves(lane)) return false;
   return lane > 0 || std::any_of(device.lanes.begin(), device.lanes.end(), [&](const auto& other) {
-           return other.first != 0 && LaneInUse(device, other.first);
+           return other.first != 0 && LaneInUse(device, other.first) && !serves(other.first);
          });
 }
 

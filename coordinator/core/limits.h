@@ -59,6 +59,12 @@ inline constexpr absl::Duration kMostLook = absl::Seconds(10);
 inline constexpr absl::Duration kAloneGoodFor = absl::Minutes(5);
 // A guest that finds no room, and cannot stand aside where it is, is served as a holder after so many times.
 inline constexpr int kMostAsides = 3;
+// Who is to stand by for a request, and has not for so long, is not waited for: the request goes on beside
+// it. And who has stood by for so long does not any longer: it goes on beside the request.
+inline constexpr absl::Duration kMostStandBy = absl::Seconds(1);
+// Of work that a job may have queued on a device where another serves: a request waits for it. Less, and the
+// device would run dry before the job has woken.
+inline constexpr absl::Duration kMostQueued = absl::Milliseconds(2);
 // So often a job whose bytes do not fit now lets others go first before it gets the turn and waits in it.
 inline constexpr int kMaxPassedOver = 3;
 

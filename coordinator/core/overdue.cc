@@ -15,7 +15,7 @@
 namespace hocket::coordinator {
 
 absl::Time Core::HolderLimit(const Turn& turn) const {
-  if (!turn.asked_stop || turn.overdue || !Contended(turn)) return absl::InfiniteFuture();
+  if (!turn.asked_stop || turn.overdue || StandsBy(turn) || !Contended(turn)) return absl::InfiniteFuture();
   absl::Duration step = ViewOf(turn.entity).step.mean();
   for (const auto& [id, reason] : turn.guests) step = std::max(step, job(id).step.mean());
   return std::max(turn.stop_asked, turn.wanted_since) + std::max(kHolderLimit, 10 * step);
@@ -61,6 +61,7 @@ void Core::SetAside(Job& job) {
   const TurnNumber told = job.told_turn;
   std::optional<RoomRequest> room = job.room;
   if (!state_.turns.at(job.turn).asked_stop) SendYield(job, true, 0);
+  if (job.told_stand_by) SendTo(job.id, wire::GoOn{.turn = told});
   EndPart(job, wire::TurnOver{.steps = job.steps}, PartEnds::kSetAside);
   job.overstays = told;
   job.set_aside = true;

@@ -130,7 +130,21 @@ void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
   job.steps_before = job.steps;
   if (beside) turn.guests[job.id] = "had it already";
   turn.granted.insert(job.id);
-  if (beside) CompanyChanged(turn);
+  if (beside) JoinsAgainBeside(job, turn);
+}
+
+// Nobody stands by any longer: who trains went on when the coordinator was gone. So who serves is to go when
+// it has nothing to do, and the turn is that of one who trains.
+void Core::JoinsAgainBeside(Job& job, Turn& turn) {
+  if (Serves(job)) SendYield(job, false, 0);
+  if (Serves(turn.entity) && !Serves(job)) {
+    SendYield(this->job(turn.entity), false, 0);
+    turn.guests[turn.entity] = turn.reason;
+    turn.guests.erase(job.id);
+    turn.entity = job.entity;
+  }
+  turn.serves_beside = ServesSomebody(turn);
+  CompanyChanged(turn);
 }
 
 // Two that were beside each other have joined again: each has the lock of its own lane.

@@ -84,6 +84,11 @@ struct Job {
   TurnNumber overstays = 0;
   bool set_aside = false;  // it overstays because it was overdue, or in the way of a gang: alone in its lane
   absl::Time granted;
+  bool told_stand_by = false;              // in this turn: it is to stand still for a request, and
+  bool stands_by = false;                  // does so
+  absl::Time stands_since;                 // it was told
+  absl::Duration stood;                    // in this turn, so far
+  bool paced = false;                      // it has been told not to run ahead
   std::uint64_t steps_before = 0;          // completed before this turn
   absl::Duration granted_after;            // since the device was free and this job asked
   absl::Time left = absl::InfinitePast();  // end of its last turn
@@ -225,8 +230,11 @@ struct Turn {
   std::vector<JobId> behind;  // who can be spilled for him, as the policy said last, when there were
   std::vector<std::pair<JobId, bool>> candidates_behind;  // these to choose from, and whether each was paused
   bool lacks_room = false;  // somebody has asked for room in it: what is free is his
-  Bytes reach = 0;          // as Job::reach, of this turn
-  Bytes no_use = 0;         // that should be free, and a job that was to restore into it could not
+  absl::Time interrupted;   // since when somebody is to stand by
+  bool serves_beside =
+      false;         // nobody stands by (any longer) for those who serve in it, until they have gone
+  Bytes reach = 0;   // as Job::reach, of this turn
+  Bytes no_use = 0;  // that should be free, and a job that was to restore into it could not
 };
 
 struct State {

@@ -39,7 +39,8 @@ void Core::On(Job* job, const wire::Wait& event) {
 // A holder that nobody waited for has taken nothing from anybody: its turn counts anew from here.
 void Core::BeginToWait(const Job& job) {
   Device& device = DeviceOf(job);
-  if (device.turn != 0 && !Contended(state_.turns.at(device.turn))) {
+  const bool interrupts = device.turn != 0 && Serves(job);  // for a moment only
+  if (device.turn != 0 && !interrupts && !Contended(state_.turns.at(device.turn))) {
     Turn& turn = state_.turns.at(device.turn);
     Charge(turn, /*contended=*/false);
     turn.by_guarantee = false;
@@ -57,7 +58,11 @@ void Core::BeginToWait(const Job& job) {
 void Core::Charge(Turn& turn, bool contended) {
   const absl::Time from = std::max(turn.ready, std::exchange(turn.charged, now_));
   const absl::Duration used = std::max(absl::ZeroDuration(), now_ - from);
-  const std::vector<JobView> members = ViewsOf(turn);
+  std::vector<JobView> members =
+      turn.guests.empty() ? std::vector<JobView>{ViewOf(turn.entity)} : std::vector<JobView>();
+  for (JobId id : turn.granted) {  // of several, those who use the device
+    if (!turn.guests.empty() && !job(id).stands_by) members.push_back(ViewOf(id));
+  }
   for (const DeviceKey& key : turn.devices) {
     for (const JobView& member : members) {
       if (turn.by_guarantee && member.id == turn.entity) continue;
@@ -105,11 +110,13 @@ bool Core::DevicesFree(EntityId entity) const {
                      [&](const DeviceKey& key) { return state_.devices.at(key).turn == 0; });
 }
 
-// Those that wait for `device`, could have it, and do not have a turn; the earliest asker first.
+// Those that wait for `device`, could have it, and do not have a turn; the earliest asker first. Not those
+// for whom the turn that lasts there is only interrupted.
 std::vector<EntityId> Core::Candidates(const Device& device) const {
   std::vector<std::pair<absl::Time, EntityId>> asked;
   for (const auto& [id, job] : state_.jobs) {
     if (!job.waiting || Granted(job.entity) || !Eligible(job.entity)) continue;
+    if (job.info.serves && device.turn != 0 && MayServeIn(state_.turns.at(device.turn), job)) continue;
     const auto devices = DevicesOf(job.entity);
     if (std::find(devices.begin(), devices.end(), device.key) != devices.end())
       asked.emplace_back(job.asked, job.entity);
@@ -124,7 +131,7 @@ std::vector<EntityId> Core::Candidates(const Device& device) const {
 
 // Steps of this turn that nobody has reported yet, by the measured time of a step.
 std::uint64_t Core::StepsSince(const Job& job) const {
-  const absl::Duration ran = now_ - job.granted - job.ready.mean();
+  const absl::Duration ran = now_ - job.granted - job.ready.mean() - job.stood;
   if (job.turn == 0 || job.step.mean() <= absl::ZeroDuration() || ran <= absl::ZeroDuration()) return 0;
   const std::uint64_t run = static_cast<std::uint64_t>(absl::FDivDuration(ran, job.step.mean()));
   const std::uint64_t reported = job.steps - job.steps_before;
@@ -178,7 +185,7 @@ void Core::Schedule(Device& device) {
   while (!fit.empty()) {
     const Next next = PickNext(device, fit);
     if (DevicesFree(next.entity)) {
-      if (!next.by_guarantee && KeepFree(device, next.entity)) return;
+      if (!next.by_guarantee && !Serves(next.entity) && KeepFree(device, next.entity)) return;
       for (EntityId entity : candidates) passed_over_[entity] += entity != next.entity;
       GrantTurn(next);
       return AdmitGuests(state_.turns.at(device.turn));
@@ -205,7 +212,7 @@ std::vector<JobView> Core::Absent(const DeviceKey& device) const {
   std::vector<JobView> views;
   for (const auto& [id, other] : state_.jobs) {
     const bool absent = !other.waiting && other.turn == 0 && other.left != absl::InfinitePast() &&
-                        !other.after_others && now_ >= HeldBackUntil(other.entity);
+                        !other.after_others && !other.info.serves && now_ >= HeldBackUntil(other.entity);
     if (absent && !other.gone && !other.paused && !other.unresponsive && other.entity == id &&
         other.info.device == device)
       views.push_back(ViewOf(id));
@@ -285,7 +292,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   const auto guest = turn.guests.find(job.id);
   const bool is_guest = guest != turn.guests.end();
   wire::Grant grant{.turn = turn.number,
-                    .contended = turn.asked_idle && !is_guest,
+                    .contended = is_guest ? job.info.serves : turn.asked_idle,
                     .reason = is_guest ? guest->second : turn.reason};
   const int lane = LaneOf(job);
   if (lane != job.lane) {
@@ -299,6 +306,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   job.waited += now_ - job.asked;
   job.movable = job.accompanied = false;
   job.asides = 0;
+  job.stood = absl::ZeroDuration();
   job.turn = job.told_turn = turn.number;
   job.granted = now_;
   job.grant_open = job.wait != 0;
@@ -308,7 +316,8 @@ void Core::GrantJob(Job& job, Turn& turn) {
   const bool changed_lane = !grant.lane_lock.empty();
   SendTo(job.id, std::move(grant));
   if (changed_lane) ExportArenaTo(job);
-  if (turn.asked_stop) SendYield(job, true, state_.gangs.at(turn.entity).base[job.id] + turn.stop);
+  if (turn.asked_stop && !is_guest)
+    SendYield(job, true, state_.gangs.at(turn.entity).base[job.id] + turn.stop);
   if (!is_guest) ForeseeRoom(job);
 }
 
@@ -329,6 +338,7 @@ bool Core::Fits(EntityId entity) const {
 bool Core::Contended(const Turn& turn) const {
   for (const auto& [id, job] : state_.jobs) {
     if (!job.waiting || job.entity == turn.entity || !Eligible(job.entity)) continue;
+    if (job.info.serves && MayServeIn(turn, job)) continue;
     for (const DeviceKey& key : DevicesOf(job.entity)) {
       if (std::find(turn.devices.begin(), turn.devices.end(), key) != turn.devices.end()) return true;
     }
@@ -338,8 +348,10 @@ bool Core::Contended(const Turn& turn) const {
 
 void Core::AskIfContended(Turn& turn) {
   const auto members = MembersOf(turn);
-  const bool paused = std::any_of(members.begin(), members.end(), [&](JobId id) { return job(id).paused; });
-  const bool together = !turn.guests.empty();  // who would not use it for a moment is in nobody's way
+  const bool paused = std::any_of(members.begin(), members.end(), [&](JobId id) {
+    return job(id).paused && !(turn.guests.contains(id) && Serves(job(id)));
+  });
+  const bool together = turn.company.has_value();  // who would not use it for a moment is in nobody's way
   if (!turn.asked_stop && now_ >= StopForCap(turn)) AskToStop(turn);
   // What a capped one would not use counts as used.
   if (!turn.asked_idle && Capped(turn.entity) && now_ >= IdleTime(turn)) AskForTurn(turn);
@@ -407,7 +419,7 @@ bool Core::IdlesAfterEachStep(const Turn& turn) const {
 }
 
 absl::Time Core::StopTime(const Turn& turn) const {
-  if (turn.guests.empty() && IdlesAfterEachStep(turn)) return turn.start;
+  if (!turn.company && IdlesAfterEachStep(turn)) return turn.start;
   absl::Time stop = turn.start + Quantum(turn.entity);
   for (const DeviceKey& key : turn.devices) {
     const Device& device = state_.devices.at(key);
@@ -441,7 +453,8 @@ void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
   const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   job.last_ready = std::min(said, now_ - job.granted);
   job.ready.Add(job.last_ready);
-  const absl::Duration used = now_ - job.granted - job.last_ready - IdleAtEnd(job, last);
+  const absl::Duration used =
+      std::max(absl::ZeroDuration(), now_ - job.granted - job.last_ready - IdleAtEnd(job, last) - job.stood);
   if (last.turn_steps > 0) LearnStep(job, turn, used, last.turn_steps);
   turn.ready = std::max(turn.ready, std::min(turn.start + job.last_ready, now_));
 }
@@ -458,6 +471,7 @@ void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint6
 
 void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   Turn& turn = state_.turns.at(job.turn);
+  if (job.told_stand_by) EndStandBy(job);
   const bool guest = turn.guests.contains(job.id), aside = how == PartEnds::kSetAside;
   if (!job.after_others && !aside) LearnSwitchCost(job, turn, last);
   if (how == PartEnds::kGiven && !job.after_others) Learn(job, turn, last);
@@ -495,6 +509,7 @@ void Core::LeavePart(Job& job) {
   Turn& turn = state_.turns.at(job.turn);
   const bool company = !turn.guests.empty();
   if (company && !job.taken_back) Charge(turn, turn.contended);
+  if (job.told_stand_by) EndStandBy(job);
   job.turn = 0;
   job.grant_open = false;
   job.left = now_;

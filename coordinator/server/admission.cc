@@ -149,6 +149,7 @@ absl::Status CheckSaid(wire::Report& report) {
 
 absl::Status CheckSaid(wire::ArenaLost&) { return absl::OkStatus(); }
 absl::Status CheckSaid(wire::Leave&) { return absl::OkStatus(); }
+absl::Status CheckSaid(wire::StoodBy&) { return absl::OkStatus(); }
 
 // What only the coordinator says, and what begins a connection.
 template <typename Other>

@@ -40,6 +40,7 @@ void ClientImpl::AgentMain() {
   while (!stop_.load(std::memory_order_acquire)) {
     Poll();
     ReceiveAll();
+    CheckStandBy();
     CheckIdle();
     CheckGuessed();
     if (ReconnectIsDue()) Reconnect();
@@ -78,7 +79,7 @@ void ClientImpl::Poll() {
 
 Clock::time_point ClientImpl::NextDeadline() {
   MutexLock lock(&mutex_);
-  return std::min({report_at_, reconnect_at_, idle_check_at_, guessed_check_at_});
+  return std::min({report_at_, reconnect_at_, idle_check_at_, stand_check_at_, guessed_check_at_});
 }
 
 void ClientImpl::Wake() {
@@ -185,6 +186,7 @@ void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
     word_.Ask(yield.now ? kAskIdle | kAskStop : kAskIdle);
   }
   if (phase_ != Phase::kHeld) return;
+  if (stand_by_) NotifyAll();  // who stands between two steps gives the turn
   SetGuessedCheck();
   if (Count(word_.Load()) > 0) return;  // the end of the step arms the check
   SetIdleCheck();
@@ -235,7 +237,7 @@ void ClientImpl::SetIdleCheck() {
 // Also of a gang's rank: its gang keeps the turn until every rank has given its part, and a rank that comes
 // to a door before that has its part back at once.
 bool ClientImpl::MayGiveIdle() const {
-  return phase_ == Phase::kHeld && !outside_ && (word_.Load() & kAsks) != 0;
+  return phase_ == Phase::kHeld && !outside_ && !stand_by_ && (word_.Load() & kAsks) != 0;
 }
 
 void ClientImpl::CheckIdle() {

@@ -21,6 +21,9 @@ namespace {
 // A process that ends does not wait longer than this for a hand-over that is under way.
 constexpr auto kExitPatience = std::chrono::seconds(1);
 
+// Of one that serves: others stand still until it gives its turn up.
+constexpr auto kServerIdleLimit = std::chrono::microseconds(500);
+
 bool ForceSpill() {
   const char* value = std::getenv("HOCKET_FORCE_SPILL");
   return value != nullptr && std::string(value) == "1";
@@ -41,7 +44,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Join(const JobOptions& options,
                                                      const std::string& device_uuid,
                                                      const std::string& device_name, Bytes capacity) {
   HOCKET_ASSIGN_OR_RETURN(wire::Join facts, JoinFor(options, device_uuid, device_name, capacity));
-  return ClientImpl::Join(std::move(facts), {.connect = ConnectOrStart, .force_spill = ForceSpill()});
+  ClientTuning tuning{.connect = ConnectOrStart, .force_spill = ForceSpill()};
+  if (facts.serves) tuning.idle_limit = kServerIdleLimit;
+  return ClientImpl::Join(std::move(facts), std::move(tuning));
 }
 
 absl::StatusOr<std::unique_ptr<ClientImpl>> ClientImpl::Join(wire::Join facts, ClientTuning tuning) {
@@ -192,6 +197,7 @@ void ClientImpl::GoOutside(bool keeps_running) {
   lane_.Release();  // it may have been taken without a coordinator
   phase_ = Phase::kNone;
   word_.BecomeOutside();
+  stand_by_.reset();
   Tell(wire::Leave{.keeps_running = keeps_running});
   AnswerRoom(absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it"));
   stop_.store(true, std::memory_order_release);
@@ -205,6 +211,7 @@ void ClientImpl::AfterForkInChild() {
   outside_ = true;
   allocator_.store(nullptr);
   waiters_.clear();
+  stand_by_.reset();
   threads_.Forget();
   threads_.Mine().away = false;
   at_doors_ = AtDoors();

@@ -15,6 +15,7 @@
 // what it is told to (memory.cc), and finds the next coordinator (rejoin.cc). README.md draws a turn.
 //
 // Invariants:
+//   kStandBy only in phases granted to giving; who stands by keeps the turn, the lane's lock and all memory
 //   phase held or giving <=> the word has kHasTurn; giving <=> it has kGiving (until the job is outside)
 //   the lane lock is held in phases held and giving, and taken in taking (without a coordinator: in asked);
 //   the end of every turn drops it
@@ -124,6 +125,13 @@ class ClientImpl final : public Client {
     bool answered = false;
     bool step_aside = false;  // the answer: others first
     absl::Status answer;
+  };
+  // To stand still, in this turn, until a request has been served.
+  struct StandBy {
+    std::uint64_t number = 0;  // of such orders, so far
+    bool draining = false;
+    bool told = false;  // StoodBy
+    Clock::time_point since;
   };
   // Reports about the arena that came before the allocator was there.
   struct ArenaChange {
@@ -243,7 +251,21 @@ class ClientImpl final : public Client {
   void On(const wire::ArenaDrop& drop, UniqueFd descriptor);
   void On(const wire::ArenaExport& request, UniqueFd descriptor);
   void On(const wire::Limit& limit, UniqueFd descriptor);
+  void On(const wire::StandBy& order, UniqueFd descriptor);
+  void On(const wire::GoOn& order, UniqueFd descriptor);
+  void On(const wire::Pace& pace, UniqueFd descriptor);
   void StopTogether(const wire::Yield& yield) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- stand_by.cc: standing still in the midst of a turn, for a request
+  bool StandsBy(const Waiter& waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StandsStill() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayTellStoodBy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DrainAndTell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellStoodBy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LookAtStandBy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckStandBy();
+  void EndStandBy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool GoesOnCapturing() const;
 
   // --- guessed.cc: steps that nobody has said
   Clock::duration GuessedLimit() const;
@@ -294,6 +316,7 @@ class ClientImpl final : public Client {
   // What was told of the arena before the allocator was there.
   std::vector<ArenaChange> arena_changes_ ABSL_GUARDED_BY(receive_mutex_);
   std::optional<Bytes> limit_ ABSL_GUARDED_BY(receive_mutex_);  // as the coordinator said last
+  std::chrono::nanoseconds pace_ ABSL_GUARDED_BY(receive_mutex_){0};
 
   mutable Mutex mutex_;
   Condition changed_;
@@ -323,13 +346,16 @@ class ClientImpl final : public Client {
   bool hears_movable_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator, in a Wait
   bool hears_parts_ ABSL_GUARDED_BY(mutex_) = false;    // of what is spilled
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
-  bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;  // the end of this turn
+  bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;        // the end of this turn
+  std::optional<StandBy> stand_by_ ABSL_GUARDED_BY(mutex_);  // <=> the word has kStandBy
+  std::uint64_t stand_bys_ ABSL_GUARDED_BY(mutex_) = 0;
   Bytes lacked_ ABSL_GUARDED_BY(mutex_) = 0;  // for which an allocation stepped aside in the last turn
 
   // Of the agent.
   Clock::time_point idle_check_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   Clock::time_point idle_since_ ABSL_GUARDED_BY(mutex_);
   std::uint32_t idle_begins_ ABSL_GUARDED_BY(mutex_) = 0;
+  Clock::time_point stand_check_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   Clock::time_point guessed_check_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   Clock::time_point guessed_since_ ABSL_GUARDED_BY(mutex_);
   std::uint32_t guessed_begins_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -50,6 +50,7 @@ absl::Status ClientImpl::BeginSlow() {
 void ClientImpl::EndSlow(Duty duty) {
   if (duty == Duty::kTellAgent) {
     MutexLock lock(&mutex_);
+    LookAtStandBy();
     return ArmIdleCheck();
   }
   const Blocking blocking(threads_.Mine());
@@ -64,7 +65,7 @@ void ClientImpl::EndSlow(Duty duty) {
 }
 
 bool ClientImpl::HoldsTurn() const {
-  if (!word_.HoldsTurn()) return false;
+  if (!word_.HoldsTurn() && !GoesOnCapturing()) return false;
   if (threads_.Mine().away) return false;  // AwaitTurn() ends that
   if (!allocated_.load(std::memory_order_relaxed)) allocated_.store(true, std::memory_order_relaxed);
   return true;
@@ -94,7 +95,13 @@ absl::Status ClientImpl::WaitAtDoor(bool step, bool returns) ABSL_NO_THREAD_SAFE
 absl::Status ClientImpl::WaitAsWaiter(Waiter& waiter) {
   Arrive();
   while (!waiter.admitted) {
-    if (outside_ || phase_ == Phase::kHeld) {
+    if (StandsBy(waiter)) {
+      if (MayTellStoodBy()) {
+        DrainAndTell();
+      } else {
+        HOCKET_RETURN_IF_ERROR(Sleep(waiter.step));
+      }
+    } else if (outside_ || phase_ == Phase::kHeld) {
       HOCKET_RETURN_IF_ERROR(EnterOrGive(waiter));
     } else if (phase_ == Phase::kNone && !spilling_) {
       Ask();

@@ -122,7 +122,8 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
                       .restored = turn_.restored,
                       .stood_aside = std::exchange(stands_aside_, false),
                       .idle_ns = turn_.idle_ns});
-  word_.Unask(kAsks);
+  word_.Unask(kAsks | kStandBy);
+  stand_by_.reset();
   stop_step_ = 0;
   for_next_step_ = false;
   turn_ = Turn();

@@ -41,6 +41,11 @@ std::string GroupOf(const JobOptions& options) {
   return options.group.empty() && usual != nullptr ? usual : options.group;
 }
 
+bool Serves(const JobOptions& options) {
+  const char* const usual = std::getenv("HOCKET_SERVES");
+  return options.serves || (usual != nullptr && std::string(usual) == "1");
+}
+
 absl::Status CheckOptions(const JobOptions& options, Bytes capacity) {
   if (!(options.weight > 0) || !std::isfinite(options.weight)) {
     return absl::InvalidArgumentError(
@@ -85,7 +90,9 @@ absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string&
                     .torch_version = options.torch_version,
                     .heeds_limit = true,
                     .heeds_restore = true,
-                    .group = GroupOf(options)};
+                    .group = GroupOf(options),
+                    .serves = Serves(options),
+                    .stands_by = device_uuid != "cpu"};
 }
 
 }  // namespace hocket

@@ -16,6 +16,7 @@ struct JobOptions {
   std::uint64_t total_steps = 0;    // 0: unknown
   std::string torch_version = "";   // for status
   std::string group = "";           // whose quotas hold for it, too; empty: as HOCKET_GROUP says, or none
+  bool serves = false;  // its steps are requests: those who train stand by for them. Or HOCKET_SERVES=1
 };
 
 // What the process is told about itself; `hocket run` prints it.

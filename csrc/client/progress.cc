@@ -26,7 +26,7 @@ void Progress::StepEnded(std::uint64_t begun, bool count) {
   const std::uint64_t ended = NowNs();
   Store(words().last_boundary_ns, ended);
   if (!count || begun < Load(interrupted_ns_)) return;
-  const auto sample = static_cast<std::int64_t>(ended - begun);
+  const auto sample = static_cast<std::int64_t>(ended - stood_ns_.load(std::memory_order_relaxed) - begun);
   const auto average = static_cast<std::int64_t>(Load(words().step_time_ns));
   const std::int64_t next = average == 0 ? sample : average + (sample - average) / kWeight;
   Store(words().step_time_ns, static_cast<std::uint64_t>(next));

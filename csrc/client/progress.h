@@ -25,24 +25,29 @@ class Progress {
 
   static std::uint64_t NowNs();
 
-  // Returns when, for StepEnded(): 0 if its length is not measured.
+  // Returns what StepEnded() wants: 0 if its length is not measured.
   std::uint64_t StepBegun() {
     const std::uint64_t now = NowNs();
     Store(words().step_begun_ns, now);
     Store(words().in_step, 1);
     const bool measured = steps() % kMeasuredOneIn == 0 || Load(words().step_time_ns) >= kShortNs;
-    return measured ? now : 0;
+    return measured ? now - stood_ns_.load(std::memory_order_relaxed) : 0;
   }
   // Not counted: a scope that is no step.
   void StepEnded(std::uint64_t begun, bool count);
   // The turn passes in the midst of the steps under way: they are counted, and not measured.
   void StepsInterrupted() {
-    interrupted_ns_.store(NowNs(), std::memory_order_relaxed);
+    interrupted_ns_.store(NowNs() - stood_ns_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     Store(words().in_step, 0);
   }
   void StepsGoOn() {
     Store(words().step_begun_ns, NowNs());
     Store(words().in_step, 1);
+  }
+  // Steps under way have stood still for so long, for others: it is not counted in their lengths.
+  void Stood(Clock::duration time) {
+    stood_ns_.fetch_add(static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count()),
+                        std::memory_order_relaxed);
   }
   void TurnTaken() { words().turns.fetch_add(1, std::memory_order_relaxed); }
   void Holds(const Holdings& held);
@@ -76,7 +81,9 @@ class Progress {
   }
 
   wire::SharedPage page_;
-  std::atomic<std::uint64_t> interrupted_ns_{0};  // when a turn passed in the midst of a step last
+  // Lengths of steps are taken by a clock that stands while they stand still: by the time less this.
+  std::atomic<std::uint64_t> stood_ns_{0};
+  std::atomic<std::uint64_t> interrupted_ns_{0};  // when, by it, a turn passed in the midst of a step last
 };
 
 }  // namespace hocket

@@ -85,6 +85,7 @@ void ClientImpl::LostCoordinator(const absl::Status& why) {
   connection_.Detach();
   set_aside_.clear();
   left_to_agent_ = false;
+  EndStandBy();  // nobody would end it any more
   NotifyAll();
   if (outside_ || !refused_.ok()) return;
   if (!absl::IsUnavailable(why)) {  // it does not speak as we do

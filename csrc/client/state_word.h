@@ -1,7 +1,7 @@
 // What training threads and the agent share: one atomic word a job.
 //
 //   63 .. 32   begins: how many steps were begun, modulo 2^32
-//   22 .. 16   flags
+//   23 .. 16   flags
 //   15 ..  0   count: threads in a step, also while they stand at a door in the midst of it
 //
 //                 Granted                  Ask             TryGive (none but standing)
@@ -17,6 +17,9 @@
 // atomic, so they stand in one order. That is why no wake-up is lost: an Ask either comes before the End of
 // the last step, and then End returns it; or after, and then Ask returns count == 0. The same holds for a
 // Begin that comes beside a TryGive: one of the two sees the other.
+//
+// Who stands by keeps the turn, and lets nobody go on who would use the device: kStandBy is one more reason
+// for Begin to say no, and for an allocation to stand at its door, until it is cleared.
 //
 // Memory order. Granted and Passed publish what was done to memory (restored, adopted): release. Begin and
 // HoldsTurn look at it: acquire. End publishes what the step did, TryGive looks at it. All of them are
@@ -43,6 +46,7 @@ inline constexpr Word kAskStop = Word{1} << 19;    // give it at the next bounda
 inline constexpr Word kAskMalloc = Word{1} << 20;  // give it at the next allocation outside a step, too
 inline constexpr Word kImplicit = Word{1} << 21;   // begun by an allocation, and no step since
 inline constexpr Word kSlow = Word{1} << 22;       // look closer at every Begin (forced spills)
+inline constexpr Word kStandBy = Word{1} << 23;    // keep the turn, and stand still: a request is served
 inline constexpr Word kAsks = kAskIdle | kAskStop | kAskMalloc;
 inline constexpr Word kOneBegin = (Word{1} << 32) + 1;
 
@@ -53,7 +57,7 @@ constexpr std::uint32_t Begins(Word word) { return static_cast<std::uint32_t>(wo
 enum class Duty {
   kNone,
   kMayGive,    // the last step has ended and kAskStop is set: look whether to give the turn
-  kTellAgent,  // the last step has ended and kAskIdle is set: the agent now waits for idleness
+  kTellAgent,  // the last step has ended, and the agent now waits for idleness, or until the device is done
 };
 
 namespace transition {
@@ -61,7 +65,7 @@ namespace transition {
 constexpr Word Begin(Word word) { return word + kOneBegin; }
 // Of the word before Begin(): the step has begun. Otherwise UndoBegin() and stand at the door.
 constexpr bool Begun(Word before) {
-  return (before & (kHasTurn | kGiving | kAskStop | kImplicit | kSlow)) == kHasTurn;
+  return (before & (kHasTurn | kGiving | kAskStop | kImplicit | kSlow | kStandBy)) == kHasTurn;
 }
 constexpr Word End(Word word) { return word - 1; }
 // Of the word before End().
@@ -69,12 +73,13 @@ constexpr Duty DutyAfter(Word before) {
   const bool last = Count(before) == 1 && (before & (kHasTurn | kGiving)) == kHasTurn;
   if (!last) return Duty::kNone;
   if (before & kAskStop) return Duty::kMayGive;
-  return before & kAskIdle ? Duty::kTellAgent : Duty::kNone;
+  return before & (kAskIdle | kStandBy) ? Duty::kTellAgent : Duty::kNone;
 }
 // An allocation may go on. Not while the turn is being given: who is at a door in the midst of a step counts
 // as standing until it has asked this.
 constexpr bool HoldsTurn(Word word) {
-  return (word & (kHasTurn | kGiving)) == kHasTurn && ((word & kAskMalloc) == 0 || Count(word) > 0);
+  return (word & (kHasTurn | kGiving | kStandBy)) == kHasTurn &&
+         ((word & kAskMalloc) == 0 || Count(word) > 0);
 }
 // None: there is no turn to give, or somebody else gives it, or a thread is in a step, other than `standing`
 // ones that stand at doors in the midst of theirs.
@@ -83,7 +88,7 @@ constexpr std::optional<Word> TryGive(Word word, Word standing = 0) {
   return can ? std::optional<Word>(word | kGiving) : std::nullopt;
 }
 constexpr Word AbortGive(Word word) { return word & ~(kGiving | kAskMalloc); }
-constexpr Word Passed(Word word) { return word & ~(kHasTurn | kGiving | kImplicit | kAsks); }
+constexpr Word Passed(Word word) { return word & ~(kHasTurn | kGiving | kImplicit | kAsks | kStandBy); }
 // `steps` threads that stood at the door are in a step from now on, beside those that were in one already.
 constexpr Word Granted(Word word, Word steps) {
   return (word | kHasTurn | (steps + Count(word) == 0 ? kImplicit : 0)) + steps * kOneBegin;
@@ -128,7 +133,7 @@ class StateWord {
   // more.
   void BecomeOutside(Word count) { word_.store(kHasTurn + count, std::memory_order_release); }
   void BecomeOutside() {
-    Apply([](Word word) { return (word & ~(kGiving | kImplicit | kSlow | kAsks)) | kHasTurn; });
+    Apply([](Word word) { return (word & ~(kGiving | kImplicit | kSlow | kAsks | kStandBy)) | kHasTurn; });
   }
 
  private:

@@ -5,9 +5,9 @@
 // Hocket talk to each other as long as the major version of the frame is the same.
 //
 //   job -> coordinator   Join, Gang, Wait, TurnOver, YieldAck, NeedRoom, Spilled, ArenaGrew, ArenaLost,
-//                        Report, Leave, Restored
+//                        Report, Leave, Restored, StoodBy
 //   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport, Limit,
-//                        Restore
+//                        Restore, StandBy, GoOn, Pace
 //   CLI <-> coordinator  Command, CommandResult
 #ifndef HOCKET_CSRC_WIRE_MESSAGES_H_
 #define HOCKET_CSRC_WIRE_MESSAGES_H_
@@ -58,13 +58,15 @@ struct Join {
   bool heeds_limit = false;    // it understands Limit
   bool heeds_restore = false;  // and Restore
   std::string group;           // whose quotas hold for it, too; empty: none
+  bool serves = false;         // its steps are requests that somebody waits for: others stand by for them
+  bool stands_by = false;      // it understands StandBy, GoOn and Pace
   // Retired, never to be used again: 3, 19.
   HOCKET_FIELDS(F(1, name) F(2, pid) F(4, program) F(5, device) F(6, device_name) F(7, capacity) F(8, weight)
                     F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
                         F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent)
                             F(18, spilled) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size)
                                 F(24, turn) F(25, lane_lock) F(26, heeds_limit) F(27, heeds_restore)
-                                    F(28, group))
+                                    F(28, group) F(29, serves) F(30, stands_by))
 };
 
 struct Joined {
@@ -336,12 +338,48 @@ struct Restored {
   HOCKET_FIELDS(F(1, request) F(2, restored) F(3, persistent) F(4, spilled) F(5, took_ns) F(6, piece))
 };
 
+// To a job in its turn, whose Join says stands_by: somebody who serves has a request. Stand still where the
+// device is used next (a begin of a step, an allocation), in the midst of a step too, and keep the turn and
+// all memory. Answered by StoodBy.
+struct StandBy {
+  static constexpr uint16_t kType = 26;
+  static constexpr const char* kName = "StandBy";
+  uint64_t turn = 0;
+  HOCKET_FIELDS(F(1, turn))
+};
+
+// Answer to StandBy: my threads stand, and the device has done what they had queued.
+struct StoodBy {
+  static constexpr uint16_t kType = 27;
+  static constexpr const char* kName = "StoodBy";
+  uint64_t turn = 0;
+  HOCKET_FIELDS(F(1, turn))
+};
+
+// The end of a StandBy, answered or not.
+struct GoOn {
+  static constexpr uint16_t kType = 28;
+  static constexpr const char* kName = "GoOn";
+  uint64_t turn = 0;
+  HOCKET_FIELDS(F(1, turn))
+};
+
+// To a job whose Join says stands_by: from now on, queue no more work on the device ahead of what it has done
+// than it needs so long for, as near as that can be foreseen. Somebody who serves shares the device.
+struct Pace {
+  static constexpr uint16_t kType = 29;
+  static constexpr const char* kName = "Pace";
+  uint64_t most_queued_ns = 0;  // 0: as much as you like
+  HOCKET_FIELDS(F(1, most_queued_ns))
+};
+
 #undef F
 #undef HOCKET_FIELDS
 
-using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room,
-                             Spill, Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang,
-                             Report, Leave, Command, CommandResult, Limit, Restore, Restored>;
+using Message =
+    std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room, Spill,
+                 Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang, Report, Leave,
+                 Command, CommandResult, Limit, Restore, Restored, StandBy, StoodBy, GoOn, Pace>;
 
 }  // namespace hocket::wire
 

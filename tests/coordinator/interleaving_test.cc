@@ -50,11 +50,13 @@ enum class Deed {
   kAcknowledge,
   kRefuseStop,
   kRead,
+  kStandBy,
   kTime
 };
 constexpr const char* kDeedNames[] = {"asks",          "gives up",     "needs room",      "spills",
                                       "spills a part", "restores",     "stands at doors", "dies",
-                                      "acknowledges",  "is past that", "reads its Grant", "time passes"};
+                                      "acknowledges",  "is past that", "reads its Grant", "stands by",
+                                      "time passes"};
 struct Move {
   Deed deed;
   JobId job;  // 0: nobody
@@ -82,6 +84,8 @@ struct Toy {
   std::optional<wire::Yield> yield;
   std::optional<wire::Spill> spill;
   std::optional<wire::Restore> restore;
+  std::optional<wire::StandBy> stand_by;  // not answered yet
+  bool stands = false;                    // it was told, and not to go on
 };
 
 struct Cast {
@@ -91,6 +95,7 @@ struct Cast {
   bool room = false;     // they may run out of room
   bool parts = false;    // and spill in two parts
   bool ahead = false;    // and restore before their turns
+  int servers = 0;       // the last so many serve, and the others stand by for them
   bool deaths = false;
   bool stops = false;     // they may not read a Grant for as long as they like
   double cap = 0;         // of the first's time
@@ -114,6 +119,8 @@ class World {
       wire::Join join{.name = absl::StrCat("j", id), .device = "gpu", .capacity = kCapacity, .job = id};
       join.persistent = cast.persistent;
       join.heeds_restore = cast.ahead;
+      join.serves = id + static_cast<JobId>(cast.servers) > static_cast<JobId>(cast.jobs);
+      join.stands_by = cast.servers > 0;
       if (cast.cap_of_two > 0 && id <= 2) join.group = "together";
       Handle(id, JobJoins{join, 0});
     }
@@ -138,6 +145,7 @@ class World {
       if (!toy.has_turn && !toy.asked) moves.push_back({Deed::kAsk, id});
       if (toy.has_turn && !toy.asked_room) moves.push_back({Deed::kGiveUp, id});
       if (toy.has_turn && !toy.asked_room && cast_.room) moves.push_back({Deed::kNeedRoom, id});
+      if (toy.stand_by) moves.push_back({Deed::kStandBy, id});
       if (toy.restore) {  // one thread obeys, in order
         moves.push_back({Deed::kAnswerRestore, id});
         continue;
@@ -185,6 +193,8 @@ class World {
         toy.unread = false;
         if (std::exchange(toy.void_grant, false)) Ask(move.job, toy);
         return;
+      case Deed::kStandBy:
+        return StandBy(move.job, toy);
       case Deed::kTime:
         break;
     }
@@ -200,14 +210,15 @@ class World {
                       cast_.gang > 0 ? std::min<std::uint64_t>(toy.steps, 5) : 0, toy.spill.has_value(),
                       toy.spill ? toy.spill->bytes : 0, toy.yield ? (toy.yield->now ? "n" : "i") : "-",
                       toy.yield ? toy.yield->stop_step : 0, toy.unread, toy.void_grant,
-                      toy.restore ? toy.restore->bytes : 0, ";");
+                      toy.restore ? toy.restore->bytes : 0, toy.stand_by.has_value(), toy.stands, ";");
       auto job = core_.state().jobs.find(id);
       if (job == core_.state().jobs.end()) continue;
       absl::StrAppend(&text, job->second.grant_open, job->second.taken_back, job->second.unresponsive,
                       job->second.held_back, job->second.cannot_spill.empty(), job->second.lane,
                       job->second.room.has_value(), job->second.room ? job->second.room->freed : 0,
                       job->second.unclaimed, job->second.ahead.has_value(), job->second.overstays != 0,
-                      job->second.alone_first, std::min(job->second.asides, 4), job->second.accompanied, "|");
+                      job->second.told_stand_by, job->second.stands_by, job->second.alone_first,
+                      std::min(job->second.asides, 4), job->second.accompanied, "|");
       if (toy.asked) order.emplace_back(job->second.asked, id);
     }
     std::sort(order.begin(), order.end());
@@ -220,7 +231,7 @@ class World {
     for (const auto& [number, turn] : core_.state().turns)
       absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size(),
                       turn.next, turn.lacks_room, turn.no_use, turn.entity, turn.guests.size(),
-                      turn.no_guests, turn.overdue);
+                      turn.no_guests, turn.overdue, turn.serves_beside);
     return absl::StrCat(text, timer_ != absl::InfiniteFuture());
   }
 
@@ -231,15 +242,19 @@ class World {
     for (const auto& [id, toy] : toys_) {
       if (toy.alive && (toy.asked || toy.void_grant)) wanting.insert(id);
     }
-    for (int round = 0; round < 200 && !wanting.empty(); ++round) {
+    const auto any_stands = [&] {
+      return std::any_of(toys_.begin(), toys_.end(), [](const auto& toy) { return toy.second.stands; });
+    };
+    for (int round = 0; round < 200 && (!wanting.empty() || any_stands()); ++round) {
       for (auto& [id, toy] : toys_) {
         if (!toy.alive) continue;
         if (toy.unread) Do({Deed::kRead, id});
         if (toy.asked && !toy.movable) Do({Deed::kReachDoors, id});
         if (toy.restore) Do({Deed::kAnswerRestore, id});
         if (toy.spill) Do({Deed::kAnswerSpill, id});
+        if (toy.stand_by) Do({Deed::kStandBy, id});
         if (toy.has_turn) wanting.erase(id);
-        if (!toy.has_turn || toy.asked_room) continue;
+        if (!toy.has_turn || toy.asked_room || toy.stands) continue;
         if (MayStop(toy)) {
           Do({Deed::kGiveUp, id});
         } else {
@@ -247,6 +262,9 @@ class World {
         }
       }
       if (timer_ != absl::InfiniteFuture()) Do({Deed::kTime, 0});
+    }
+    for (const auto& [id, toy] : toys_) {
+      if (toy.alive && toy.stands) wanting.insert(id);  // nobody serves any longer
     }
     return absl::StrJoin(wanting, ", ");
   }
@@ -274,12 +292,19 @@ class World {
     toy.resident += std::exchange(toy.spilled, 0);
     const TurnNumber turn = std::exchange(toy.turn, 0);
     toy.yield.reset();
+    toy.stand_by.reset();
+    toy.stands = false;
     Handle(id, wire::TurnOver{.turn = turn,
                               .steps = toy.steps,
                               .turn_steps = 1,
                               .persistent = toy.resident,
                               .transient_peak = cast_.transient,
                               .stood_aside = std::exchange(toy.steps_aside, false)});
+  }
+
+  void StandBy(JobId id, Toy& toy) {
+    const wire::StandBy order = *std::exchange(toy.stand_by, std::nullopt);
+    Handle(id, wire::StoodBy{.turn = order.turn});
   }
 
   void AnswerRestore(JobId id, Toy& toy) {
@@ -351,6 +376,8 @@ class World {
     toy.void_grant = true;
     toy.has_turn = false;
     toy.yield.reset();
+    toy.stand_by.reset();
+    toy.stands = false;
     Handle(action.job, GrantTakenBack{action.wait});
   }
 
@@ -375,6 +402,14 @@ class World {
       EXPECT_FALSE(toy.has_turn || !toy.asked) << id << " is to restore before its turn, and does not wait";
       EXPECT_FALSE(toy.restore) << id << " is to restore twice";
       toy.restore = *restore;
+    } else if (auto* stand = std::get_if<wire::StandBy>(&message)) {
+      EXPECT_TRUE(toy.has_turn && !toy.stands) << id << " is to stand by without a turn, or twice";
+      toy.stand_by = *stand;
+      toy.stands = true;
+    } else if (std::holds_alternative<wire::GoOn>(message)) {
+      EXPECT_TRUE(toy.stands) << id << " is to go on and does not stand by";
+      toy.stand_by.reset();
+      toy.stands = false;
     } else if (std::holds_alternative<wire::Room>(message)) {
       EXPECT_TRUE(toy.asked_room) << id << " is told of room it did not ask for";
       toy.asked_room = false;
@@ -387,6 +422,7 @@ class World {
     int singles = 0, ranks = 0;
     for (const auto& [id, toy] : toys_) {
       if (!toy.alive || !toy.has_turn) continue;
+      if (id + static_cast<JobId>(cast_.servers) > static_cast<JobId>(cast_.jobs)) continue;
       ++(id <= static_cast<JobId>(cast_.gang) ? ranks : singles);
     }
     int aside = 0;
@@ -580,6 +616,38 @@ TEST(InterleavingTest, ThreeJobsThatSpillEachOtherAndGoOnBesideTheOverdue) {
   const Cast cast = {
       .jobs = 3, .persistent = 30, .room = true, .deaths = true, .together = true, .go_on = true};
   EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, TwoThatStandByForOneThatServes) {
+  EXPECT_GT(TryEverything({.jobs = 3, .servers = 1, .deaths = true}, 4'000), 300u);
+}
+
+TEST(InterleavingTest, OneThatStandsByForTwoThatServeAndMayBeStopped) {
+  EXPECT_GT(TryEverything({.jobs = 3, .servers = 2, .deaths = true, .stops = true}, 4'000), 500u);
+}
+
+TEST(InterleavingTest, TwoThatSpillEachOtherAndStandByForOneThatServes) {
+  const Cast cast = {
+      .jobs = 3, .persistent = 30, .room = true, .ahead = true, .servers = 1, .deaths = true, .transient = 5};
+  EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, AGangOfTwoBesideOneThatServes) {
+  EXPECT_GT(TryEverything({.jobs = 4, .gang = 2, .servers = 1, .deaths = true}, 4'000), 1'000u);
+}
+
+TEST(InterleavingTest, LongWalksOfManyJobsThatStandByForTwoThatServe) {
+  Walk({.jobs = 6,
+        .persistent = 14,
+        .room = true,
+        .parts = true,
+        .ahead = true,
+        .servers = 2,
+        .deaths = true,
+        .stops = true,
+        .together = true,
+        .go_on = true,
+        .transient = 4});
 }
 
 TEST(InterleavingTest, AGangOfTwoOfWhichOneIsCappedBesideASingleJob) {

@@ -123,6 +123,8 @@ void Script::Joins(const std::string& name, Part part) {
   join.gang_size = part.size;
   join.lane_lock = part.lane_lock;
   join.heeds_restore = part.ahead;
+  join.serves = part.serves;
+  join.stands_by = part.stands_by;
   join.group = part.group;
   Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
   if (!part.rejoin && part.persistent + part.spilled > 0)
@@ -218,6 +220,10 @@ void Script::Restores(const std::string& name, Bytes bytes, absl::Duration took,
 void Script::StandsAtDoors(const std::string& name) {
   const Actor& actor = actors_.at(name);
   Says(name, wire::Spilled{.persistent = actor.resident, .spilled = actor.spilled, .movable = true});
+}
+
+void Script::StandsBy(const std::string& name) {
+  Says(name, wire::StoodBy{.turn = Told<wire::StandBy>(name).value_or(wire::StandBy{}).turn});
 }
 
 void Script::Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom) {

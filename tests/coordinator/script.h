@@ -33,6 +33,8 @@ struct Part {
   absl::Duration spill_time;      // to answer a Spill
   absl::Duration restore_time;
   bool ahead = false;  // heeds Restore
+  bool serves = false;
+  bool stands_by = false;  // heeds StandBy
   std::string group;
   // A rejoin: what it says about itself.
   bool rejoin = false;
@@ -81,6 +83,7 @@ class Script {
   void Restores(const std::string& name, Bytes bytes, absl::Duration took = absl::ZeroDuration(),
                 Bytes piece = 0);
   void StandsAtDoors(const std::string& name);  // and says so: it can be moved now
+  void StandsBy(const std::string& name);       // as it was told last
   void Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom = "");
   void Loses(const std::string& name, std::uint64_t chunk);
   void FormsGang(const std::string& gang, const std::vector<std::string>& ranks);
