@@ -91,6 +91,7 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
       shed_cache_(options.shed_cache),
       chunk_size_(options.chunk_size),
       host_(std::make_unique<HostMemory>(driver, host_budget)),
+      pacer_(driver, context),
       pending_(driver),
       limit_(options.memory_limit) {}
 
@@ -125,6 +126,9 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
   request.asked = size;
   request.size = RoundUp(std::min(size, kMoreThanAnyDevice), kBlockUnit);
   request.stream = serves_segments_ ? kAnyStream : stream;
+  if (pacer_.On() && !serves_segments_ && HoldsTurn() && !Capturing()) {
+    pacer_.Pace(request.size, stream, gate_);
+  }
   for (;;) {
     if (!HoldsTurn()) HOCKET_RETURN_IF_ERROR(gate_->AwaitTurn());
     bool turn_lost = false;

@@ -13,6 +13,7 @@
 #define HOCKET_ALLOCATOR_ALLOCATOR_IMPL_H_
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@
 #include "allocator/arena.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/host_memory.h"
+#include "allocator/in_context.h"
+#include "allocator/pacer.h"
 #include "allocator/pending_frees.h"
 #include "allocator/plans.h"
 #include "allocator/space.h"
@@ -74,6 +77,7 @@ class AllocatorImpl final : public CachingAllocator {
   absl::Status DrainLocked() override;
   bool IsIdle() override;
   bool Capturing() const override;
+  void SetPace(std::chrono::nanoseconds most_queued) override { pacer_.SetPace(most_queued); }
   void ShedCache() override;
   void Lock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
   void Unlock() override ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Unlock(); }
@@ -277,6 +281,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::unique_ptr<Space> transient_;
   std::unique_ptr<Spiller> spiller_;
 
+  Pacer pacer_;  // has a lock of its own, and is called without the other
   mutable Mutex mutex_;
   Arena arena_ ABSL_GUARDED_BY(mutex_);
   std::vector<Sent> sent_ ABSL_GUARDED_BY(mutex_);  // in order of stage
@@ -298,35 +303,6 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
   DeviceStats stats_ ABSL_GUARDED_BY(mutex_);
   Holdings totals_ ABSL_GUARDED_BY(mutex_);  // only the sums since the start
-};
-
-// Makes a context current and this thread's calls harmless to captures, and undoes both: the current context
-// is the thread's current device, which is the program's to choose. A thread that had none has none again.
-class InContext {
- public:
-  InContext(const Driver& driver, ContextHandle context)
-      : driver_(driver),
-        before_(driver.CurrentContext()),
-        changed_(before_ != context),
-        mode_(driver.RelaxCaptureMode()) {
-    if (changed_) used_ = driver.UseContext(context);
-  }
-  ~InContext() {
-    if (changed_) (void)driver_.UseContext(before_);
-    driver_.SetCaptureMode(mode_);
-  }
-  InContext(const InContext&) = delete;
-  InContext& operator=(const InContext&) = delete;
-
-  // Whether the context could be made current. Where it could not, the calls that need it say so themselves.
-  const absl::Status& status() const { return used_; }
-
- private:
-  const Driver& driver_;
-  const ContextHandle before_;
-  const bool changed_;
-  const int mode_;
-  absl::Status used_;
 };
 
 }  // namespace hocket

@@ -17,6 +17,7 @@
 #ifndef HOCKET_ALLOCATOR_CACHING_ALLOCATOR_H_
 #define HOCKET_ALLOCATOR_CACHING_ALLOCATOR_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -212,6 +213,17 @@ class CachingAllocator {
   virtual bool IsIdle() = 0;
   // True while a graph is captured into a pool. Without the lock a capture may begin in the next moment.
   virtual bool Capturing() const = 0;
+
+  // From now on a program that runs ahead of the device is held up in Malloc() so that, as near as can be
+  // foreseen, the device needs no longer than this for what is queued: a Drain() takes no longer then. 0: it
+  // is not held up (as at first), and Malloc() pays one load for that. What an allocation is followed by is
+  // learned from the steps before (pacer.h); what is not known yet is taken for an eighth of `most_queued`,
+  // and one piece of work that is longer has nothing in front of it.
+  // The work is that of the stream that is allocated on: other streams are held up only as far as that one
+  // waits for them. Nothing is done without the turn, while a graph is captured, for segments
+  // (AllocatorOptions::serves_segments: what is allocated there says little about the work), and where the
+  // driver fails. Constant time, without a lock.
+  virtual void SetPace(std::chrono::nanoseconds most_queued) = 0;
 
   // Calls AllocatorOptions::shed_cache, if there is one, so that less is left to be spilled. The turn is
   // about to pass. REQUIRES: nothing is locked by the caller.

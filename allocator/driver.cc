@@ -1,6 +1,7 @@
 #include "allocator/driver.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -299,6 +300,12 @@ absl::StatusOr<EventHandle> Driver::CreateEvent() const {
   return event;
 }
 
+absl::StatusOr<EventHandle> Driver::CreateTimedEvent() const {
+  EventHandle event = nullptr;
+  HOCKET_RETURN_IF_ERROR(Check(call_.EventCreate(&event, cuda::kEventBlockingSync), "cuEventCreate(timed)"));
+  return event;
+}
+
 absl::Status Driver::DestroyEvent(EventHandle event) const {
   return Check(call_.EventDestroy(event), "cuEventDestroy");
 }
@@ -324,6 +331,12 @@ absl::StatusOr<bool> Driver::EventDone(EventHandle event) const {
 
 absl::Status Driver::WaitForEvent(EventHandle event) const {
   return Check(call_.EventSynchronize(event), "cuEventSynchronize");
+}
+
+absl::StatusOr<std::chrono::nanoseconds> Driver::Elapsed(EventHandle from, EventHandle to) const {
+  float milliseconds = 0;
+  HOCKET_RETURN_IF_ERROR(Check(call_.EventElapsedTime(&milliseconds, from, to), "cuEventElapsedTime"));
+  return std::chrono::nanoseconds(std::llround(double{milliseconds} * 1e6));
 }
 
 }  // namespace hocket

@@ -13,6 +13,7 @@
 #ifndef HOCKET_ALLOCATOR_DRIVER_H_
 #define HOCKET_ALLOCATOR_DRIVER_H_
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -112,7 +113,8 @@ class Driver {
   absl::Status DestroyStream(Stream stream) const;
   absl::Status SynchronizeStream(Stream stream) const;
 
-  absl::StatusOr<EventHandle> CreateEvent() const;  // no timing, waiting does not spin
+  absl::StatusOr<EventHandle> CreateEvent() const;       // no timing, waiting does not spin
+  absl::StatusOr<EventHandle> CreateTimedEvent() const;  // waiting does not spin
   absl::Status DestroyEvent(EventHandle event) const;
   absl::Status RecordEvent(EventHandle event, Stream stream) const;
   // Records behind everything queued on every stream of the context. kUnimplemented where the driver has no
@@ -121,6 +123,9 @@ class Driver {
   // True when what was recorded is done.
   absl::StatusOr<bool> EventDone(EventHandle event) const;
   absl::Status WaitForEvent(EventHandle event) const;
+  // The device's time from one timed event to another, of its streams, whichever comes first there.
+  // REQUIRES: both are done.
+  absl::StatusOr<std::chrono::nanoseconds> Elapsed(EventHandle from, EventHandle to) const;
 
  private:
   explicit Driver(const DriverTable& table) : call_(table) {}

@@ -11,7 +11,8 @@
 namespace hocket {
 
 // X(member, exported name, parameters). The exported name is the version that the vendor's header maps the
-// plain name to (cuMemGetInfo is cuMemGetInfo_v2). All return cuda::Result.
+// plain name to (cuMemGetInfo is cuMemGetInfo_v2). cuEventElapsedTime is the exception: its second version is
+// younger than the oldest drivers served here, and asks for the same. All return cuda::Result.
 #define HOCKET_DRIVER_FUNCTIONS(X)                                                                         \
   X(Init, "cuInit", (unsigned flags))                                                                      \
   X(GetErrorName, "cuGetErrorName", (cuda::Result error, const char** name))                               \
@@ -57,7 +58,8 @@ namespace hocket {
   X(EventDestroy, "cuEventDestroy_v2", (cuda::Event event))                                                \
   X(EventRecord, "cuEventRecord", (cuda::Event event, Stream stream))                                      \
   X(EventQuery, "cuEventQuery", (cuda::Event event))                                                       \
-  X(EventSynchronize, "cuEventSynchronize", (cuda::Event event))
+  X(EventSynchronize, "cuEventSynchronize", (cuda::Event event))                                           \
+  X(EventElapsedTime, "cuEventElapsedTime", (float* milliseconds, cuda::Event from, cuda::Event to))
 
 // A function of newer drivers that may be absent (nullptr then): records an event behind all streams.
 #define HOCKET_DRIVER_OPTIONAL_FUNCTIONS(X) \

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "csrc/base/bytes.h"
 #include "csrc/base/unique_fd.h"
@@ -17,9 +18,10 @@ namespace hocket {
 // Names a chunk of a lane's arena, for all jobs of the lane. Drawn at random by the job that creates it.
 using ArenaChunkId = std::uint64_t;
 
-// Thread-safe. The allocator never holds a lock of its own while it calls AwaitTurn() or AwaitRoom(). It does
-// hold it while it calls the other three, so that chunks are announced in the order in which they come and
-// go: these queue a message at most, and never call the allocator back or wait for a thread that may.
+// Thread-safe. The allocator never holds a lock of its own while it calls AwaitTurn(), AwaitRoom() or
+// WhileBlocked(). It does hold it while it calls HoldsTurn(), ArenaGrew() and ArenaLost(), so that chunks are
+// announced in the order in which they come and go: these queue a message at most, and never call the
+// allocator back or wait for a thread that may.
 class Gate {
  public:
   virtual ~Gate() = default;
@@ -38,6 +40,10 @@ class Gate {
   // turn may pass meanwhile, in the midst of a step too, and then the job may be spilled. So ask HoldsTurn()
   // again, with the allocator locked, whatever the answer.
   virtual absl::Status AwaitRoom(Bytes bytes) = 0;
+
+  // Calls `wait`, which waits for the device: whoever holds what other threads of the program need
+  // meanwhile (Python's interpreter) gives it up for so long. The caller is at no door. Nothing is locked.
+  virtual void WhileBlocked(absl::FunctionRef<void()> wait) { wait(); }
 
   // The lane's arena has a new chunk; `descriptor` lets the other jobs of the lane map it.
   virtual void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) = 0;

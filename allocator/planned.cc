@@ -25,6 +25,7 @@ constexpr int kStepsUntilTidy = Arena::kIdleTurns;
 void AllocatorImpl::BeginStep() {
   MutexLock lock(&mutex_);
   if (!survivors_.BeginStep()) return;
+  pacer_.BeginStep();
   ReturnHostMemory();
   if (++steps_since_tidy_ > kStepsUntilTidy && HoldsTurn() && !Capturing()) Tidy();
   Plan* const expected = plans_.Expected();

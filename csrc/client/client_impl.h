@@ -89,6 +89,7 @@ class ClientImpl final : public Client {
   bool HoldsTurn() const override;
   absl::Status AwaitTurn() override;
   absl::Status AwaitRoom(Bytes bytes) override;
+  void WhileBlocked(absl::FunctionRef<void()> wait) override;
   void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) override;
   void ArenaLost(ArenaChunkId chunk) override;
 

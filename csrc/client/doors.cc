@@ -73,6 +73,11 @@ bool ClientImpl::HoldsTurn() const {
 
 absl::Status ClientImpl::AwaitTurn() { return WaitForTurn(/*step=*/false); }
 
+void ClientImpl::WhileBlocked(absl::FunctionRef<void()> wait) {
+  const Blocking blocking(threads_.Mine());
+  wait();
+}
+
 absl::Status ClientImpl::WaitForTurn(bool step) {
   const Blocking blocking(threads_.Mine());
   MutexLock lock(&mutex_);

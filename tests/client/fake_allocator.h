@@ -3,6 +3,7 @@
 #define HOCKET_TESTS_CLIENT_FAKE_ALLOCATOR_H_
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -96,6 +97,9 @@ class FakeAllocator : public CachingAllocator {
     return back;
   }
   void PassTurn() override { Record("pass turn"); }
+  void SetPace(std::chrono::nanoseconds most_queued) override {
+    Record("pace " + std::to_string(most_queued.count()) + " ns");
+  }
 
   absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override {
     Hear("spill");
