@@ -116,6 +116,7 @@ void ClientImpl::SetAllocator(CachingAllocator* allocator) {
   for (ArenaChange& change : std::exchange(arena_changes_, {}))
     MakeArenaChange(*allocator, std::move(change));
   if (limit_) allocator->SetMemoryLimit(*limit_);
+  if (pace_.count() > 0) allocator->SetPace(pace_);
   allocator_.store(allocator, std::memory_order_release);
 }
 

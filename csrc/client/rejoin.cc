@@ -48,6 +48,7 @@ absl::Status ClientImpl::AwaitJoined() {
 }
 
 void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
+  if (pace_.count() > 0) On(wire::Pace{}, UniqueFd());  // the next word about it is this coordinator's
   MutexLock lock(&mutex_);
   info_.id = joined.job;
   info_.name = joined.name;

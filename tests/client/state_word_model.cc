@@ -37,7 +37,7 @@ MessageModel Take(MessageModel (&queue)[kSize]) {
 
 // Wakes one at the door, or tells the agent. False: the queue is full.
 bool Say(State& s, MessageModel message) {
-  if (s.inbox[2] != kNothing) return false;
+  if (s.inbox[3] != kNothing) return false;
   Put(s.inbox, message);
   for (ThreadState& thread : s.threads) {
     if (thread.pc != kPoll && thread.pc != kPollWoken) continue;
@@ -59,6 +59,7 @@ Result Search::Run() {
     start.threads[i].lacks = config_.lacks[i];
   }
   start.yields_left = config_.yields;
+  start.stand_bys_left = config_.stand_bys;
   Go(start);
   while (!todo_.empty() && result_.violation.empty()) {
     const State state = todo_.back();
@@ -87,9 +88,11 @@ void Search::NotifyAll(State& s) {
 }
 
 void Search::EndTurn(State& s) {
-  s.word &= ~kAsks;
+  s.word &= ~(kAsks | kStandBy);
+  s.stands_by = s.told_stood = s.look = 0;
   s.phase = kNone;
   s.turn_out = 0;  // TurnOver
+  s.ordered = s.stood = 0;
   s.yields_of_turn = 0;
   NotifyAll(s);
 }
@@ -108,9 +111,12 @@ void Search::Expand(const State& state) {
   ExpandCoordinator(state);
   // The coordinator may ask for a turn or never do it: with nothing else to happen the state is an end.
   if (!by_job && !(state.wait_sent && !state.turn_out)) CheckEnd(state);
+  if (!by_job && state.ordered && state.stands_by && !state.stood && Count(state.word) == 0)
+    Fail("who stands by never says so");
 }
 
 void Search::CheckEnd(const State& state) {
+  if (state.ordered) return;  // it will be told to go on
   ++result_.ends;
   for (const ThreadState& thread : state.threads) {
     if (thread.pc != kFinished) return Fail("a thread waits for ever");
@@ -225,6 +231,10 @@ void Search::AtDoor(const State& state, int index) {
     case kLoop:
       if (me.admitted) {
         go_in();
+      } else if (s.stands_by && s.phase == kHeld && !(step && (s.word & kAskStop) && Count(s.word) == 0)) {
+        if (!s.told_stood && StandsStill(s)) s.told_stood = s.stood = 1;
+        s.mutex = 0;
+        me.pc = kSleep;
       } else if (s.phase == kHeld) {
         me.pc = kEnterOrGive;
       } else if (s.phase == kNone) {
@@ -329,6 +339,7 @@ void Search::AtEnd(const State& state, int index) {
     s.word = t::End(before);
     --me.left;
     me.pc = duty == Duty::kNone ? kStart : duty == Duty::kMayGive ? kLockEndSlow : kLockTell;
+    if (config_.end_not_told && me.pc == kLockTell) me.pc = kStart;
   };
   switch (me.pc) {
     case kInStep:
@@ -345,6 +356,7 @@ void Search::AtEnd(const State& state, int index) {
     case kLockTell:
       if (s.mutex != 0) return;
       s.armed = 1;
+      s.look |= s.stands_by;
       me.pc = kStart;
       return Go(s);
     case kLockEndSlow:
@@ -443,6 +455,7 @@ void Search::ExpandAgent(const State& state) {
   switch (state.agent) {
     case kReceive:
       if (state.armed && state.mutex == 0) CheckIdle(state);
+      if (state.look && state.mutex == 0) CheckStandBy(state);
       if (!s.agent_told || s.receive_mutex != 0) return;
       s.receive_mutex = 3;
       s.agent = kDrain;
@@ -514,6 +527,17 @@ void Search::Obey(State s, MessageModel message) {
     return Go(s);
   }
   if (s.phase < kGranted) return Go(s);
+  if (message == kStandByMessage) {
+    s.stands_by = s.look = 1;
+    s.told_stood = 0;
+    s.word |= kStandBy;
+    return Go(s);
+  }
+  if (message == kGoOnMessage) {
+    EndStandBy(s);
+    return Go(s);
+  }
+  if (s.phase == kHeld && s.stands_by) NotifyAll(s);
   const Word asks = message == kYieldStop ? kAskIdle | kAskStop : kAskIdle;
   if (s.phase == kHeld) s.armed = 1;
   if (config_.plain_accesses) {
@@ -529,7 +553,7 @@ void Search::Obey(State s, MessageModel message) {
 // Quiet for long enough, or not: both are tried. While a step lasts the check rests.
 void Search::CheckIdle(const State& state) {
   State s = state;
-  const bool may_give = s.phase == kHeld && (s.word & kAsks) != 0;
+  const bool may_give = s.phase == kHeld && !s.stands_by && (s.word & kAsks) != 0;
   if (!may_give || Count(s.word) > 0) {
     s.armed = 0;
     return Go(s);
@@ -541,6 +565,32 @@ void Search::CheckIdle(const State& state) {
   }
   s.agent_seen = s.word;
   s.agent = kIdleTake;
+  Go(s);
+}
+
+void Search::EndStandBy(State& s) {
+  if (!s.stands_by) return;
+  s.stands_by = s.told_stood = s.look = 0;
+  s.word &= ~kStandBy;
+  if (!config_.go_on_not_told) NotifyAll(s);
+  if (s.phase == kHeld && Count(s.word) == 0) s.armed = 1;
+}
+
+bool Search::StandsStill(const State& s) const {
+  Word standing = 0;
+  for (const ThreadState& thread : s.threads) {
+    const bool at_door = thread.pc == kSleep || thread.pc == kWoken || thread.pc == kLoop;
+    standing += thread.mid_step && at_door;
+  }
+  return s.phase == kGranted || s.phase == kTakingPhase || standing == Count(s.word);
+}
+
+// In the product it looks again after a while where somebody does not stand yet; here the end of the step
+// has to tell it.
+void Search::CheckStandBy(const State& state) {
+  State s = state;
+  s.look = 0;
+  if (s.stands_by && !s.told_stood && StandsStill(s)) s.told_stood = s.stood = 1;
   Go(s);
 }
 
@@ -559,6 +609,19 @@ void Search::ExpandCoordinator(const State& state) {
       --s.yields_left;
       if (Say(s, yield)) Go(s);
     }
+  }
+  // It waits for an answer as long as it likes, and lets it go on with or without one.
+  if (state.turn_out && !state.ordered && state.stand_bys_left > 0) {
+    State s = state;
+    --s.stand_bys_left;
+    s.ordered = 1;
+    s.stood = 0;
+    if (Say(s, kStandByMessage)) Go(s);
+  }
+  if (state.turn_out && state.ordered) {
+    State s = state;
+    s.ordered = s.stood = 0;
+    if (Say(s, kGoOnMessage)) Go(s);
   }
 }
 

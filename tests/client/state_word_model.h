@@ -1,17 +1,18 @@
 // The protocol around the state word as a graph of states, for exhaustive search.
 //
-// Two threads of a job, its agent and a coordinator. A thread begins and ends steps, or allocates outside
-// them; in the midst of a step it may lack room, and is then told to let others go first. Every atomic
-// operation on the word, every lock and every message is one transition; the word's own transitions are the
-// product's (csrc/client/state_word.h), the paths around them follow doors.cc, hand_over.cc and agent.cc line
-// by line. Waiting for device work and for time is a choice of the search. A message wakes a thread that
-// polls at the door, or else the agent, as csrc/client/connection.h has it; while a thread has been woken and
-// does not run yet, further messages wake nobody (so do kernels before 5.8).
+// Two threads of a job, its agent and a coordinator, which may have it stand by meanwhile. A thread begins
+// and ends steps, or allocates outside them; in the midst of a step it may lack room, and is then told to let
+// others go first. Every atomic operation on the word, every lock and every message is one transition; the
+// word's own transitions are the product's (csrc/client/state_word.h), the paths around them follow doors.cc,
+// hand_over.cc and agent.cc line by line. Waiting for device work and for time is a choice of the search. A
+// message wakes a thread that polls at the door, or else the agent, as csrc/client/connection.h has it; while
+// a thread has been woken and does not run yet, further messages wake nobody (so do kernels before 5.8).
 //
 // A Search visits every reachable state once and reports the first one that breaks a promise:
 //   nobody is in a step, or has an allocation under way, after the turn was passed (but in a guessed step,
 //   which is not in the model)
 //   one gives the turn, not two
+//   who stands by and is in no step says so, before it may go on
 //   where nothing can happen any more, everybody has finished, every message was heard and no asked-for turn
 //   is still held
 #ifndef HOCKET_TESTS_CLIENT_STATE_WORD_MODEL_H_
@@ -63,7 +64,14 @@ enum Pc : std::uint8_t {
 
 enum AgentPc : std::uint8_t { kReceive, kDrain, kAskStore, kIdleCheck, kIdleTake, kIdleGive, kIdlePassed };
 enum PhaseModel : std::uint8_t { kNone, kAsked, kGranted, kTakingPhase, kHeld, kGivingPhase };
-enum MessageModel : std::uint8_t { kNothing, kGrantMessage, kYieldIdle, kYieldStop };
+enum MessageModel : std::uint8_t {
+  kNothing,
+  kGrantMessage,
+  kYieldIdle,
+  kYieldStop,
+  kStandByMessage,
+  kGoOnMessage
+};
 
 struct ThreadState {
   Word seen = 0;  // broken: what the first half has read
@@ -85,7 +93,7 @@ struct State {
   std::uint8_t mutex = 0;      // 0: free; thread i holds it as i + 1
   std::uint8_t allocator = 0;  // likewise
   std::uint8_t armed = 0;      // the agent will look for idleness
-  MessageModel inbox[3] = {};  // of the agent, in order
+  MessageModel inbox[4] = {};  // of the agent, in order
   std::uint8_t wait_sent = 0;
   std::uint8_t turn_out = 0;  // the coordinator has granted and not got it back
   std::uint8_t yields_left = 0;
@@ -96,7 +104,13 @@ struct State {
   std::uint8_t door_woken = 0;        // by NotifyAll()
   std::uint8_t agent_told = 0;        // that something is to be received
   MessageModel agent_has = kNothing;  // received by the agent, not yet obeyed
-  MessageModel aside[4] = {};         // received at the door and left to the agent, in order
+  MessageModel aside[6] = {};         // received at the door and left to the agent, in order
+  std::uint8_t stand_bys_left = 0;
+  std::uint8_t ordered = 0;     // the coordinator has told this turn to stand by, and not to go on
+  std::uint8_t stood = 0;       // and has been told that it does
+  std::uint8_t stands_by = 0;   // the job has heard it
+  std::uint8_t told_stood = 0;  // and has answered
+  std::uint8_t look = 0;        // the agent will look whether all stand
   std::uint8_t padding[2] = {};
 };
 
@@ -105,12 +119,15 @@ struct Config {
   bool allocates[2] = {false, false};  // instead of stepping
   std::uint8_t yields = 2;
   std::uint8_t lacks[2] = {0, 0};  // so often room is lacking in steps
+  std::uint8_t stand_bys = 0;      // so often it is to stand by
   // Seeded bugs.
   bool plain_accesses = false;     // Begin, End and Ask load and store
   bool door_not_woken = false;     // NotifyAll() forgets the thread that reads
   bool reads_one_message = false;  // the thread that reads does not look for more
   bool all_stand = false;          // who steps aside counts every thread in a step as standing
   bool giving_goes_on = false;     // an allocation goes on while the turn is being given
+  bool end_not_told = false;       // the end of a step does not tell the agent of one that stands by
+  bool go_on_not_told = false;     // who may go on is not notified
 };
 
 struct Result {
@@ -140,6 +157,9 @@ class Search {
   void NotifyAll(State& s);
   void EndTurn(State& s);
   void CheckIdle(const State& state);
+  void CheckStandBy(const State& state);
+  void EndStandBy(State& s);
+  bool StandsStill(const State& s) const;
   void ExpandCoordinator(const State& state);
   void Go(const State& next);
   void CheckPassed(const State& before);

@@ -48,6 +48,32 @@ TEST(StateWordModelTest, AStepThatLacksRoomBesideAnEvaluationPassesTheTurn) {
   EXPECT_EQ(Search(config).Run().violation, "");
 }
 
+TEST(StateWordModelTest, WhoStandsByKeepsEveryPromise) {
+  const Result result = Search({.steps = {2, 1}, .yields = 1, .stand_bys = 1}).Run();
+  EXPECT_EQ(result.violation, "");
+  EXPECT_GT(result.handed_over, 0u);
+}
+
+TEST(StateWordModelTest, WhoStandsByBesideAnEvaluationKeepsEveryPromise) {
+  Config config{.steps = {2, 1}, .yields = 1, .stand_bys = 1};
+  config.allocates[1] = true;
+  EXPECT_EQ(Search(config).Run().violation, "");
+}
+
+TEST(StateWordModelTest, WhoStandsByAndLacksRoomKeepsEveryPromise) {
+  EXPECT_EQ(Search({.steps = {1, 1}, .yields = 1, .lacks = {1, 0}, .stand_bys = 1}).Run().violation, "");
+}
+
+TEST(StateWordModelTest, AnEndOfAStepThatTellsNobodyIsCaught) {
+  EXPECT_EQ(Search({.steps = {2, 0}, .yields = 0, .stand_bys = 1, .end_not_told = true}).Run().violation,
+            "who stands by never says so");
+}
+
+TEST(StateWordModelTest, WhoIsNotNotifiedThatItMayGoOnIsCaught) {
+  EXPECT_EQ(Search({.steps = {2, 2}, .yields = 0, .stand_bys = 1, .go_on_not_told = true}).Run().violation,
+            "a thread waits for ever");
+}
+
 TEST(StateWordModelTest, AThreadThatTakesAnothersStepForStandingIsCaught) {
   EXPECT_EQ(Search({.steps = {1, 1}, .yields = 0, .lacks = {1, 0}, .all_stand = true}).Run().violation,
             "the turn was passed while a thread was in a step");
