@@ -89,7 +89,7 @@ class Core {
   // The names of those who have part in the job's turn beside it, and are not of its gang.
   std::vector<std::string> Beside(JobId job) const;
   // The names of those who are to stand still there for a request.
-  std::vector<std::string> ServedBeside(const Device& device) const;
+  std::vector<std::string> StandingBy(const Device& device) const;
   // Who has the turn of `device`; empty when it is free.
   std::string HolderOf(const Device& device) const;
 

@@ -210,7 +210,7 @@ void Core::PaceTrainers() {
 
 // --- in words -------------------------------------------------------------------------------------
 
-std::vector<std::string> Core::ServedBeside(const Device& device) const {
+std::vector<std::string> Core::StandingBy(const Device& device) const {
   std::vector<std::string> names;
   if (device.turn == 0) return names;
   for (JobId id : state_.turns.at(device.turn).granted) {

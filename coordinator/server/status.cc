@@ -36,10 +36,15 @@ Json DeviceJson(const Core& core, const Device& device) {
     jobs.push_back(id);
     persistent += job.persistent;
   }
-  return {{"uuid", device.key},          {"name", device.name},
-          {"capacity", device.capacity}, {"holder", core.HolderOf(device)},
-          {"arena", core.Arena(device)}, {"persistent", persistent},
-          {"free", core.Free(device)},   {"jobs", std::move(jobs)}};
+  return {{"uuid", device.key},
+          {"name", device.name},
+          {"capacity", device.capacity},
+          {"holder", core.HolderOf(device)},
+          {"arena", core.Arena(device)},
+          {"persistent", persistent},
+          {"free", core.Free(device)},
+          {"jobs", std::move(jobs)},
+          {"stand_by", core.StandingBy(device)}};
 }
 
 Json GangJson(const Core& core, JobId id) {
@@ -215,6 +220,7 @@ Json JobJson(Server& server, JobId id) {
           {"weight", job.info.weight},
           {"priority", job.info.priority},
           {"group", job.info.group},
+          {"serves", job.info.serves},
           {"memory_limit", job.info.memory_limit},
           {"total_steps", job.info.total_steps},
           {"persistent", job.persistent},

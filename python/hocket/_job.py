@@ -45,6 +45,7 @@ class Options:
     priority: str = "normal"
     memory_limit: int = 0  # bytes; 0: the device's capacity
     total_steps: int = 0  # 0: unknown
+    serves: bool = False  # its steps are requests
 
     def __post_init__(self) -> None:
         if not (isinstance(self.weight, (int, float)) and math.isfinite(self.weight) and self.weight > 0):
@@ -55,10 +56,12 @@ class Options:
             raise ValueError(f"memory_limit is {self.memory_limit} bytes: it must be > 0, or 0 for the whole device")
         if self.total_steps < 0:
             raise ValueError(f"total_steps is {self.total_steps}: it must be > 0, or 0 where it is not known")
+        if not isinstance(self.serves, bool):
+            raise ValueError(f"serves is {self.serves!r}: it must be True or False")
 
 
 def options_from_environment() -> Options:
-    """What ``hocket run`` and the environment say (HOCKET_NAME, _WEIGHT, _PRIORITY, _MEMORY_LIMIT, _TOTAL_STEPS)."""
+    """What ``hocket run`` and the environment say (HOCKET_NAME, _WEIGHT, _PRIORITY, _MEMORY_LIMIT, _TOTAL_STEPS, _SERVES)."""
 
     def read(variable: str, convert: Callable[[str], Any], default: Any) -> Any:
         text = os.environ.get(variable, "")
@@ -73,7 +76,14 @@ def options_from_environment() -> Options:
         priority=os.environ.get("HOCKET_PRIORITY") or "normal",
         memory_limit=read("HOCKET_MEMORY_LIMIT", parse_bytes, 0),
         total_steps=read("HOCKET_TOTAL_STEPS", int, 0),
+        serves=read("HOCKET_SERVES", _parse_switch, False),
     )
+
+
+def _parse_switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("it must be 1 or 0")
+    return text == "1"
 
 
 def parse_bytes(size: str | int) -> int:
@@ -254,6 +264,7 @@ def join(
     priority: str | None = None,
     memory_limit: str | int | None = None,
     total_steps: int | None = None,
+    serves: bool | None = None,
 ) -> None:
     """Says who this job is. Optional; call it before the model goes to the GPU and before the first step.
 
@@ -263,6 +274,8 @@ def join(
         priority: ``"high"``, ``"normal"`` or ``"low"``.
         memory_limit: the most device memory it may use: ``"20GiB"`` or bytes.
         total_steps: how many steps it will run, if known.
+        serves: its steps are requests that somebody waits for (``with hocket.step(): ...`` around each). Who trains on
+            the same device stands still for them, in the midst of a step too.
 
     Raises:
         ValueError: an option out of range, with its value and the range.
@@ -274,6 +287,7 @@ def join(
         "priority": priority,
         "memory_limit": None if memory_limit is None else parse_bytes(memory_limit),
         "total_steps": total_steps,
+        "serves": serves,
     }
     options = dataclasses.replace(_options, **{k: v for k, v in given.items() if v is not None})
     native = require()

@@ -17,7 +17,18 @@ def test_join_says_who_the_job_is_before_it_joins(native: FakeNative) -> None:
         "priority": "high",
         "memory_limit": 20 << 30,
         "total_steps": 10_000,
+        "serves": False,
     }
+
+
+def test_join_says_that_it_serves(native: FakeNative, monkeypatch: pytest.MonkeyPatch) -> None:
+    hocket.join(serves=True)
+    assert native.options["serves"] is True
+    monkeypatch.setenv("HOCKET_SERVES", "1")
+    assert _job.options_from_environment().serves
+    monkeypatch.setenv("HOCKET_SERVES", "yes")
+    with pytest.raises(ValueError, match="HOCKET_SERVES='yes': it must be 1 or 0"):
+        _job.options_from_environment()
 
 
 def test_what_join_does_not_say_stays_as_hocket_run_said_it(
@@ -41,6 +52,7 @@ def test_what_join_does_not_say_stays_as_hocket_run_said_it(
         ("priority", "urgent", "priority is 'urgent': it must be one of high, normal, low"),
         ("memory_limit", -1, "memory_limit is -1 bytes"),
         ("total_steps", -5, "total_steps is -5"),
+        ("serves", "no", "serves is 'no': it must be True or False"),
     ],
 )
 def test_an_option_out_of_range_is_named_with_its_value(

@@ -16,6 +16,7 @@ from hocket.cli.program import become
 @click.option("--group", type=GroupName(), help="Whose quotas hold for it, too: hocket quota --group.")
 @click.option("--memory-limit", type=Size(), help="Most device memory it may use, for example 20GiB.")
 @click.option("--total-steps", type=click.IntRange(min=1), help="How many steps it will run, if known.")
+@click.option("--serves", is_flag=True, help="Its steps are requests: who trains stands still for them.")
 @COMMAND
 def command(
     name: str,
@@ -24,6 +25,7 @@ def command(
     group: str | None,
     memory_limit: int | None,
     total_steps: int | None,
+    serves: bool,
     command: tuple[str, ...],
 ) -> None:
     """Run COMMAND so that every PyTorch process in it shares the GPU and takes turns by training step.
@@ -41,6 +43,7 @@ def command(
         "HOCKET_GROUP": group,
         "HOCKET_MEMORY_LIMIT": memory_limit,
         "HOCKET_TOTAL_STEPS": total_steps,
+        "HOCKET_SERVES": int(serves),
     }
     variables = {variable: str(value) for variable, value in given.items() if value}
     become(command, {"HOCKET_RUN": "1", **variables}, "hocket run -- python train.py")
