@@ -369,6 +369,41 @@ TEST_F(PacerTest, EachStreamIsHeldUpForItsOwnWork) {
   EXPECT_TRUE(driver->DestroyStream(other).ok());
 }
 
+// A stream that is at work until somebody waits for it.
+class BusyGate : public testing::ScriptedGate {
+ public:
+  void WhileBlocked(absl::FunctionRef<void()> wait) override {
+    go = true;
+    go.notify_all();
+    wait();
+  }
+  std::atomic<bool> go{false};
+};
+
+TEST(PacedEmulatedGpuTest, AMallocThatIsTooFarAheadOfItsStreamWaitsForIt) {
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  gpu.UseContext();
+  BusyGate gate;
+  {
+    AllocatorOptions options;
+    options.chunk_size = testing::kChunk;
+    options.host_budget = 64_MiB;
+    const auto allocator = *CachingAllocator::Create(gpu.driver(), options, &gate);
+    const Stream stream = *gpu.driver().CreateStream();
+    allocator->SetPace(kPace);
+    allocator->BeginStep();
+    ASSERT_TRUE(allocator->Malloc(512, stream).ok());
+    gpu.KeepBusy(stream, &gate.go);
+    for (int i = 1; !gate.go; ++i) {
+      ASSERT_LE(i, 9) << "eight pieces of work that nothing is known of fill the pace";
+      ASSERT_TRUE(allocator->Malloc(512 * static_cast<Bytes>(i), stream).ok());
+    }
+    allocator->EndStep();
+    ASSERT_TRUE(gpu.driver().SynchronizeStream(stream).ok());
+    ASSERT_TRUE(gpu.driver().DestroyStream(stream).ok());
+  }
+}
+
 // For the thread sanitizer as much as for what it says.
 TEST_F(PacerTest, ThreadsArePacedTogether) {
   allocator->SetPace(kPace);
