@@ -299,6 +299,25 @@ TEST_F(PacerTest, OffAgainNobodyIsHeldUp) {
   EXPECT_LE(most, kPace / 2);
 }
 
+TEST_F(PacerTest, WhatWasQueuedWithoutAPaceIsNoAllocationsWork) {
+  const Pieces pieces = Alike(100, 10us);
+  const auto marks_of_a_step = [&] {
+    const int before = device.Calls("record");
+    Step(pieces);
+    return device.Calls("record") - before;
+  };
+  allocator->SetPace(kPace);
+  Step(pieces);
+  Step(pieces);
+  const int marks = marks_of_a_step();
+  allocator->SetPace(0ns);
+  device.Launch(1s);
+  allocator->SetPace(kPace);
+  EXPECT_LE(marks_of_a_step(), marks + 1) << "the first has none before it";
+  EXPECT_LE(marks_of_a_step(), marks);
+  EXPECT_LE(most, kPace);
+}
+
 TEST_F(PacerTest, WhileAGraphIsCapturedTheDriverIsLeftAlone) {
   allocator->SetPace(kPace);
   Step(Alike(100, 50us));
