@@ -42,7 +42,7 @@ absl::Status Pacer::Place(Stream stream) {
   const InContext in_context(driver_, context_);
   HOCKET_RETURN_IF_ERROR(Look(std::numeric_limits<QueuedWork::MarkNumber>::max()));
   HOCKET_ASSIGN_OR_RETURN(Event* const event, Take());
-  if (const absl::Status recorded = driver_.RecordEvent(event->handle, stream); !recorded.ok()) {
+  if (absl::Status recorded = driver_.RecordEvent(event->handle, stream); !recorded.ok()) {
     Spare(event);
     return recorded;
   }

@@ -88,5 +88,23 @@ TEST_F(DriverTest, AnEventPassesWhenItsStreamHas) {
   EXPECT_TRUE(driver.DestroyStream(stream).ok());
 }
 
+TEST_F(DriverTest, TimedEventsSayHowLongTheDeviceTook) {
+  const EventHandle before = *driver.CreateTimedEvent();
+  const EventHandle after = *driver.CreateTimedEvent();
+  const Stream stream = *driver.CreateStream();
+  ASSERT_TRUE(driver.RecordEvent(before, stream).ok());
+  ASSERT_TRUE(driver.RecordEvent(after, stream).ok());
+  ASSERT_TRUE(driver.WaitForEvent(after).ok());
+  EXPECT_GE(driver.Elapsed(before, after)->count(), 0);
+  EXPECT_EQ(driver.Elapsed(after, before)->count(), -driver.Elapsed(before, after)->count());
+  const EventHandle untimed = *driver.CreateEvent();
+  ASSERT_TRUE(driver.RecordEvent(untimed, stream).ok());
+  ASSERT_TRUE(driver.WaitForEvent(untimed).ok());
+  EXPECT_THAT(std::string(driver.Elapsed(before, untimed).status().message()),
+              HasSubstr("cuEventElapsedTime"));
+  for (const EventHandle event : {before, after, untimed}) EXPECT_TRUE(driver.DestroyEvent(event).ok());
+  EXPECT_TRUE(driver.DestroyStream(stream).ok());
+}
+
 }  // namespace
 }  // namespace hocket

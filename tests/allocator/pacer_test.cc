@@ -299,6 +299,25 @@ TEST_F(PacerTest, OffAgainNobodyIsHeldUp) {
   EXPECT_LE(most, kPace / 2);
 }
 
+TEST_F(PacerTest, WhatWasQueuedWithoutAPaceIsNoAllocationsWork) {
+  const Pieces pieces = Alike(100, 10us);
+  const auto marks_of_a_step = [&] {
+    const int before = device.Calls("record");
+    Step(pieces);
+    return device.Calls("record") - before;
+  };
+  allocator->SetPace(kPace);
+  Step(pieces);
+  Step(pieces);
+  const int marks = marks_of_a_step();
+  allocator->SetPace(0ns);
+  device.Launch(1s);
+  allocator->SetPace(kPace);
+  EXPECT_LE(marks_of_a_step(), marks + 1) << "the first has none before it";
+  EXPECT_LE(marks_of_a_step(), marks);
+  EXPECT_LE(most, kPace);
+}
+
 TEST_F(PacerTest, WhileAGraphIsCapturedTheDriverIsLeftAlone) {
   allocator->SetPace(kPace);
   Step(Alike(100, 50us));
@@ -367,6 +386,41 @@ TEST_F(PacerTest, EachStreamIsHeldUpForItsOwnWork) {
   }
   allocator.reset();
   EXPECT_TRUE(driver->DestroyStream(other).ok());
+}
+
+// A stream that is at work until somebody waits for it.
+class BusyGate : public testing::ScriptedGate {
+ public:
+  void WhileBlocked(absl::FunctionRef<void()> wait) override {
+    go = true;
+    go.notify_all();
+    wait();
+  }
+  std::atomic<bool> go{false};
+};
+
+TEST(PacedEmulatedGpuTest, AMallocThatIsTooFarAheadOfItsStreamWaitsForIt) {
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  gpu.UseContext();
+  BusyGate gate;
+  {
+    AllocatorOptions options;
+    options.chunk_size = testing::kChunk;
+    options.host_budget = 64_MiB;
+    const auto allocator = *CachingAllocator::Create(gpu.driver(), options, &gate);
+    const Stream stream = *gpu.driver().CreateStream();
+    allocator->SetPace(kPace);
+    allocator->BeginStep();
+    ASSERT_TRUE(allocator->Malloc(512, stream).ok());
+    gpu.KeepBusy(stream, &gate.go);
+    for (int i = 1; !gate.go; ++i) {
+      ASSERT_LE(i, 9) << "eight pieces of work that nothing is known of fill the pace";
+      ASSERT_TRUE(allocator->Malloc(512 * static_cast<Bytes>(i), stream).ok());
+    }
+    allocator->EndStep();
+    ASSERT_TRUE(gpu.driver().SynchronizeStream(stream).ok());
+    ASSERT_TRUE(gpu.driver().DestroyStream(stream).ok());
+  }
 }
 
 // For the thread sanitizer as much as for what it says.

@@ -201,6 +201,11 @@ TEST(DoorsTest, BlockingHooksAreCalledAroundAWaitAndNotAroundAStep) {
   EXPECT_EQ(after, 1);
   scene.Step();
   EXPECT_EQ(before, 1);
+  scene.job().WhileBlocked([] {
+    EXPECT_EQ(before, 2) << "the allocator waits for the device";
+    EXPECT_EQ(after, 1);
+  });
+  EXPECT_EQ(after, 2);
   SetBlockingHooks({});
 }
 
