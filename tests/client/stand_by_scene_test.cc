@@ -255,6 +255,7 @@ TEST_F(StandByTest, TheOrderMayBeOverBeforeTheDeviceIsDone) {
   thread.AwaitsAllocated();
   thread.Ends();
   EXPECT_EQ(drains, 1);
+  scene.allocator().SetHook(nullptr);
   scene.Says(wire::StandBy{1});
   scene.Expects<wire::StoodBy>();
 }
