@@ -157,7 +157,15 @@ def test_on_a_device_on_which_both_do_not_fit(world: World, alone: Callable[...,
 
 def test_without_a_line_in_the_program(world: World) -> None:
     server = world.start(
-        *hocket_command(), "run", "--serves", "--name", "plain", "--", sys.executable, str(PROGRAMS / "serve.py"), "--plain"
+        *hocket_command(),
+        "run",
+        "--serves",
+        "--name",
+        "plain",
+        "--",
+        sys.executable,
+        str(PROGRAMS / "serve.py"),
+        "--plain",
     )
     server.expect("ready")
     job = next(job for job in world.status()["jobs"] if job["name"] == "plain")
