@@ -61,7 +61,7 @@ class Options:
 
 
 def options_from_environment() -> Options:
-    """What ``hocket run`` and the environment say (HOCKET_NAME, _WEIGHT, _PRIORITY, _MEMORY_LIMIT, _TOTAL_STEPS, _SERVES)."""
+    """What ``hocket run`` and the environment say: HOCKET_NAME and its kin, one for each option."""
 
     def read(variable: str, convert: Callable[[str], Any], default: Any) -> Any:
         text = os.environ.get(variable, "")
