@@ -314,29 +314,105 @@ TEST_F(ServingTest, AnAnswerToNothingMeansNothing) {
   EXPECT_FALSE(s.Holds("serve")) << s.Story();
 }
 
-TEST_F(ServingTest, AfterARestartBothHaveTheirParts) {
+// Nobody stands by then: who trains has gone on when the coordinator was gone.
+class ServingRestartTest : public ServingTest {
+ protected:
+  void RestartsWhileARequestIsServed() {
+    Trains();
+    s.Asks("serve");
+    s.StandsBy("train");
+    turn_ = s.Told<wire::Grant>("train")->turn;
+    s.CoordinatorRestarts({s.IdOf("train"), s.IdOf("serve")});
+  }
+  void JoinsAgain(const std::string& name) {
+    Part part = name == "serve" ? kServer : kTrainer;
+    part.rejoin = part.holds_turn = true;
+    part.turn = turn_;
+    part.id = s.IdOf(name);
+    part.lane_lock = name == "serve" ? "/run/test/lane-gpu0-1.lock" : "/run/test/lane-gpu0-0.lock";
+    s.Joins(name, part);
+  }
+  void GoOnBesideEachOther() {
+    EXPECT_EQ(s.Holder(), "serve, train") << s.Story();
+    ASSERT_TRUE(s.Told<wire::Yield>("serve")) << s.Story();
+    EXPECT_FALSE(s.Told<wire::Yield>("serve")->now) << s.Story();
+    EXPECT_EQ(s.TimesTold<wire::Yield>("train") + s.TimesTold<wire::StandBy>("train"), 0) << s.Story();
+    s.GivesUp("serve");
+    s.Asks("serve");
+    EXPECT_EQ(s.TimesTold<wire::StandBy>("train"), 1) << s.Story();
+  }
+  TurnNumber turn_ = 0;
+};
+
+TEST_F(ServingRestartTest, WhoServesJoinsAgainFirst) {
+  RestartsWhileARequestIsServed();
+  JoinsAgain("serve");
+  JoinsAgain("train");
+  GoOnBesideEachOther();
+}
+
+TEST_F(ServingRestartTest, WhoTrainsJoinsAgainFirst) {
+  RestartsWhileARequestIsServed();
+  JoinsAgain("train");
+  JoinsAgain("serve");
+  GoOnBesideEachOther();
+}
+
+// The stop was asked of the other.
+TEST_F(ServingTest, WhoServesOnWhenTheTrainerHasGoneIsAskedForTheTurn) {
+  Join("next", kTrainer);
   Trains();
+  s.Asks("next");
+  s.Passes(Milliseconds(100));
+  ASSERT_TRUE(s.Told<wire::Yield>("train")->now) << s.Story();
   s.Asks("serve");
   s.StandsBy("train");
-  const TurnNumber turn = s.Told<wire::Grant>("train")->turn;
-  const JobId train = s.IdOf("train"), serve = s.IdOf("serve");
-  s.CoordinatorRestarts({train, serve});
-  Part part = kServer;
-  part.rejoin = part.holds_turn = true;
-  part.turn = turn;
-  part.id = serve;
-  part.lane_lock = "/run/test/lane-gpu0-1.lock";
-  s.Joins("serve", part);
-  part.serves = false;
-  part.id = train;
-  part.lane_lock = "/run/test/lane-gpu0-0.lock";
-  s.Joins("train", part);
-  EXPECT_EQ(s.Holder(), "serve, train") << s.Story();
-  EXPECT_FALSE(s.Told<wire::Yield>("serve")->now) << s.Story();
-  EXPECT_EQ(s.TimesTold<wire::Yield>("train"), 0) << s.Story();
-  s.GivesUp("serve");
+  s.GivesUp("train");
+  EXPECT_EQ(s.Holder(), "serve") << s.Story();
+  s.Passes(Seconds(1));
+  ASSERT_TRUE(s.Told<wire::Yield>("serve")) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Yield>("serve")->now) << s.Story();
+}
+
+TEST_F(ServingTest, WhoIsToStandByIsNotOverdueMeanwhile) {
+  Join("next", kTrainer);
+  Trains();
+  s.Asks("next");
+  s.Passes(kHolderLimit - Milliseconds(500));
   s.Asks("serve");
-  EXPECT_EQ(s.TimesTold<wire::StandBy>("train"), 1) << s.Story();
+  s.Passes(Milliseconds(900));
+  const Turn& turn = s.core().state().turns.at(s.Told<wire::Grant>("train")->turn);
+  EXPECT_FALSE(turn.overdue) << s.Story();
+}
+
+TEST_F(ServingTest, WhoIsSetAsideWhileItIsToStandByMayGoOn) {
+  Join("next", kTrainer);
+  Trains();
+  s.Asks("next");
+  s.Passes(kHolderLimit * 2);
+  ASSERT_TRUE(s.core().state().turns.at(s.Told<wire::Grant>("train")->turn).overdue) << s.Story();
+  s.Asks("serve");
+  ASSERT_EQ(s.TimesTold<wire::StandBy>("train"), 1) << s.Story();
+  s.Says("next", SetOverdue{true});
+  ASSERT_TRUE(s.JobOf("train").set_aside) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::GoOn>("train"), 1) << s.Story();
+}
+
+// It is let in at any time: no reason to keep the device free for it.
+TEST_F(ServingTest, TheDeviceIsNotKeptFreeForTheNextRequest) {
+  Join("serve", kServer);
+  Join("train", kTrainer);
+  for (int request = 0; request < 20; ++request) {
+    s.Asks("serve");
+    s.Passes(Milliseconds(5));
+    s.GivesUp("serve");
+    s.Passes(Milliseconds(1));
+  }
+  s.Asks("serve");
+  s.Asks("train");
+  s.Passes(Milliseconds(5));
+  s.GivesUp("serve");
+  EXPECT_EQ(s.Holder(), "train") << s.Story();
 }
 
 // Policies that would not think of it.
@@ -352,6 +428,7 @@ TEST_F(ServingUnderFifoTest, ItsFirstTurnComesNext) {
   s.Asks("b");
   s.Joins("serve", kServer);
   s.Asks("serve");
+  EXPECT_EQ(s.TimesTold<wire::StandBy>("a"), 0) << s.Story();
   EXPECT_TRUE(s.Told<wire::Yield>("a")->now) << s.Story();
   s.GivesUp("a");
   EXPECT_EQ(s.Holder(), "serve") << s.Story();
