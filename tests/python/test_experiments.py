@@ -53,7 +53,15 @@ def workloads(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         folder / "gavel" / "isolated_motivation.csv", "gpu job_type steps_per_s", [["v100", "a", 5], ["v100", "b", 2]]
     )
     pairs = "gpu job_type_a job_type_b steps_per_s_a steps_per_s_b"
-    write(folder / "gavel" / "pairs_motivation.csv", pairs, [["v100", "a", "b", 0, 0], ["v100", "a", "a", 3, 3]])
+    write(
+        folder / "gavel" / "pairs_motivation.csv",
+        pairs,
+        [["v100", "a", "b", 0, 0], ["v100", "a", "a", 3, 3], ["v100", "b", "b", 0.6, 0.8]],
+    )
+    lengths = [[i, "ab"[i % 2], 3000 + 400 * i, 1 + i // 6] for i in range(8)]
+    write(folder / "gavel" / "trace_physical_minimize_makespan.csv", "job_id job_type total_steps num_gpus", lengths)
+    durations = [["ab"[i % 2], 100 * i, 300 + 20 * i] for i in range(60)]
+    write(folder / "gavel" / "trace_philly_b436b2_1gpu.csv", "job_type arrival_s duration_v100_s", durations)
     stages = [[f"model{i}", 1, 100 + 10 * i, 20 + 15 * i] for i in range(5)]
     write(folder / "muri" / "stage_profile.csv", "model num_gpu iteration_ms gpu_ms", stages)
     columns = "job_id submit_time iterations iteration_time resource_time_1 num_gpu"
