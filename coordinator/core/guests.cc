@@ -2,8 +2,8 @@
 //
 // Who waits may have part in a turn that lasts, as a guest, if the policy says that they do more together
 // than in turn (Policy::Together), and what it needs is free. It runs in a lane of its own, so nothing is
-// shared but the device. All who have part are asked to stop at the same time; if the holder is the first to
-// go, the guest who came first is the holder from then on.
+// shared but the device. All who have part are asked to stop so that they do near each other; if the holder
+// is the first to go, the guest who came first is the holder from then on.
 //
 // How they get on is seen in their shared pages, while nobody comes or goes: a question to each (LookAt), in
 // pauses, and what lies between two answers is told to the policy (Policy::Measured).
@@ -159,14 +159,52 @@ void Core::PromoteGuest(Turn& turn) {
 
 // The holder needs their room.
 void Core::StopGuests(Turn& turn) {
-  if (std::exchange(turn.no_guests, true) || turn.asked_stop) return;
-  for (const auto& [id, reason] : turn.guests) SendYield(job(id), true, 0);
+  if (std::exchange(turn.no_guests, true) || StopsAtOnce(turn)) return;
+  for (const auto& [id, reason] : turn.guests) TellToStop(job(id), turn);
 }
 
 // The policy has seen that they do not get on, or is another one now.
 void Core::SplitCompany(Turn& turn) {
-  if (turn.guests.empty() || turn.asked_stop) return;
+  if (turn.guests.empty() || StopsAtOnce(turn)) return;
   if (!state_.devices.at(turn.devices.front()).policy->Together(ViewsOf(turn))) AskToStop(turn);
+}
+
+// --- stopping near each other ---------------------------------------------------------------------
+
+// Their quantum is over. Told at once, those with short steps would leave the device to the one with the
+// longest, and wait; so that one is told first, and the others go on until it needs no longer than their own
+// step takes.
+void Core::AskToStopInOrder(Turn& turn) {
+  const bool known =
+      std::all_of(turn.granted.begin(), turn.granted.end(), [&](JobId id) { return job(id).step.known(); });
+  if (!turn.company || !known) return AskToStop(turn);
+  turn.asked_stop = turn.asked_idle = turn.in_order = true;
+  TellLongest(turn);
+}
+
+// How far it is in its step nobody knows: it may have to begin another one.
+void Core::TellLongest(Turn& turn) {
+  const JobId longest = *std::max_element(turn.granted.begin(), turn.granted.end(), [&](JobId a, JobId b) {
+    return job(a).step.mean() < job(b).step.mean();
+  });
+  Job& first = job(longest);
+  turn.stops_by = std::max(now_, first.granted + first.ready.mean()) + first.step.mean();
+  TellToStop(first, turn);
+}
+
+absl::Time Core::TellTime(const Turn& turn, const Job& member) const {
+  return member.told_stop ? absl::InfiniteFuture() : turn.stops_by - member.step.mean();
+}
+
+// The next one is told too if the one who was has stopped: it may have been nearly done.
+void Core::TellInOrder(Turn& turn) {
+  if (!turn.in_order) return;
+  const auto told = [&](JobId id) { return job(id).told_stop; };
+  if (std::none_of(turn.granted.begin(), turn.granted.end(), told)) TellLongest(turn);
+  for (JobId id : turn.granted) {
+    if (now_ >= TellTime(turn, job(id))) TellToStop(job(id), turn);
+  }
+  turn.in_order = !std::all_of(turn.granted.begin(), turn.granted.end(), told);
 }
 
 // --- how they get on ------------------------------------------------------------------------------

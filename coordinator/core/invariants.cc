@@ -72,6 +72,11 @@ void Core::CheckInvariants() const {
         << "turn " << number << " has guests and no holder";
     HOCKET_CHECK(turn.guests.empty() || (turn.devices.size() == 1 && !state_.gangs.contains(turn.entity)))
         << "a gang has guests in turn " << number;
+    const auto told =
+        std::count_if(turn.granted.begin(), turn.granted.end(), [&](JobId id) { return job(id).told_stop; });
+    HOCKET_CHECK(!turn.in_order || (turn.asked_stop && !state_.gangs.contains(turn.entity) && told > 0 &&
+                                    told < static_cast<std::ptrdiff_t>(turn.granted.size())))
+        << "turn " << number << " is to stop in order, and " << told << " have been told";
     HOCKET_CHECK(turn.guests.empty() != turn.company.has_value()) << "turn " << number << " has no company";
     for (const auto& [id, reason] : turn.guests)
       HOCKET_CHECK(turn.granted.contains(id)) << id << " is a guest and has no part in turn " << number;

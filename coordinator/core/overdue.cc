@@ -60,7 +60,7 @@ bool Core::SomebodyFits(const Turn& turn) const {
 void Core::SetAside(Job& job) {
   const TurnNumber told = job.told_turn;
   std::optional<RoomRequest> room = job.room;
-  if (!state_.turns.at(job.turn).asked_stop) SendYield(job, true, 0);
+  TellToStop(job, state_.turns.at(job.turn));
   EndPart(job, wire::TurnOver{.steps = job.steps}, PartEnds::kSetAside);
   job.overstays = told;
   job.set_aside = true;

@@ -84,6 +84,7 @@ struct Job {
   TurnNumber overstays = 0;
   bool set_aside = false;  // it overstays because it was overdue, or in the way of a gang: alone in its lane
   absl::Time granted;
+  bool told_stop = false;                  // in this turn, to stop after its step
   std::uint64_t steps_before = 0;          // completed before this turn
   absl::Duration granted_after;            // since the device was free and this job asked
   absl::Time left = absl::InfinitePast();  // end of its last turn
@@ -215,7 +216,9 @@ struct Turn {
   bool contended = false;                            // somebody has waited for it
   bool asked_idle = false;                           // Yield{now=false} is out
   bool asked_stop = false;                           // Yield{now=true} is out
-  absl::Time stop_asked;                             // since when
+  absl::Time stop_asked;                             // since when; the last who was told
+  bool in_order = false;                             // and not all have been told (guests.cc)
+  absl::Time stops_by;                               // then: when the one who was should have stopped
   absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it, or it is paused
   bool overdue = false;       // has not stopped within its limit while others wait, and has been named
   std::uint64_t stop = 0;     // gangs: the step after which all stop, counted from Gang::base
