@@ -217,6 +217,7 @@ class Core {
   void StopGuests(Turn& turn);
   void SplitCompany(Turn& turn);
   void AskToStopInOrder(Turn& turn);
+  absl::Duration StepBeside(const Job& member) const;
   void TellLongest(Turn& turn);
   void TellInOrder(Turn& turn);
   absl::Time TellTime(const Turn& turn, const Job& member) const;

@@ -182,18 +182,22 @@ void Core::AskToStopInOrder(Turn& turn) {
   TellLongest(turn);
 }
 
+absl::Duration Core::StepBeside(const Job& member) const {
+  return member.beside.known() ? member.beside.mean() : member.step.mean();
+}
+
 // How far it is in its step nobody knows: it may have to begin another one.
 void Core::TellLongest(Turn& turn) {
   const JobId longest = *std::max_element(turn.granted.begin(), turn.granted.end(), [&](JobId a, JobId b) {
-    return job(a).step.mean() < job(b).step.mean();
+    return StepBeside(job(a)) < StepBeside(job(b));
   });
   Job& first = job(longest);
-  turn.stops_by = std::max(now_, first.granted + first.ready.mean()) + first.step.mean();
+  turn.stops_by = std::max(now_, first.granted + first.ready.mean()) + StepBeside(first);
   TellToStop(first, turn);
 }
 
 absl::Time Core::TellTime(const Turn& turn, const Job& member) const {
-  return member.told_stop ? absl::InfiniteFuture() : turn.stops_by - member.step.mean();
+  return member.told_stop ? absl::InfiniteFuture() : turn.stops_by - StepBeside(member);
 }
 
 // The next one is told too if the one who was has stopped: it may have been nearly done.

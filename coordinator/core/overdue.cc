@@ -18,7 +18,9 @@ absl::Time Core::HolderLimit(const Turn& turn) const {
   if (!turn.asked_stop || turn.overdue || !Contended(turn)) return absl::InfiniteFuture();
   absl::Duration step = ViewOf(turn.entity).step.mean();
   for (const auto& [id, reason] : turn.guests) step = std::max(step, job(id).step.mean());
-  return std::max(turn.stop_asked, turn.wanted_since) + std::max(kHolderLimit, 10 * step);
+  const absl::Time asked =
+      turn.in_order ? turn.stops_by : turn.stop_asked;  // before then others are not told
+  return std::max(asked, turn.wanted_since) + std::max(kHolderLimit, 10 * step);
 }
 
 void Core::NameOverdue(Turn& turn) {

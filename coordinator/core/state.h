@@ -90,8 +90,9 @@ struct Job {
   absl::Time left = absl::InfinitePast();  // end of its last turn
 
   // Measured.
-  Estimate step;   // time in its turn for a step
-  Estimate alone;  // the same, from parts in which others waited and nobody ran beside it
+  Estimate step;    // time in its turn for a step
+  Estimate alone;   // the same, from parts in which others waited and nobody ran beside it
+  Estimate beside;  // the same, where somebody ran beside it
   absl::Time alone_at = absl::InfinitePast();  // its last sample
   bool accompanied = false;                    // somebody has run beside it in this part
   bool alone_first = false;  // it found no room beside others: not again before a turn alone

@@ -460,6 +460,7 @@ void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
 // Beside others it takes another time. Where nobody waited the gaps between its steps are in it, too.
 void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint64_t steps) {
   const absl::Duration step = used / static_cast<double>(steps);
+  if (job.accompanied) job.beside.Add(step);
   if (!job.accompanied || !job.step.known()) job.step.Add(step);
   if (job.accompanied || (steps > 1 && turn.first_wanted - turn.start > used / 8)) return;
   if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimate();
