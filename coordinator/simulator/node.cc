@@ -151,6 +151,7 @@ void Node::Hear(Player& player, const wire::Message& message) {
 
 void Node::Next(Player& player, absl::Time at) {
   ++player.generation;
+  player.next = at;
   plan_(at, player.id);
 }
 
@@ -219,7 +220,7 @@ void Node::SetRates() {
     player.done = std::max(absl::ZeroDuration(), Done(player));
     player.since = std::max(player.since, now_);
     player.rate = rate;
-    PlanEndOfTurn(player);
+    if (player.next > now_) PlanEndOfTurn(player);  // else it ends here as well
   }
 }
 

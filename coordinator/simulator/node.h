@@ -49,7 +49,8 @@ struct Player {
   wire::Spill spill;      // to be answered
   wire::Restore restore;  // to be answered, before that
 
-  std::uint64_t generation = 0;  // of its next deed: what was planned before is void
+  absl::Time next;               // when its next deed is planned
+  std::uint64_t generation = 0;  // of that: what was planned before is void
 };
 
 class Node {
