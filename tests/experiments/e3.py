@@ -355,6 +355,11 @@ def _reading(rows: list[dict[str, Any]], goals: list[Goal], pairs: list[Pair], l
             f"one minute, two, four, and so on) and to hand over after every step. Left beside each other the worst "
             f"would do {least:.3f}."
         )
+    if any(goal.text.startswith("(d)") and not goal.met for goal in goals):
+        causes.append(
+            "(d) Steps of which none fits into another one a whole number of times end together only by chance: two "
+            "of the shortest are longer than the longest, and after one of them its job waits for the other's end."
+        )
     greedy = (
         "The best partner of those that wait is no best schedule: it leaves those for the end that get on with few."
     )
@@ -400,16 +405,16 @@ def run(context: Context) -> Result:
     return Result(
         model=(
             f"Gavel's `motivation` set ({GPU}): what each of {len(found.alone)} kinds of jobs keeps of its speed "
-            f"beside each other one. `pack` learns them from the steps that it sees, two in one turn at most; other jobs "
-            f"on the device wait. {unfit} of {len(pairs)} pairs do not fit (0,0): each kind is given a transient size "
-            "that says so of as many pairs as one size for a kind can, and of no other; a guest of the rest finds no "
-            "room, and stands aside. Steps are played several as one so that one takes "
+            f"beside each other one. `pack` learns them from the steps that it sees, two in one turn at most; other "
+            f"jobs on the device wait. {unfit} of {len(pairs)} pairs do not fit (0,0): each kind is given a transient "
+            "size that says so of as many pairs as one size for a kind can, and of no other; a guest of the rest "
+            "finds no room, and stands aside. Steps are played several as one so that one takes "
             f"{LEAST_MS} ms at least ({PAIR_LEAST_MS} in (c)). A hand-over costs {said}.\n\n"
             "(a) the single-GPU jobs of `trace_physical_minimize_makespan` on one device, all at once, so many of them "
             "on the device at a time, in the trace's order and in others. (b) `trace_philly_b436b2_1gpu` with its "
             f"arrivals, on one device. (c) each pair by itself for {PAIR_S} s. (d) jobs of such steps for "
-            f"{PAIR_S} s, each at {SHARE} beside any other. *Gain*: FIFO's makespan over theirs; in (c) and (d) what is "
-            "done over what one job does alone. *The bound* of (a) and (b): no schedule of pairs does better with "
+            f"{PAIR_S} s, each at {SHARE} beside any other. *Gain*: FIFO's makespan over theirs; in (c) and (d) what "
+            "is done over what one job does alone. *The bound* of (a) and (b): no schedule of pairs does better with "
             "these arrivals; of (c): the better of sharing and taking turns; of (d): two at a time. *Random* and *best "
             "partner*: two jobs at a time, at no cost, a partner for life; who does not get on takes turns."
         ),
