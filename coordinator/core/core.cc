@@ -50,6 +50,7 @@ void Core::Settle() {
   for (auto& [number, turn] : state_.turns) {
     AskIfContended(turn);
     TakeBackUnread(turn);
+    TellInOrder(turn);
     LookAhead(turn);
     LookAtCompany(turn);
   }
@@ -80,8 +81,12 @@ absl::Time Core::NextDeadline() const {
     if (turn.company) next = std::min(next, turn.company->look_at);
     const bool contended = Contended(turn);
     if (contended) next = std::min(next, TakeBackTime(turn));
-    if (turn.asked_stop) continue;
+    if (StopsAtOnce(turn)) continue;
     next = std::min(next, StopForCap(turn));
+    if (turn.in_order) {
+      for (JobId id : turn.granted) next = std::min(next, TellTime(turn, job(id)));
+      continue;
+    }
     if (!contended) {
       next = std::min(next, StopForAbsent(turn));
       if (!turn.asked_idle && Capped(turn.entity)) next = std::min(next, IdleTime(turn));

@@ -170,6 +170,7 @@ class Core {
   void GrantJob(Job& job, Turn& turn);
   void AskForTurn(Turn& turn);
   void AskToStop(Turn& turn);
+  void TellToStop(Job& job, Turn& turn);
   void SendYield(const Job& job, bool now, std::uint64_t stop_step);
   enum class PartEnds { kGiven, kByDeath, kSetAside };
   void EndPart(Job& job, const wire::TurnOver& last, PartEnds how);
@@ -218,6 +219,12 @@ class Core {
   void PromoteGuest(Turn& turn);
   void StopGuests(Turn& turn);
   void SplitCompany(Turn& turn);
+  void AskToStopInOrder(Turn& turn);
+  absl::Duration StepBeside(const Job& member) const;
+  void TellLongest(Turn& turn);
+  void TellInOrder(Turn& turn);
+  absl::Time TellTime(const Turn& turn, const Job& member) const;
+  bool StopsAtOnce(const Turn& turn) const { return turn.asked_stop && !turn.in_order; }
   absl::Duration LookAfter(const Turn& turn) const;
   void LookAtCompany(Turn& turn);
   void MeasureCompany(Turn& turn);

@@ -87,6 +87,8 @@ std::string Core::ExplainHolding(const Job& job) const {
                           ? ""
                           : absl::StrCat(" and cannot spill: ", other->cannot_spill));
     }
+  } else if (turn.in_order && !job.told_stop) {
+    absl::StrAppend(&text, "; gives it up when those beside it have ended their steps");
   } else if (turn.asked_stop) {
     absl::StrAppend(&text, "; gives it up at the end of its step");
   } else if (turn.asked_idle) {

@@ -132,6 +132,7 @@ void Core::AdoptTurnsOfRanks(Gang& gang) {
     if (rank.turn == 0 || (first != nullptr && rank.turn == first->number)) continue;
     Turn& own = state_.turns.at(rank.turn);
     own.entity = gang.id;
+    own.in_order = false;
     if (first == nullptr) {
       first = &own;
       continue;

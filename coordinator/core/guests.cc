@@ -2,8 +2,8 @@
 //
 // Who waits may have part in a turn that lasts, as a guest, if the policy says that they do more together
 // than in turn (Policy::Together), and what it needs is free. It runs in a lane of its own, so nothing is
-// shared but the device. All who have part are asked to stop at the same time; if the holder is the first to
-// go, the guest who came first is the holder from then on.
+// shared but the device. All who have part are asked to stop so that they do near each other; if the holder
+// is the first to go, the guest who came first is the holder from then on.
 //
 // How they get on is seen in their shared pages, while nobody comes or goes: a question to each (LookAt), in
 // pauses, and what lies between two answers is told to the policy (Policy::Measured).
@@ -158,7 +158,7 @@ void Core::PromoteGuest(Turn& turn) {
   turn.start = next.granted;
   turn.ready = std::max(turn.start, turn.charged);
   turn.by_guarantee = false;
-  if (Serves(next)) turn.asked_stop = turn.overdue = false;
+  if (Serves(next)) turn.asked_stop = turn.overdue = turn.in_order = false;
   turn.asked_idle = turn.asked_stop || Serves(next);
   turn.reach = 0;
   turn.guests.erase(first);
@@ -166,14 +166,60 @@ void Core::PromoteGuest(Turn& turn) {
 
 // The holder needs their room.
 void Core::StopGuests(Turn& turn) {
-  if (std::exchange(turn.no_guests, true) || turn.asked_stop) return;
-  for (const auto& [id, reason] : turn.guests) SendYield(job(id), true, 0);
+  if (std::exchange(turn.no_guests, true) || StopsAtOnce(turn)) return;
+  for (const auto& [id, reason] : turn.guests) TellToStop(job(id), turn);
 }
 
 // The policy has seen that they do not get on, or is another one now.
 void Core::SplitCompany(Turn& turn) {
-  if (!turn.company || turn.asked_stop) return;
+  if (!turn.company || StopsAtOnce(turn)) return;
   if (!state_.devices.at(turn.devices.front()).policy->Together(ViewsOf(turn))) AskToStop(turn);
+}
+
+// --- stopping near each other ---------------------------------------------------------------------
+
+// Their quantum is over. Told at once, those with short steps would leave the device to the one with the
+// longest, and wait; so that one is told first, and the others go on until it needs no longer than their own
+// step takes.
+void Core::AskToStopInOrder(Turn& turn) {
+  const auto trainers = TrainersOf(turn);
+  const bool known =
+      std::all_of(trainers.begin(), trainers.end(), [&](JobId id) { return job(id).step.known(); });
+  if (!turn.company || !known) return AskToStop(turn);
+  turn.asked_stop = turn.asked_idle = turn.in_order = true;
+  TellLongest(turn);
+}
+
+absl::Duration Core::StepBeside(const Job& member) const {
+  return member.beside.known() ? member.beside.mean() : member.step.mean();
+}
+
+// How far it is in its step nobody knows: it may have to begin another one.
+void Core::TellLongest(Turn& turn) {
+  const auto trainers = TrainersOf(turn);
+  const JobId longest = *std::max_element(trainers.begin(), trainers.end(), [&](JobId a, JobId b) {
+    return StepBeside(job(a)) < StepBeside(job(b));
+  });
+  Job& first = job(longest);
+  turn.stops_by = std::max(now_, first.granted + first.ready.mean()) + StepBeside(first);
+  TellToStop(first, turn);
+}
+
+absl::Time Core::TellTime(const Turn& turn, const Job& member) const {
+  const bool told = member.told_stop || Serves(member);
+  return told ? absl::InfiniteFuture() : turn.stops_by - StepBeside(member);
+}
+
+// The next one is told too if the one who was has stopped: it may have been nearly done.
+void Core::TellInOrder(Turn& turn) {
+  if (!turn.in_order) return;
+  const auto trainers = TrainersOf(turn);
+  const auto told = [&](JobId id) { return job(id).told_stop; };
+  if (!trainers.empty() && std::none_of(trainers.begin(), trainers.end(), told)) TellLongest(turn);
+  for (JobId id : trainers) {
+    if (now_ >= TellTime(turn, job(id))) TellToStop(job(id), turn);
+  }
+  turn.in_order = !std::all_of(trainers.begin(), trainers.end(), told);
 }
 
 // --- how they get on ------------------------------------------------------------------------------

@@ -78,6 +78,12 @@ void Core::CheckInvariants() const {
         << "turn " << number << " has no company, or has it alone";
     HOCKET_CHECK(!StandsBy(turn) || ServesSomebody(turn) || !RequestsIn(turn).empty())
         << "in turn " << number << " somebody stands by for nobody";
+    const auto trainers = TrainersOf(turn);
+    const auto told =
+        std::count_if(trainers.begin(), trainers.end(), [&](JobId id) { return job(id).told_stop; });
+    HOCKET_CHECK(!turn.in_order || (turn.asked_stop && !state_.gangs.contains(turn.entity) && told > 0 &&
+                                    told < static_cast<std::ptrdiff_t>(trainers.size())))
+        << "turn " << number << " is to stop in order, and " << told << " have been told";
     for (const auto& [id, reason] : turn.guests)
       HOCKET_CHECK(turn.granted.contains(id)) << id << " is a guest and has no part in turn " << number;
     for (const DeviceKey& key : turn.devices)

@@ -141,7 +141,7 @@ void Core::MakeRoomFromGuests(Job& job) {
   RoomRequest& room = *job.room;
   Turn& turn = state_.turns.at(job.turn);
   if (!IsGuest(job)) StopGuests(turn);
-  if (IsGuest(job) && !turn.asked_stop) AskToStop(turn);
+  if (IsGuest(job) && !StopsAtOnce(turn)) AskToStop(turn);
   if (now_ < room.retry_at) return RetryRoomAt(job, kRoomRetry);
   AnswerRoom(job, true, "");
 }

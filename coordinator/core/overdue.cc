@@ -18,7 +18,9 @@ absl::Time Core::HolderLimit(const Turn& turn) const {
   if (!turn.asked_stop || turn.overdue || StandsBy(turn) || !Contended(turn)) return absl::InfiniteFuture();
   absl::Duration step = ViewOf(turn.entity).step.mean();
   for (const auto& [id, reason] : turn.guests) step = std::max(step, job(id).step.mean());
-  return std::max(turn.stop_asked, turn.wanted_since) + std::max(kHolderLimit, 10 * step);
+  const absl::Time asked =
+      turn.in_order ? turn.stops_by : turn.stop_asked;  // before then others are not told
+  return std::max(asked, turn.wanted_since) + std::max(kHolderLimit, 10 * step);
 }
 
 void Core::NameOverdue(Turn& turn) {
@@ -60,7 +62,7 @@ bool Core::SomebodyFits(const Turn& turn) const {
 void Core::SetAside(Job& job) {
   const TurnNumber told = job.told_turn;
   std::optional<RoomRequest> room = job.room;
-  if (!state_.turns.at(job.turn).asked_stop) SendYield(job, true, 0);
+  TellToStop(job, state_.turns.at(job.turn));
   if (job.told_stand_by) SendTo(job.id, wire::GoOn{.turn = told});
   EndPart(job, wire::TurnOver{.steps = job.steps}, PartEnds::kSetAside);
   job.overstays = told;

@@ -121,6 +121,7 @@ void Core::GoOn(Turn& turn) {
   }
   const absl::Duration interrupted = now_ - turn.interrupted;
   turn.stop_asked = std::min(now_, turn.stop_asked + interrupted);
+  turn.stops_by += interrupted;
   if (turn.wanted_since < now_) turn.wanted_since = std::min(now_, turn.wanted_since + interrupted);
 }
 

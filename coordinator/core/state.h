@@ -84,6 +84,7 @@ struct Job {
   TurnNumber overstays = 0;
   bool set_aside = false;  // it overstays because it was overdue, or in the way of a gang: alone in its lane
   absl::Time granted;
+  bool told_stop = false;                  // in this turn, to stop after its step
   bool told_stand_by = false;              // in this turn: it is to stand still for a request, and
   bool stands_by = false;                  // does so
   absl::Time stands_since;                 // it was told
@@ -94,8 +95,9 @@ struct Job {
   absl::Time left = absl::InfinitePast();  // end of its last turn
 
   // Measured.
-  Estimate step;   // time in its turn for a step
-  Estimate alone;  // the same, from parts in which others waited and nobody ran beside it
+  Estimate step;    // time in its turn for a step
+  Estimate alone;   // the same, from parts in which others waited and nobody ran beside it
+  Estimate beside;  // the same, where somebody ran beside it
   absl::Time alone_at = absl::InfinitePast();  // its last sample
   bool accompanied = false;                    // somebody has run beside it in this part
   bool alone_first = false;  // it found no room beside others: not again before a turn alone
@@ -220,7 +222,9 @@ struct Turn {
   bool contended = false;                            // somebody has waited for it
   bool asked_idle = false;                           // Yield{now=false} is out
   bool asked_stop = false;                           // Yield{now=true} is out
-  absl::Time stop_asked;                             // since when
+  absl::Time stop_asked;                             // since when; the last who was told
+  bool in_order = false;                             // and not all have been told (guests.cc)
+  absl::Time stops_by;                               // then: when the one who was should have stopped
   absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it, or it is paused
   bool overdue = false;       // has not stopped within its limit while others wait, and has been named
   std::uint64_t stop = 0;     // gangs: the step after which all stop, counted from Gang::base

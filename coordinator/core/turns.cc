@@ -304,7 +304,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
   job.waiting = job.held_back = false;
   job.waited += now_ - job.asked;
-  job.movable = job.accompanied = false;
+  job.movable = job.accompanied = job.told_stop = false;
   job.asides = 0;
   job.stood = absl::ZeroDuration();
   job.turn = job.told_turn = turn.number;
@@ -352,7 +352,7 @@ void Core::AskIfContended(Turn& turn) {
     return job(id).paused && !(turn.guests.contains(id) && Serves(job(id)));
   });
   const bool together = turn.company.has_value();  // who would not use it for a moment is in nobody's way
-  if (!turn.asked_stop && now_ >= StopForCap(turn)) AskToStop(turn);
+  if (!StopsAtOnce(turn) && now_ >= StopForCap(turn)) AskToStop(turn);
   // What a capped one would not use counts as used.
   if (!turn.asked_idle && Capped(turn.entity) && now_ >= IdleTime(turn)) AskForTurn(turn);
   if (!paused && !Contended(turn)) {
@@ -363,7 +363,8 @@ void Core::AskIfContended(Turn& turn) {
   turn.contended = true;
   turn.wanted_since = std::min(turn.wanted_since, now_);
   turn.first_wanted = std::min(turn.first_wanted, now_);
-  if (!turn.asked_stop && (paused || now_ >= StopTime(turn))) AskToStop(turn);
+  if (paused && !StopsAtOnce(turn)) AskToStop(turn);
+  if (!turn.asked_stop && now_ >= StopTime(turn)) AskToStopInOrder(turn);
   if (!turn.asked_idle && (paused || (!together && now_ >= AskIdleTime(turn)))) AskForTurn(turn);
 }
 
@@ -376,11 +377,22 @@ void Core::AskForTurn(Turn& turn) {
   for (JobId id : turn.granted) SendYield(job(id), false, 0);
 }
 
+// All at once.
 void Core::AskToStop(Turn& turn) {
   turn.asked_stop = turn.asked_idle = true;  // who is to stop soon need not be told to go when idle
+  turn.in_order = false;
   turn.stop_asked = now_;
   if (state_.gangs.contains(turn.entity)) return NameStop(turn, 1);
-  for (JobId id : turn.granted) SendYield(job(id), true, 0);
+  for (JobId id : turn.granted) TellToStop(job(id), turn);
+}
+
+void Core::TellToStop(Job& job, Turn& turn) {
+  if (std::exchange(job.told_stop, true)) return;
+  turn.stop_asked = now_;
+  const auto trainers = TrainersOf(turn);
+  turn.in_order &=
+      std::any_of(trainers.begin(), trainers.end(), [&](JobId id) { return !this->job(id).told_stop; });
+  SendYield(job, true, 0);
 }
 
 // From when on it is to give the turn up between two steps. Where bytes have to move for the others, not for
@@ -462,6 +474,7 @@ void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
 // Beside others it takes another time. Where nobody waited the gaps between its steps are in it, too.
 void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint64_t steps) {
   const absl::Duration step = used / static_cast<double>(steps);
+  if (job.accompanied) job.beside.Add(step);
   if (!job.accompanied || !job.step.known()) job.step.Add(step);
   if (job.accompanied || (steps > 1 && turn.first_wanted - turn.start > used / 8)) return;
   if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimate();

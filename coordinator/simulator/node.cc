@@ -22,7 +22,10 @@ std::unique_ptr<Policy> MakeSimulated(const std::string& name) {
 Node::Node(const SimulationOptions& options, Plan plan)
     : options_(options),
       plan_(std::move(plan)),
-      core_({.policy = options.policy, .switch_share = options.switch_share, .make_policy = MakeSimulated}) {}
+      core_({.policy = options.policy,
+             .switch_share = options.switch_share,
+             .policy_settings = {.most_together = options.together},
+             .make_policy = MakeSimulated}) {}
 
 void Node::Place(Player& player, absl::Time now) {
   now_ = now;
@@ -96,8 +99,8 @@ absl::Duration Node::Served(const Player& player, absl::Time now) {
   if (!player.running) return player.served;
   const std::uint64_t done = StepsDone(player);
   const absl::Duration in_steps = player.step.Of(player.steps, done);
-  const absl::Time next_begins = player.began + in_steps + player.gap * static_cast<std::int64_t>(done);
-  return player.served + in_steps + std::max(absl::ZeroDuration(), now - next_begins);
+  const absl::Duration of_next = Done(player) - in_steps - player.gap * static_cast<std::int64_t>(done);
+  return player.served + in_steps + std::max(absl::ZeroDuration(), of_next);
 }
 
 // --- the core's side ------------------------------------------------------------------------------
@@ -114,6 +117,9 @@ void Node::Handle(JobId job, decltype(Event::what) what) {
     } else if (std::holds_alternative<TurnEnded>(action)) {
       ++turns_;
     }
+  }
+  for (const Action& action : actions) {
+    if (auto* look = std::get_if<LookAt>(&action)) Handle(look->job, SeenOf(*players_.at(look->job)));
   }
 }
 
@@ -145,6 +151,7 @@ void Node::Hear(Player& player, const wire::Message& message) {
 
 void Node::Next(Player& player, absl::Time at) {
   ++player.generation;
+  player.next = at;
   plan_(at, player.id);
 }
 
@@ -173,32 +180,87 @@ void Node::Run(Player& player) {
     player.asked_room = true;
     return Handle(player.id, wire::NeedRoom{.bytes = player.spilled - Free(), .restoring = true});
   }
+  if (RateOf(player) == 0)
+    return Handle(player.id, wire::NeedRoom{.bytes = std::max<Bytes>(1, player.job->transient)});
   const bool first = player.steps == 0;  // then nothing comes back: it makes it
   const Bytes back = std::exchange(player.spilled, 0);
   Resides(player, back);
   player.restored = first ? 0 : back;
   moved_ += player.restored;
   player.running = true;
-  player.began = options_.hand_over + Restored(player);
+  player.began = player.since = options_.hand_over + Restored(player);
+  player.done = absl::ZeroDuration();
+  player.rate = 1;
   if (first) player.end.first_step = player.began - absl::UnixEpoch();
+  running_.insert(player.id);
+  SetRates();
   PlanEndOfTurn(player);
+}
+
+// --- beside others
+
+double Node::RateOf(const Player& player) const {
+  double rate = 1;
+  for (JobId id : running_) {
+    if (id == player.id) continue;
+    const auto beside = options_.pairs.find(player.job->kind);
+    if (beside == options_.pairs.end()) continue;
+    const auto share = beside->second.find(players_.at(id)->job->kind);
+    if (share != beside->second.end()) rate *= share->second;
+  }
+  return rate;
+}
+
+// Somebody has come or gone.
+void Node::SetRates() {
+  for (JobId id : running_) {
+    Player& player = *players_.at(id);
+    const double rate = RateOf(player);
+    if (rate == player.rate) continue;
+    player.done = std::max(absl::ZeroDuration(), Done(player));
+    player.since = std::max(player.since, now_);
+    player.rate = rate;
+    if (player.next > now_) PlanEndOfTurn(player);  // else it ends here as well
+  }
+}
+
+// Of this turn's steps and gaps, by the time that they take alone.
+absl::Duration Node::Done(const Player& player) const {
+  const absl::Duration since = now_ - player.since;
+  return player.done + (player.rate == 1 ? since : since * player.rate);
+}
+
+// That so much is done, if nobody comes or goes. Rounded up: then it is done.
+absl::Time Node::When(const Player& player, absl::Duration done) const {
+  const absl::Duration more = done - player.done;
+  if (player.rate == 1) return player.since + more;
+  return player.since + more / player.rate + absl::Nanoseconds(1 + 1 / player.rate);
+}
+
+// Its last step before this turn ended before others came, wherever that was.
+StepsSeen Node::SeenOf(const Player& player) const {
+  const std::uint64_t ended = player.running ? StepsDone(player) : 0;
+  const absl::Duration done = player.step.Of(player.steps, ended) +
+                              player.gap * static_cast<std::int64_t>(std::max<std::uint64_t>(ended, 1) - 1);
+  return {.steps = player.steps + ended,
+          .at = ended > 0 ? std::min(now_, When(player, done)) : player.granted};
 }
 
 // Steps of this turn that have ended by now.
 std::uint64_t Node::StepsDone(const Player& player) const {
-  return player.step.Within(player.steps, player.gap, now_ - player.began);
+  return player.step.Within(player.steps, player.gap, Done(player));
 }
 
 void Node::PlanEndOfTurn(Player& player) {
   const std::uint64_t left = player.job->steps - player.steps;
-  const auto end_of = [&](std::uint64_t step) {  // counted from 1
-    return player.began + player.step.Of(player.steps, step) +
-           player.gap * static_cast<std::int64_t>(step - 1);
+  const auto until_end_of = [&](std::uint64_t step) {  // counted from 1
+    return player.step.Of(player.steps, step) + player.gap * static_cast<std::int64_t>(step - 1);
   };
-  const absl::Time done = end_of(left);
+  const absl::Time done = When(player, until_end_of(left));
   const std::uint64_t ended = StepsDone(player);
-  const absl::Time next_end = end_of(ended + 1);
-  const absl::Time begins = next_end - player.step.Of(player.steps + ended, 1), paused = begins - player.gap;
+  const absl::Duration until_begin = until_end_of(ended + 1) - player.step.Of(player.steps + ended, 1);
+  const absl::Time next_end = When(player, until_end_of(ended + 1));
+  const absl::Time begins = When(player, until_begin), paused = When(player, until_begin - player.gap);
   const bool in_gap = ended > 0 && now_ < begins;
   const absl::Duration limit = player.job->away ? absl::ZeroDuration() : kIdleLimit;
   const absl::Time idle = std::max(now_, paused + limit);
@@ -208,25 +270,31 @@ void Node::PlanEndOfTurn(Player& player) {
   } else if (player.idle_asked && player.gap > limit) {
     at = in_gap && idle < begins ? idle : next_end + limit;
   }
-  Next(player, std::min(at, done));
+  Next(player, std::max(now_, std::min(at, done)));
 }
 
 void Node::GiveUp(Player& player) {
   const std::uint64_t done = std::min(StepsDone(player), player.job->steps - player.steps);
   const absl::Duration ready = player.began - player.granted;
   const absl::Duration in_steps = player.step.Of(player.steps, done);
-  const absl::Time begin_of_next = player.began + in_steps + player.gap * static_cast<std::int64_t>(done);
-  const absl::Duration idle = done == 0 ? absl::ZeroDuration() : now_ - (begin_of_next - player.gap);
+  const absl::Duration until_next = in_steps + player.gap * static_cast<std::int64_t>(done);
+  const absl::Time begin_of_next = When(player, until_next);
+  const absl::Duration idle =
+      done == 0 ? absl::ZeroDuration()
+                : std::max(absl::ZeroDuration(), now_ - When(player, until_next - player.gap));
   player.steps += done;
   player.served += in_steps;
   busy_ += in_steps;
   player.asks = std::max(now_, begin_of_next);
   player.running = false;
+  running_.erase(player.id);
+  SetRates();
   const TurnNumber turn = std::exchange(player.turn, 0);
   Handle(player.id, wire::TurnOver{.turn = turn,
                                    .steps = player.steps,
                                    .turn_steps = done,
                                    .persistent = player.resident,
+                                   .transient_peak = player.job->transient,
                                    .movable = true,
                                    .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(ready)),
                                    .restored = player.restored,
@@ -244,6 +312,7 @@ void Node::StepAside(Player& player) {
                      .steps = player.steps,
                      .persistent = player.resident,
                      .spilled = Spilled(player),
+                     .transient_peak = player.job->transient,
                      .movable = true,
                      .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(now_ - player.granted)),
                      .stood_aside = true});

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,18 @@ struct Player {
   bool asked_room = false;   // in this turn
   absl::Time granted;
   absl::Time began;  // of the first step of this turn
+  // Beside others it is slower. Of this turn's steps and gaps so much was done until `since`, by the time
+  // that they take alone; from there on it runs at `rate`.
+  absl::Duration done;
+  absl::Time since;
+  double rate = 1;
   Bytes restored = 0;
   absl::Time asks;        // when it wants the turn again
   wire::Spill spill;      // to be answered
   wire::Restore restore;  // to be answered, before that
 
-  std::uint64_t generation = 0;  // of its next deed: what was planned before is void
+  absl::Time next;               // when its next deed is planned
+  std::uint64_t generation = 0;  // of that: what was planned before is void
 };
 
 class Node {
@@ -79,6 +86,11 @@ class Node {
   void Hear(Player& player, const wire::Message& message);
   void Run(Player& player);
   void PlanEndOfTurn(Player& player);
+  double RateOf(const Player& player) const;
+  void SetRates();
+  absl::Duration Done(const Player& player) const;
+  absl::Time When(const Player& player, absl::Duration done) const;
+  StepsSeen SeenOf(const Player& player) const;
   void GiveUp(Player& player);
   void StepAside(Player& player);
   void AnswerSpill(Player& player);
@@ -97,6 +109,7 @@ class Node {
   const Plan plan_;
   Core core_;
   std::map<JobId, Player*> players_;
+  std::set<JobId> running_;  // of them
   absl::Time now_;
   absl::Time timer_ = absl::InfiniteFuture();
   Bytes resident_ = 0;

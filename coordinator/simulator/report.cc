@@ -1,6 +1,7 @@
 #include "coordinator/simulator/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -24,7 +25,10 @@ using Json = nlohmann::json;
 constexpr char kHelp[] =
     R"(hocketd simulate FILE: plays the jobs of FILE through the coordinator's own core, in virtual time.
 FILE is CSV (its first line names the columns: name, arrival_s, steps, step_ms, gap_ms, away, startup_s,
-persistent, user, weight, priority, told_steps, devices) or what `hocket trace` writes. Prints JSON.
+persistent, user, weight, priority, told_steps, devices, kind, transient), or JSON as `hocket trace` writes it.
+Prints JSON. For pack the JSON has to say what jobs run at beside each other, as a share of their speed alone:
+{"jobs": [{"kind": "a", ...}, ...], "pairs": {"a": {"b": 0.7, ...}, "b": {"a": 0.8, ...}}}; 0, both ways: they do
+not fit beside each other. Beside two others a job runs at the product of its shares beside each.
 
   --policy=NAME,...       policies to compare (default: queue,fair,srtf); queue: one job after the other
   --devices=N             how many (default 1)
@@ -35,6 +39,7 @@ persistent, user, weight, priority, told_steps, devices) or what `hocket trace` 
   --starting=N            jobs that start up at once: cores of the host (default 0: any number)
   --at-once=N             jobs that a device works on at once; the others wait for a place, by the policy under
                           srtf, else by arrival (default 0: one under srtf and queue, else any number)
+  --together=N            pack: so many in one turn (default 4)
   --plain                 jobs without Hocket: one starts up only where its bytes fit beside the others', and
                           nothing moves
   --nodes=N               a cluster: jobs of several devices (column `devices`) on N nodes of --devices each, placed
@@ -74,11 +79,6 @@ absl::Status WrongFlag(const std::string& argument) {
 absl::Status CheckPolicies(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == kQueue) continue;
-    if (name == "pack")
-      return absl::InvalidArgumentError(
-          "pack cannot be simulated: it goes by how much jobs slow each other down when they run at the same "
-          "time, "
-          "and no recorded job tells that.");
     if (const absl::Status known = MakePolicy(name).status(); !known.ok())
       return absl::InvalidArgumentError(
           absl::StrCat(known.message(), " And, for simulations: ", kQueue, "."));
@@ -107,6 +107,8 @@ absl::Status SetFlag(const std::string& name, const std::string& value, Flags& f
     return options.at_once = static_cast<int>(number), absl::OkStatus();
   if (name == "until-s" && number > 0) return options.until = absl::Seconds(number), absl::OkStatus();
   if (name == "every-s" && number > 0) return options.every = absl::Seconds(number), absl::OkStatus();
+  if (name == "together" && number >= 1 && number <= 16 && number == std::floor(number))
+    return options.together = static_cast<int>(number), absl::OkStatus();
   if (name == "nodes" && number <= 100'000) return options.nodes = static_cast<int>(number), absl::OkStatus();
   return WrongFlag("--" + name + "=" + value);
 }
@@ -156,6 +158,32 @@ absl::Status CheckCluster(const Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status NotSaid(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "pack cannot be simulated: it goes by how much jobs slow each other down when they run at the same "
+      "time, and ",
+      what, " Say it in \"pairs\", see: hocketd simulate --help"));
+}
+
+// Whether it is known what they run at beside each other.
+absl::Status CheckPairs(const Workload& workload) {
+  std::map<std::string, int> kinds;
+  for (const SimulatedJob& job : workload.jobs) {
+    ++kinds[job.kind];
+    if (job.kind.empty()) return NotSaid(absl::StrCat("job '", absl::CEscape(job.name), "' has no kind."));
+  }
+  for (const auto& [kind, jobs] : kinds) {
+    const auto beside = workload.pairs.find(kind);
+    for (const auto& [other, others] : kinds) {
+      if (kind == other && jobs == 1) continue;
+      if (beside == workload.pairs.end() || !beside->second.contains(other))
+        return NotSaid(absl::StrCat("nothing says what '", absl::CEscape(kind), "' runs at beside '",
+                                    absl::CEscape(other), "'."));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Whether they can be simulated so.
 absl::Status CheckJobs(const std::vector<SimulatedJob>& jobs, const SimulationOptions& options) {
   for (const SimulatedJob& job : jobs) {
@@ -176,6 +204,7 @@ Json OptionsJson(const SimulationOptions& options) {
           {"link_bytes_per_s", options.link},
           {"starting", options.starting},
           {"at_once", options.at_once},
+          {"together", options.together},
           {"plain", options.plain},
           {"nodes", options.nodes}};
 }
@@ -232,14 +261,17 @@ int SimulateMain(int argc, char** argv) {
   if (const absl::Status cluster = CheckCluster(*flags); !cluster.ok()) return Fail(cluster, 2);
   const auto workload = ReadWorkload(flags->file);
   if (!workload.ok()) return Fail(workload.status(), 1);
-  if (const absl::Status possible = CheckJobs(*workload, flags->options); !possible.ok())
-    return Fail(possible, 1);
+  const auto& jobs = workload->jobs;
+  if (const absl::Status possible = CheckJobs(jobs, flags->options); !possible.ok()) return Fail(possible, 1);
+  const bool packs = std::count(flags->policies.begin(), flags->policies.end(), "pack") > 0;
+  if (const absl::Status told = packs ? CheckPairs(*workload) : absl::OkStatus(); !told.ok())
+    return Fail(told, 1);
+  flags->options.pairs = workload->pairs;
   Json policies = Json::object();
   for (const std::string& policy : flags->policies) {
     flags->options.policy = policy;
     const SimulationOptions& options = flags->options;
-    const auto result =
-        options.nodes > 0 ? SimulateCluster(*workload, options) : Simulate(*workload, options);
+    const auto result = options.nodes > 0 ? SimulateCluster(jobs, options) : Simulate(jobs, options);
     policies[policy] = Report(result, options.devices * std::max(1, options.nodes), flags->each);
   }
   const Json answer{

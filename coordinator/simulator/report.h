@@ -12,7 +12,8 @@ namespace hocket::coordinator {
 
 // {jobs, mean_jct_s, median_jct_s, p95_jct_s, p99_jct_s (job completion time: from arrival to end),
 // mean_queue_s (from arrival to the first step), makespan_s, mean_slowdown (completion time over time alone),
-// busy (share of all devices' time until the last end that was spent in steps), turns, moved (bytes), peak
+// busy (share of all devices' time until the last end that was spent in steps; of steps beside others
+// counts what they take alone, so it may be over 1), turns, moved (bytes), peak
 // (bytes of the fullest device)}. A percentile p is the sorted value at floor(p * n). With `each`: "ends"
 // [{name, arrival_s, first_step_s (null: there was none), end_s (null: it has not ended, and is in no other
 // number), alone_s, steps, and with --every-s served_s: device time had until then}].

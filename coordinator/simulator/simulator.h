@@ -16,8 +16,13 @@
 // beside the others', holds them until its end, and nothing ever moves. Turns at the ends of steps stand in
 // for the driver's time-slicing.
 //
-// The same workload and options give the same result. Not simulated: transient memory, interference (turns
-// are exclusive), gangs (but see cluster.h).
+// Under `pack` several have part in one turn, as the core and the policy decide by what they measure. Each
+// then runs at its share of its speed alone beside the other (Pairs); beside two or more, at the product of
+// its shares beside each of them: nobody has measured three. One that does not fit beside another (share 0)
+// finds no room there, and stands aside. Whose `transient` bytes do not fit beside others' is no guest.
+//
+// The same workload and options give the same result. Not simulated: arenas (but for who fits beside whom),
+// gangs (but see cluster.h).
 #ifndef HOCKET_COORDINATOR_SIMULATOR_SIMULATOR_H_
 #define HOCKET_COORDINATOR_SIMULATOR_SIMULATOR_H_
 
@@ -25,6 +30,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/policies/policy.h"
 #include "coordinator/simulator/workload.h"
 
 namespace hocket::coordinator {
@@ -42,6 +48,8 @@ struct SimulationOptions {
   absl::Duration until = absl::InfiniteDuration();  // nothing that happens later is played
   absl::Duration every = absl::InfiniteDuration();  // SimulatedEnd::served has a value for each
   bool plain = false;                               // REQUIRES: each job fits a device by itself
+  int together = PolicySettings().most_together;    // pack: so many in one turn
+  Pairs pairs = {};                                 // REQUIRES: pack: of all kinds that jobs have
 };
 
 // What became of a job; times since the beginning.
@@ -58,7 +66,7 @@ struct SimulatedEnd {
 struct SimulationResult {
   std::vector<SimulatedEnd> jobs;  // in the order of arrival
   absl::Duration makespan;
-  absl::Duration busy;  // device time in steps, of all devices
+  absl::Duration busy;  // what all steps that were done take alone, of all devices
   std::uint64_t turns = 0;
   Bytes moved = 0;  // spilled and restored
   Bytes peak = 0;   // of the fullest device

@@ -72,6 +72,10 @@ bool SetPriority(SimulatedJob& job, const std::string& text) {
 bool SetToldSteps(SimulatedJob& job, const std::string& text) {
   return absl::SimpleAtoi(text, &job.told_steps.emplace());
 }
+bool SetKind(SimulatedJob& job, const std::string& text) {
+  job.kind = text;
+  return text.size() <= 128;
+}
 bool SetAway(SimulatedJob& job, const std::string& text) {
   job.away = text == "1";
   return text == "0" || text == "1";
@@ -92,6 +96,8 @@ const std::map<std::string, Setter>& Columns() {
       {"priority", SetPriority},
       {"told_steps", SetToldSteps},
       {"devices", SetDevices},
+      {"kind", SetKind},
+      {"transient", SetNumber<&SimulatedJob::transient>},
   };
   return *columns;
 }
@@ -112,8 +118,8 @@ absl::Status Set(SimulatedJob& job, const std::string& where, const std::string&
 
 std::string Trimmed(absl::string_view text) { return std::string(absl::StripAsciiWhitespace(text)); }
 
-absl::StatusOr<std::vector<SimulatedJob>> ParseCsv(const std::string& text) {
-  std::vector<SimulatedJob> jobs;
+absl::StatusOr<Workload> ParseCsv(const std::string& text) {
+  Workload workload;
   std::vector<std::string> columns;
   int number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -130,21 +136,51 @@ absl::StatusOr<std::vector<SimulatedJob>> ParseCsv(const std::string& text) {
       return absl::InvalidArgumentError(absl::StrCat(
           where, " has ", values.size(), " values, the first line names ", columns.size(), " columns."));
     }
-    SimulatedJob& job = jobs.emplace_back();
+    SimulatedJob& job = workload.jobs.emplace_back();
     for (size_t i = 0; i < values.size(); ++i) HOCKET_RETURN_IF_ERROR(Set(job, where, columns[i], values[i]));
   }
-  return jobs;
+  return workload;
 }
 
-absl::StatusOr<std::vector<SimulatedJob>> ParseJson(const std::string& text) {
+// More than ten times its speed alone is no measurement.
+absl::StatusOr<Pairs> ParsePairs(const Json& entries) {
+  Pairs pairs;
+  if (!entries.is_object()) return absl::InvalidArgumentError("its \"pairs\" are no JSON object.");
+  for (const auto& [kind, others] : entries.items()) {
+    const std::string where = absl::StrCat("pairs of '", absl::CEscape(kind), "'");
+    if (!others.is_object())
+      return absl::InvalidArgumentError(absl::StrCat(where, ": they are no JSON object."));
+    for (const auto& [other, share] : others.items()) {
+      if (!share.is_number() || !(share.get<double>() >= 0) || share.get<double>() > 10)
+        return absl::InvalidArgumentError(absl::StrCat(where, ": what it runs at beside '",
+                                                       absl::CEscape(other),
+                                                       "' is no share of its speed alone (0 to 10)."));
+      pairs[kind][other] = share.get<double>();
+    }
+  }
+  for (const auto& [kind, others] : pairs) {
+    for (const auto& [other, share] : others) {
+      if (share == 0 && pairs.contains(other) && pairs[other].contains(kind) && pairs[other][kind] > 0)
+        return absl::InvalidArgumentError(
+            absl::StrCat("pairs: '", absl::CEscape(kind), "' does nothing beside '", absl::CEscape(other),
+                         "', which does something beside it: 0 says that they do not fit, and both ways."));
+    }
+  }
+  return pairs;
+}
+
+absl::StatusOr<Workload> ParseJson(const std::string& text) {
   const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object() || !parsed.contains("jobs") || !parsed["jobs"].is_array())
     return absl::InvalidArgumentError("it is no JSON object with a list of \"jobs\".");
-  std::vector<SimulatedJob> jobs;
+  Workload workload;
+  if (parsed.contains("pairs")) {
+    HOCKET_ASSIGN_OR_RETURN(workload.pairs, ParsePairs(parsed["pairs"]));
+  }
   for (const Json& entry : parsed["jobs"]) {
-    const std::string where = absl::StrCat("job ", jobs.size());
+    const std::string where = absl::StrCat("job ", workload.jobs.size());
     if (!entry.is_object()) return absl::InvalidArgumentError(absl::StrCat(where, " is no JSON object."));
-    SimulatedJob& job = jobs.emplace_back();
+    SimulatedJob& job = workload.jobs.emplace_back();
     for (const auto& [key, value] : entry.items()) {
       if (!Columns().contains(key)) continue;  // a recorded trace says more than is simulated
       HOCKET_RETURN_IF_ERROR(Set(job, where, key,
@@ -153,28 +189,28 @@ absl::StatusOr<std::vector<SimulatedJob>> ParseJson(const std::string& text) {
                                      : value.dump(-1, ' ', false, Json::error_handler_t::replace)));
     }
   }
-  return jobs;
+  return workload;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<SimulatedJob>> ParseWorkload(const std::string& text) {
+absl::StatusOr<Workload> ParseWorkload(const std::string& text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
-  auto jobs = first != std::string::npos && text[first] == '{' ? ParseJson(text) : ParseCsv(text);
-  HOCKET_RETURN_IF_ERROR(jobs.status());
-  if (jobs->empty()) return absl::InvalidArgumentError("there are no jobs in it.");
-  std::stable_sort(jobs->begin(), jobs->end(),
+  auto workload = first != std::string::npos && text[first] == '{' ? ParseJson(text) : ParseCsv(text);
+  HOCKET_RETURN_IF_ERROR(workload.status());
+  if (workload->jobs.empty()) return absl::InvalidArgumentError("there are no jobs in it.");
+  std::stable_sort(workload->jobs.begin(), workload->jobs.end(),
                    [](const auto& a, const auto& b) { return a.arrival_s < b.arrival_s; });
-  return jobs;
+  return workload;
 }
 
-absl::StatusOr<std::vector<SimulatedJob>> ReadWorkload(const std::string& path) {
+absl::StatusOr<Workload> ReadWorkload(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path, "."));
-  auto jobs =
+  auto workload =
       ParseWorkload(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
-  if (jobs.ok()) return jobs;
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", jobs.status().message()));
+  if (workload.ok()) return workload;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", workload.status().message()));
 }
 
 }  // namespace hocket::coordinator

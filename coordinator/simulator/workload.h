@@ -8,11 +8,16 @@
 //   for data then, and gives its turn at once to one who asks; 0: its own thread works, and Hocket waits for
 //   the idle limit; default 1), startup_s (host time before the first step), persistent (bytes), user (uid),
 //   weight, priority, told_steps (how many the policy is told that there will be; 0: nothing; default: the
-//   truth), devices (how many it needs at once; more than one only on a cluster)
+//   truth), devices (how many it needs at once; more than one only on a cluster), kind (what it is, for
+//   "pairs"), transient (bytes that it needs in its turns only: they decide who fits beside whom)
+//
+// The JSON may have "pairs" beside "jobs": {kind: {other kind: share}}, what a job of the first kind runs at
+// beside one of the second, as a share of its speed alone. 0, both ways: they do not fit beside each other.
 #ifndef HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
 #define HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,16 +42,26 @@ struct SimulatedJob {
   std::string priority = "normal";
   std::optional<std::uint64_t> told_steps;
   int devices = 1;
+  std::string kind;
+  Bytes transient = 0;
 
   std::uint64_t told() const { return told_steps.value_or(steps); }
 };
 
-// In the order of arrival. kInvalidArgument names line (or entry), column and value of what is wrong; an
+// pairs[a][b]: what a job of kind a runs at beside one of kind b, as a share of its speed alone.
+using Pairs = std::map<std::string, std::map<std::string, double>>;
+
+struct Workload {
+  std::vector<SimulatedJob> jobs;  // in the order of arrival
+  Pairs pairs;
+};
+
+// kInvalidArgument names line (or entry), column and value of what is wrong; an
 // unknown column is an error too. Never crashes, whatever the text.
-absl::StatusOr<std::vector<SimulatedJob>> ParseWorkload(const std::string& text);
+absl::StatusOr<Workload> ParseWorkload(const std::string& text);
 
 // The same from a file; kNotFound when it cannot be read.
-absl::StatusOr<std::vector<SimulatedJob>> ReadWorkload(const std::string& path);
+absl::StatusOr<Workload> ReadWorkload(const std::string& path);
 
 }  // namespace hocket::coordinator
 

@@ -218,7 +218,7 @@ class World {
                       job->second.room.has_value(), job->second.room ? job->second.room->freed : 0,
                       job->second.unclaimed, job->second.ahead.has_value(), job->second.overstays != 0,
                       job->second.told_stand_by, job->second.stands_by, job->second.alone_first,
-                      std::min(job->second.asides, 4), job->second.accompanied, "|");
+                      std::min(job->second.asides, 4), job->second.accompanied, job->second.told_stop, "|");
       if (toy.asked) order.emplace_back(job->second.asked, id);
     }
     std::sort(order.begin(), order.end());
@@ -231,7 +231,7 @@ class World {
     for (const auto& [number, turn] : core_.state().turns)
       absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size(),
                       turn.next, turn.lacks_room, turn.no_use, turn.entity, turn.guests.size(),
-                      turn.no_guests, turn.overdue, turn.serves_beside);
+                      turn.no_guests, turn.overdue, turn.serves_beside, turn.in_order);
     return absl::StrCat(text, timer_ != absl::InfiniteFuture());
   }
 

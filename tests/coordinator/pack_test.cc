@@ -318,6 +318,126 @@ TEST_F(GuestTest, RanksThatWereBesideEachOtherAreNoGuestsAnyMore) {
   EXPECT_FALSE(s.Told<wire::Yield>("r0")) << s.Story();
 }
 
+// --- stopping near each other ---------------------------------------------------------------------
+
+// Jobs whose steps take different times, and c, which waits for them.
+class UnequalStepsTest : public GuestTest {
+ protected:
+  void Learns(const std::string& name, absl::Duration step) {
+    Join(name);
+    s.Asks(name);
+    s.Passes(step);
+    s.GivesUp(name);
+  }
+  void AllAsk(std::initializer_list<const char*> names) {
+    Join("c");
+    for (const char* name : names) s.Asks(name);
+    s.Asks("c");
+  }
+  bool ToldToStop(const std::string& name) const {
+    const auto yield = s.Told<wire::Yield>(name);
+    return yield && yield->now && yield->turn == s.Told<wire::Grant>(name)->turn;
+  }
+};
+
+TEST_F(UnequalStepsTest, TheLongestIsToldFirstAndTheOthersWhenNoMoreThanTheirStepIsLeft) {
+  Learns("short", Milliseconds(10));
+  Learns("long", Milliseconds(100));
+  AllAsk({"short", "long"});
+  EXPECT_TRUE(ToldToStop("long") && !ToldToStop("short")) << s.Story();
+  EXPECT_THAT(s.Why("short"), HasSubstr("when those beside it have ended their steps"));
+  EXPECT_THAT(s.Why("long"), HasSubstr("gives it up at the end of its step"));
+  s.Passes(Milliseconds(90) - absl::Nanoseconds(1));
+  EXPECT_FALSE(ToldToStop("short")) << s.Story();
+  s.Passes(absl::Nanoseconds(1));
+  EXPECT_TRUE(ToldToStop("short")) << s.Story();
+  s.GivesUp("short");
+  s.GivesUp("long");
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
+TEST_F(UnequalStepsTest, TheNextIsToldWhenTheLongestWasNearlyDone) {
+  AllTogether::most = 3;
+  Learns("a", Milliseconds(1));
+  Learns("b", Milliseconds(10));
+  Learns("long", Milliseconds(100));
+  AllAsk({"a", "b", "long"});
+  s.Passes(Milliseconds(5));
+  s.GivesUp("long");
+  EXPECT_TRUE(ToldToStop("b") && !ToldToStop("a")) << s.Story();
+  s.Passes(Milliseconds(9));
+  EXPECT_TRUE(ToldToStop("a")) << s.Story();
+  s.GivesUp("b");
+  s.GivesUp("a");
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
+TEST_F(UnequalStepsTest, AStepBesideOthersIsAsLongAsItWasThere) {
+  Learns("short", Milliseconds(10));
+  Learns("long", Milliseconds(100));
+  s.Asks("short");
+  s.Asks("long");
+  s.Passes(Milliseconds(200));
+  s.GivesUp("long");
+  s.GivesUp("short", {.steps = 10});
+  AllAsk({"short", "long"});
+  s.Passes(Milliseconds(180) - absl::Nanoseconds(1));
+  EXPECT_FALSE(ToldToStop("short")) << s.Story();
+  s.Passes(absl::Nanoseconds(1));
+  EXPECT_TRUE(ToldToStop("short")) << s.Story();
+}
+
+TEST_F(UnequalStepsTest, AllAreToldAtOnceWhereItIsNotForTheQuantum) {
+  Learns("short", Milliseconds(10));
+  Learns("long", Milliseconds(100));
+  AllAsk({"short", "long"});
+  ASSERT_FALSE(ToldToStop("short")) << s.Story();
+  s.Pauses("long");
+  EXPECT_TRUE(ToldToStop("short")) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Yield>("long"), 1) << s.Story();
+}
+
+TEST_F(UnequalStepsTest, TheHoldersRoomIsMadeAtOnce) {
+  Learns("long", Milliseconds(100));
+  Learns("short", Milliseconds(10));
+  AllAsk({"long", "short"});
+  ASSERT_FALSE(ToldToStop("short")) << s.Story();
+  s.NeedsRoom("long", 200);
+  EXPECT_TRUE(ToldToStop("short")) << s.Story();
+}
+
+TEST_F(UnequalStepsTest, ACapIsHeededAtOnce) {
+  Learns("short", Milliseconds(10));
+  Learns("long", Milliseconds(100));
+  AllAsk({"short", "long"});
+  ASSERT_FALSE(ToldToStop("short")) << s.Story();
+  s.Caps("short", 0.5);
+  EXPECT_TRUE(ToldToStop("short")) << s.Story();
+}
+
+TEST_F(UnequalStepsTest, WhoIsToldLateHasItsTimeBeforeItIsNamed) {
+  Learns("short", Milliseconds(10));
+  Learns("long", Seconds(20));
+  AllAsk({"short", "long"});
+  s.Passes(Seconds(15));
+  s.GivesUp("long");
+  ASSERT_TRUE(ToldToStop("short")) << s.Story();
+  const auto overdue = [&] { return s.core().state().turns.begin()->second.overdue; };
+  EXPECT_FALSE(overdue()) << s.Story();
+  s.Passes(kHolderLimit);
+  EXPECT_TRUE(overdue()) << s.Story();
+}
+
+TEST_F(UnequalStepsTest, AGangThatFormsAmongThemStopsTogether) {
+  Learns("r0", Milliseconds(10));
+  Learns("r1", Milliseconds(100));
+  AllAsk({"r0", "r1"});
+  ASSERT_FALSE(ToldToStop("r0")) << s.Story();
+  s.FormsGang("g", {"r0", "r1"});
+  EXPECT_GT(s.Told<wire::Yield>("r0")->stop_step, 0u) << s.Story();
+  EXPECT_GT(s.Told<wire::Yield>("r1")->stop_step, 0u) << s.Story();
+}
+
 // --- lanes ----------------------------------------------------------------------------------------
 
 TEST_F(GuestTest, KeepsItsLaneForAWhile) {
@@ -524,6 +644,23 @@ TEST_F(PackTest, FairPartsThem) {
   s.Says("a", SetPolicy{"fair"});
   s.RunsFor(Seconds(1));
   EXPECT_EQ(s.Holder().find(','), std::string::npos) << s.Story();
+}
+
+// Told to stop at the same time, the two of a turn would do less.
+TEST_F(PackTest, StepsOfVeryDifferentLengthsLoseLittleOfTheGain) {
+  double done = 0;
+  const auto each = [&](int sign) {
+    for (auto [name, ms] : {std::pair{"a", 10}, {"b", 100}, {"c", 1000}})
+      done += sign * ms * 1e-3 * static_cast<double>(s.Steps(name));
+  };
+  for (auto [name, ms] : {std::pair{"a", 10}, {"b", 100}, {"c", 1000}})
+    Lives(name, {.step = Milliseconds(ms), .duty = 0.5});
+  s.Says("a", SetMostTogether{2});
+  s.RunsFor(Minutes(2));
+  each(-1);
+  s.RunsFor(Minutes(2));
+  each(+1);
+  EXPECT_GE(done, 1.7 * 120) << s.Story();
 }
 
 TEST_F(PackTest, DeviceTimeIsDividedAmongThoseWhoRunTogether) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/policies/registry.h"
 #include "coordinator/simulator/cluster.h"
@@ -76,26 +78,110 @@ TEST(SimulatorTest, WhoIsAwayGivesItsTurnEarlierThanWhoseThreadWorksInThePause) 
   EXPECT_LT(with(true), with(false));
 }
 
-TEST(SimulatorTest, PackIsRefused) {
-  std::string words[] = {"hocketd simulate", "jobs.csv", "--policy=fair,pack"};
+// --- beside each other
+
+Pairs Beside(double share) { return {{"k", {{"k", share}}}}; }
+
+std::vector<SimulatedJob> OfKind(int many, Bytes transient = 0) {
+  std::vector<SimulatedJob> jobs;
+  for (int i = 0; i < many; ++i) {
+    jobs.push_back(Sized(absl::StrCat("job", i), 1000));
+    jobs.back().kind = "k";
+    jobs.back().transient = transient;
+  }
+  return jobs;
+}
+
+TEST(SimulatorTest, PackRunsJobsBesideEachOtherThatDoMoreSo) {
+  const auto result = Simulate(OfKind(2), {.policy = "pack", .pairs = Beside(0.9)});
+  EXPECT_GE(result.makespan, Seconds(100 / 0.9));
+  EXPECT_LE(result.makespan, Seconds(100 / 0.9) * 1.03);
+}
+
+TEST(SimulatorTest, PackPartsThoseThatDoLess) {
+  auto jobs = OfKind(2);
+  for (SimulatedJob& job : jobs) job.steps = 20'000;
+  const auto result = Simulate(jobs, {.policy = "pack", .pairs = Beside(0.3)});
+  EXPECT_GE(result.makespan, Seconds(4000));
+  EXPECT_LE(result.makespan, Seconds(4000) * 1.01);
+}
+
+TEST(SimulatorTest, EachRunsAtItsOwnShareBesideTheOther) {
+  auto jobs = OfKind(2);
+  for (SimulatedJob& job : jobs) job.steps = 100'000, job.gap_ms = 5;
+  jobs[1].kind = "other";
+  const Pairs pairs = {{"k", {{"other", 0.9}}}, {"other", {{"k", 0.6}}}};
+  const auto result = Simulate(jobs, {.policy = "pack", .until = Seconds(3600), .pairs = pairs});
+  EXPECT_NEAR(static_cast<double>(result.jobs[0].steps) / (3600 * 0.9 / 0.105), 1, 0.03);
+  EXPECT_NEAR(static_cast<double>(result.jobs[1].steps) / (3600 * 0.6 / 0.105), 1, 0.03);
+}
+
+TEST(SimulatorTest, WhatItTakesAloneIsAllOfItAgainWhenTheOtherHasGone) {
+  auto jobs = OfKind(2);
+  jobs[1].steps = 500;
+  const auto result = Simulate(jobs, {.policy = "pack", .pairs = Beside(0.8)});
+  // Beside each other until the shorter one has ended, then 500 steps less what the longer was ahead.
+  EXPECT_NEAR(absl::ToDoubleSeconds(result.makespan), 50 / 0.8 + 50, 3);
+}
+
+TEST(SimulatorTest, NoMoreRunTogetherThanIsSaid) {
+  const auto with = [&](int together) {
+    return absl::ToDoubleSeconds(
+        Simulate(OfKind(3), {.policy = "pack", .together = together, .pairs = Beside(0.9)}).makespan);
+  };
+  EXPECT_NEAR(with(1), 300, 1);
+  EXPECT_GE(with(2), 300 / 1.8);
+  EXPECT_NEAR(with(2), 300 / 1.8, 13);  // equal steps end together
+  EXPECT_NEAR(with(3), 100 / (0.9 * 0.9), 10);  // each at the product of its shares
+}
+
+TEST(SimulatorTest, WhoDoNotFitBesideEachOtherTakeTurns) {
+  for (Bytes transient : {9_GiB, Bytes{0}}) {  // 0: nobody knows beforehand
+    const double share = transient > 0 ? 0.9 : 0;
+    const auto result = Simulate(OfKind(2, transient), {.policy = "pack", .pairs = Beside(share)});
+    EXPECT_GE(result.makespan, Seconds(200)) << transient;
+    EXPECT_LE(result.makespan, Seconds(200) * 1.01) << transient;
+  }
+  EXPECT_LE(Simulate(OfKind(2, 7_GiB), {.policy = "pack", .pairs = Beside(0.9)}).makespan, Seconds(120));
+}
+
+std::string Refusal(const std::string& text) {
+  const std::string file = testing::TempDir() + "/refused.json";
+  std::ofstream(file) << text;
+  std::string words[] = {"hocketd simulate", file, "--policy=fair,pack"};
   char* arguments[] = {words[0].data(), words[1].data(), words[2].data()};
   testing::internal::CaptureStderr();
-  EXPECT_NE(SimulateMain(3, arguments), 0);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("pack cannot be simulated"));
+  testing::internal::CaptureStdout();
+  const int status = SimulateMain(3, arguments);
+  testing::internal::GetCapturedStdout();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(status, said.empty() ? 0 : 1);
+  return said;
+}
+
+TEST(SimulatorTest, PackIsRefusedWhereNothingSaysWhatJobsRunAtBesideEachOther) {
+  EXPECT_THAT(Refusal("steps\n1\n"), HasSubstr("pack cannot be simulated"));
+  EXPECT_THAT(Refusal("steps\n1\n"), HasSubstr("job '' has no kind"));
+  EXPECT_THAT(Refusal("kind\na\nb\n"), HasSubstr("nothing says what 'a' runs at beside 'b'"));
+  EXPECT_THAT(Refusal(R"({"jobs": [{"kind": "a"}, {"kind": "b"}], "pairs": {"a": {"b": 1}}})"),
+              HasSubstr("what 'b' runs at beside 'a'"));
+  EXPECT_EQ(Refusal(R"({"jobs": [{"kind": "a"}, {"kind": "b"}], "pairs": {"a": {"b": 1}, "b": {"a": 1}}})"),
+            "");
 }
 
 TEST(SimulatorTest, NothingIsLostUnderAnyPolicy) {
   for (const PolicyEntry& policy : AllPolicies()) {
-    if (policy.name == std::string("pack")) continue;  // refused: simulator/report.cc
     std::vector<SimulatedJob> jobs = Batch();
     for (size_t i = 0; i < jobs.size(); ++i) {
       jobs[i].arrival_s = static_cast<double>(i) * 3;
       jobs[i].gap_ms = static_cast<double>(i % 4) * 30;
       jobs[i].persistent = 3_GiB;
       if (i % 2 == 0) jobs[i].told_steps = 0;
+      jobs[i].kind = "k";
     }
-    const auto result =
-        Simulate(jobs, {.policy = policy.name, .devices = 2, .hand_over = absl::Milliseconds(1)});
+    const auto result = Simulate(
+        jobs,
+        {.policy = policy.name, .devices = 2, .hand_over = absl::Milliseconds(1), .pairs = Beside(0.7)});
     absl::Duration work;
     for (const SimulatedJob& job : jobs) work += absl::Milliseconds(100) * static_cast<int64_t>(job.steps);
     EXPECT_EQ(result.busy, work) << policy.name;
@@ -241,7 +327,7 @@ TEST(ClusterTest, WhoComesBackPaysForTheRestart) {
 }
 
 TEST(WorkloadTest, ColumnsComeInAnyOrder) {
-  const auto jobs = ParseWorkload("steps,name,arrival_s\n5,b,2\n 3 , a , 1 \n").value();
+  const auto jobs = ParseWorkload("steps,name,arrival_s\n5,b,2\n 3 , a , 1 \n").value().jobs;
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].name, "a");
   EXPECT_EQ(jobs[0].steps, 3u);
@@ -249,7 +335,7 @@ TEST(WorkloadTest, ColumnsComeInAnyOrder) {
 }
 
 TEST(WorkloadTest, SeveralStepTimesAreASeries) {
-  const auto jobs = ParseWorkload("steps,step_ms\n5,10 20  60\n").value();
+  const auto jobs = ParseWorkload("steps,step_ms\n5,10 20  60\n").value().jobs;
   EXPECT_THAT(jobs[0].step_series_ms, testing::ElementsAre(10, 20, 60));
   EXPECT_EQ(jobs[0].step_ms, 30);
   EXPECT_THAT(std::string(ParseWorkload("steps,step_ms\n5,10 x\n").status().message()),
@@ -259,9 +345,20 @@ TEST(WorkloadTest, SeveralStepTimesAreASeries) {
 TEST(WorkloadTest, ARecordedTraceIsAWorkload) {
   const auto jobs =
       ParseWorkload(R"({"turns": [], "jobs": [{"name": "a", "steps": 3, "step_ms": 1.5, "pid": 7}]})")
-          .value();
+          .value()
+          .jobs;
   EXPECT_EQ(jobs[0].steps, 3u);
   EXPECT_EQ(jobs[0].step_ms, 1.5);
+}
+
+TEST(WorkloadTest, PairsStandBesideTheJobs) {
+  const auto workload = ParseWorkload(R"({"pairs": {"a": {"a": 0.5, "b": 0}, "b": {"a": 0}},
+                                          "jobs": [{"kind": "a", "transient": 3}]})")
+                            .value();
+  EXPECT_EQ(workload.jobs[0].kind, "a");
+  EXPECT_EQ(workload.jobs[0].transient, 3u);
+  EXPECT_EQ(workload.pairs.at("a").at("a"), 0.5);
+  EXPECT_EQ(workload.pairs.at("b").at("a"), 0);
 }
 
 TEST(WorkloadTest, WhatIsWrongIsNamed) {
@@ -278,6 +375,10 @@ TEST(WorkloadTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error(""), HasSubstr("no jobs"));
   EXPECT_THAT(error("{\"jobs\": 3}"), HasSubstr("no JSON object with a list"));
   EXPECT_THAT(error("{\"jobs\": [{\"steps\": \"x\"}]}"), HasSubstr("job 0: 'x' is no steps"));
+  EXPECT_THAT(error(R"({"jobs": [{}], "pairs": 3})"), HasSubstr("\"pairs\" are no JSON object"));
+  EXPECT_THAT(error(R"({"jobs": [{}], "pairs": {"a": 3}})"), HasSubstr("pairs of 'a': they are no"));
+  EXPECT_THAT(error(R"({"jobs": [{}], "pairs": {"a": {"b": -1}}})"), HasSubstr("beside 'b' is no share"));
+  EXPECT_THAT(error(R"({"jobs": [{}], "pairs": {"a": {"b": 0}, "b": {"a": 1}}})"), HasSubstr("both ways"));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ from tests.experiments import page, simulation
 EXPERIMENTS = {
     "E1": "Salus's policies: 100 jobs on one GPU",
     "E2": "real arrivals on one node: FIFO and SRTF, sizes known, wrong and unknown",
+    "E3": "jobs beside each other, with Gavel's measured interference: pairs, and what they are worth",
     "E4": "Muri's traces: SRTF against the published one; host work beside others' GPU work",
     "E5": "a guaranteed job and an opportunistic one: all pairs of Muri's models",
     "E6": "shares where step times are as noisy as measured ones",

@@ -79,21 +79,27 @@ class Context:
         with open(self.workloads / name, encoding="utf-8") as file:
             return list(csv.DictReader(file))
 
-    def simulate(self, jobs: Sequence[Job], policy: str, **flags: Any) -> Report:
+    def simulate(
+        self, jobs: Sequence[Job], policy: str, pairs: dict[str, dict[str, float]] | None = None, **flags: Any
+    ) -> Report:
         """What ``hocketd simulate`` reports of ``jobs`` under ``policy``.
 
         Args:
             jobs: the rows of its file, all with the same keys.
             policy: one of its policies.
+            pairs: what each kind of jobs runs at beside each other one; ``pack`` goes by it.
             flags: its other flags, ``-`` written as ``_``; True for one without a value.
 
         Raises:
             RuntimeError: with its sentence, where it refuses.
         """
-        with tempfile.NamedTemporaryFile("w", suffix=".csv", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(jobs[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(jobs)
+        with tempfile.NamedTemporaryFile("w", newline="", encoding="utf-8") as file:
+            if pairs is None:
+                writer = csv.DictWriter(file, list(jobs[0]), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(jobs)
+            else:
+                json.dump({"jobs": list(jobs), "pairs": pairs}, file)
             file.flush()
             arguments = [
                 f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")

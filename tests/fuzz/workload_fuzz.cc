@@ -7,9 +7,10 @@
 #include "csrc/base/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto jobs = hocket::coordinator::ParseWorkload({reinterpret_cast<const char*>(data), size});
-  HOCKET_CHECK(jobs.ok() || !jobs.status().message().empty()) << "refused without a word";
-  if (!jobs.ok()) return 0;
-  for (const auto& job : *jobs) HOCKET_CHECK(job.steps > 0 && job.weight > 0 && job.step_ms >= 0) << job.name;
+  const auto workload = hocket::coordinator::ParseWorkload({reinterpret_cast<const char*>(data), size});
+  HOCKET_CHECK(workload.ok() || !workload.status().message().empty()) << "refused without a word";
+  if (!workload.ok()) return 0;
+  for (const auto& job : workload->jobs)
+    HOCKET_CHECK(job.steps > 0 && job.weight > 0 && job.step_ms >= 0) << job.name;
   return 0;
 }

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.experiments import __main__ as command
-from tests.experiments import e1, e2, e5, e6, page
+from tests.experiments import e1, e2, e3, e5, e6, page
 from tests.experiments.simulation import Context, Goal, coarsened
 
 
@@ -53,7 +53,15 @@ def workloads(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         folder / "gavel" / "isolated_motivation.csv", "gpu job_type steps_per_s", [["v100", "a", 5], ["v100", "b", 2]]
     )
     pairs = "gpu job_type_a job_type_b steps_per_s_a steps_per_s_b"
-    write(folder / "gavel" / "pairs_motivation.csv", pairs, [["v100", "a", "b", 0, 0], ["v100", "a", "a", 3, 3]])
+    write(
+        folder / "gavel" / "pairs_motivation.csv",
+        pairs,
+        [["v100", "a", "b", 0, 0], ["v100", "a", "a", 3, 3], ["v100", "b", "b", 0.6, 0.8]],
+    )
+    lengths = [[i, "ab"[i % 2], 3000 + 400 * i, 1 + i // 6] for i in range(8)]
+    write(folder / "gavel" / "trace_physical_minimize_makespan.csv", "job_id job_type total_steps num_gpus", lengths)
+    durations = [["ab"[i % 2], 100 * i, 300 + 20 * i] for i in range(60)]
+    write(folder / "gavel" / "trace_philly_b436b2_1gpu.csv", "job_type arrival_s duration_v100_s", durations)
     stages = [[f"model{i}", 1, 100 + 10 * i, 20 + 15 * i] for i in range(5)]
     write(folder / "muri" / "stage_profile.csv", "model num_gpu iteration_ms gpu_ms", stages)
     columns = "job_id submit_time iterations iteration_time resource_time_1 num_gpu"
@@ -153,6 +161,26 @@ def test_the_oracle_fills_gaps_and_spends_the_bound_on_whole_steps() -> None:
     delay = 200 / 0.98 - 200
     assert e5.oracle((100.0, 100.0), (50.0, 0.0)) == pytest.approx((2 + delay / 50) * 50 / (200 + delay), rel=1e-3)
     assert e5.oracle((10.0, 90.0), (10.0, 90.0)) == pytest.approx(1, rel=0.01)
+
+
+def test_the_bound_of_pairs_is_what_shares_of_time_allow() -> None:
+    beside = {"a": {"a": 0.5, "b": 0.8}, "b": {"a": 0.7, "b": 0.0}}
+    work = [e3.Work("a", 8, 0.0), e3.Work("b", 7, 0.0)]
+    assert e3.least_time(work, beside) == pytest.approx(10)  # beside each other all the time
+    assert e3.least_time([*work, e3.Work("b", 5, 0.0)], beside) == pytest.approx(15)  # two of b do not fit
+    late = [*work, e3.Work("b", 5, 20.0)]
+    assert e3.least_makespan(late, beside) == pytest.approx(25)
+    assert e3.makespan(late, beside, e3.best_partner(beside)) == pytest.approx(25)
+    assert e3.makespan(work[:1] * 2, beside, e3.random_partner(beside, 0)) == pytest.approx(16)
+
+
+def test_sizes_say_who_fits_beside_whom_and_part_nobody_who_does() -> None:
+    beside = {"a": {"a": 0.5, "b": 0.8}, "b": {"a": 0.7, "b": 0.0}}
+    size = e3.sizes(beside)
+    assert 2 * size["b"] > 1 and size["a"] + size["b"] <= 1
+    crossed = {"a": {"a": 0.5, "b": 0.0}, "b": {"a": 0.0, "b": 0.5}}  # no sizes say that
+    size = e3.sizes(crossed)
+    assert max(size.values()) <= 0.5
 
 
 def test_shares_of_a_window_are_compared_with_the_weights() -> None:

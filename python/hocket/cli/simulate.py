@@ -21,18 +21,21 @@ from hocket.cli.options import Size
 @click.option("--memory", type=Size(), default="16GiB", show_default=True, help="Of each device.")
 @click.option("--hand-over-ms", type=click.FloatRange(min=0), default=0.0, help="Cost of a turn's begin.")
 @click.option("--starting", type=click.IntRange(min=0), default=0, help="Jobs that start up at once; 0: any number.")
+@click.option("--together", type=click.IntRange(1, 16), default=4, show_default=True, help="pack: so many in one turn.")
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw the policies side by side.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(file: Path, policies: tuple[str, ...], devices: int, memory: int, hand_over_ms: float, starting: int,
-            picture: Path | None, as_json: bool) -> None:  # fmt: skip
+            together: int, picture: Path | None, as_json: bool) -> None:  # fmt: skip
     """Play the jobs of FILE under several policies, in virtual time, with the coordinator's own code.
 
     FILE comes from hocket trace, or is CSV whose first line names the columns: name, arrival_s, steps, step_ms,
-    gap_ms, away, startup_s, persistent, user, weight, priority, told_steps. The policy `queue` is the baseline: one
-    job after the other.
+    gap_ms, away, startup_s, persistent, user, weight, priority, told_steps, kind, transient. The policy `queue` is the
+    baseline: one job after the other. pack needs JSON that says what jobs run at beside each other, as a share of
+    their speed alone: "pairs": {"kind": {"other kind": 0.7}}; 0, both ways: they do not fit beside each other.
     """
     flags = {
         "devices": devices, "memory": memory, "hand-over-ms": hand_over_ms, "starting": starting,
+        "together": together,
         **({"policy": ",".join(policies)} if policies else {}),
     }  # fmt: skip
     answer = play(file, flags, each=picture is not None)
