@@ -89,14 +89,14 @@ struct Job {
   absl::Time left = absl::InfinitePast();  // end of its last turn
 
   // Measured.
-  Estimate step;   // time in its turn for a step
-  Estimate alone;  // the same, from parts in which others waited and nobody ran beside it
+  Estimator step;   // time in its turn for a step
+  Estimator alone;  // the same, from parts in which others waited and nobody ran beside it
   absl::Time alone_at = absl::InfinitePast();  // its last sample
   bool accompanied = false;                    // somebody has run beside it in this part
   bool alone_first = false;  // it found no room beside others: not again before a turn alone
   int asides = 0;            // how often it was told to step aside in this part, as a guest
-  Estimate gap;              // from the end of its turn until it asks again
-  Estimate ready;            // from the grant until it runs
+  Estimator gap;             // from the end of its turn until it asks again
+  Estimator ready;           // from the grant until it runs
   absl::Duration last_ready;
 
   // Standing aside.

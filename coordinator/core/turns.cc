@@ -451,7 +451,7 @@ void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint6
   const absl::Duration step = used / static_cast<double>(steps);
   if (!job.accompanied || !job.step.known()) job.step.Add(step);
   if (job.accompanied || (steps > 1 && turn.first_wanted - turn.start > used / 8)) return;
-  if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimate();
+  if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimator();
   job.alone.Add(step);
   job.alone_at = now_;
 }

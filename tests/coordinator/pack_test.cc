@@ -557,7 +557,9 @@ class PackPolicyTest : public testing::Test {
     std::vector<JobView> members;
     for (EntityId id : {1, 2}) {
       members.push_back({.id = id, .now = now});
-      for (int i = 0; i < Pack::kAlone; ++i) members.back().alone.Add(Milliseconds(10));
+      Estimator alone;
+      for (int i = 0; i < Pack::kAlone; ++i) alone.Add(Milliseconds(10));
+      members.back().alone = alone;
     }
     return members;
   }
