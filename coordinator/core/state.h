@@ -110,7 +110,8 @@ struct Job {
   Bytes persistent = 0;
   Bytes spilled = 0;
   Bytes transient_peak = 0;
-  Bytes guarantee = 0;  // of these, spilled last
+  Bytes guarantee = 0;              // of these, spilled last
+  std::optional<Bytes> told_limit;  // of its memory, by us; none: it knows its own, as it joined
   bool movable = false;
   std::string why_not_movable;
   std::string cannot_spill;  // not empty: it was asked, stood at its doors and gave nothing

@@ -306,6 +306,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   job.granted_after = now_ - std::max(job.asked, device.free_since);
   turn.granted.insert(job.id);
   const bool changed_lane = !grant.lane_lock.empty();
+  TellLimit(job);
   SendTo(job.id, std::move(grant));
   if (changed_lane) ExportArenaTo(job);
   if (turn.asked_stop) SendYield(job, true, state_.gangs.at(turn.entity).base[job.id] + turn.stop);

@@ -110,7 +110,7 @@ void ClientImpl::SetAllocator(CachingAllocator* allocator) {
   MutexLock receiving(&receive_mutex_);
   for (ArenaChange& change : std::exchange(arena_changes_, {}))
     MakeArenaChange(*allocator, std::move(change));
-  if (limit_) allocator->SetMemoryLimit(*limit_);
+  if (limit_) allocator->SetMemoryLimit(limit_->bytes, limit_->together);
   allocator_.store(allocator, std::memory_order_release);
 }
 

@@ -123,6 +123,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.gang_size = part.size;
   join.lane_lock = part.lane_lock;
   join.heeds_restore = part.ahead;
+  join.heeds_limit = true;
   join.group = part.group;
   Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
   if (!part.rejoin && part.persistent + part.spilled > 0)
