@@ -125,9 +125,11 @@ absl::Duration ProductionFirst::StopFor(const JobView& absent, const JobView& ho
 void ProductionFirst::Asked(const JobView& job) {
   fair_.Asked(job);
   if (!Production(job)) {
+    accounts_.erase(job.id);  // it may have been production
     costs_[job.id] = Cost(job);
     return;
   }
+  costs_.erase(job.id);
   Account& account = accounts_[job.id];
   account.gap = job.gap;
   if (!account.asks && job.left != absl::InfinitePast())

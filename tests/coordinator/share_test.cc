@@ -248,6 +248,20 @@ TEST(PriorityTest, WhatIsSavedUpBuysStepsInPausesNotBeforeProductionThatAsks) {
   }
 }
 
+TEST(PriorityTest, AJobThatIsNoLongerProductionHasNoAccount) {
+  Script s = ProductionAndAnother({.step = Milliseconds(20)}, {.step = Milliseconds(10)});
+  s.RunsFor(Seconds(1));
+  s.Says("production", SetShare{.weight = 1, .priority = "normal"});
+  s.RunsFor(Seconds(1));
+  s.Says("production", SetPaused{true});
+  s.RunsFor(Seconds(1));
+  s.Joins("next", {.priority = "high", .step = Milliseconds(20)});
+  s.Lives("next");
+  const auto steps = s.Steps("other");
+  s.RunsFor(Seconds(100));
+  EXPECT_GE(s.Steps("other") - steps, 150u) << "2 %" << s.Story();
+}
+
 TEST(PriorityTest, OthersGetATurnNowAndThenThoughTwoFillEachOthersPauses) {
   Script s =
       ProductionAndAnother({.step = Milliseconds(25), .gap = Milliseconds(20)}, {.step = Milliseconds(10)});
