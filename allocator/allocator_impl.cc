@@ -244,6 +244,9 @@ absl::Status AllocatorImpl::Grow(Request& request) {
   const auto growth = request.space->blocks().PlanGrowth(request.size, request.stream, request.pool);
   request.over_limit = !growth || Reserved() + growth->count * chunk_size_ > limit_;
   if (request.over_limit) {
+    if (!limit_together_.empty() && limit_ < capacity_)
+      return absl::ResourceExhaustedError(
+          absl::StrCat(limit_together_, ": that leaves this one ", FormatBytes(limit_)));
     return absl::ResourceExhaustedError(absl::StrCat(
         limit_ < capacity_ ? "this job's limit is " : "the whole device has ", FormatBytes(limit_)));
   }
@@ -476,8 +479,9 @@ bool AllocatorImpl::DropKept() {
   return persistent_->region().DropLastKept() || transient_->region().DropLastKept();
 }
 
-void AllocatorImpl::SetMemoryLimit(Bytes limit) {
+void AllocatorImpl::SetMemoryLimit(Bytes limit, const std::string& together) {
   MutexLock lock(&mutex_);
+  limit_together_ = together;
   limit_ = std::min(limit, capacity_);
 }
 

@@ -67,7 +67,8 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<SegmentSnapshot> Snapshot() const override;
   void RecordSegments(bool on) override;
   std::vector<SegmentChange> TakeSegmentChanges() override;
-  void SetMemoryLimit(Bytes limit) override;
+  using CachingAllocator::SetMemoryLimit;
+  void SetMemoryLimit(Bytes limit, const std::string& together) override;
   Bytes MemoryLimit() const override;
   Bytes LargestFree() const override;
 
@@ -299,6 +300,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int> captures_{0};  // how many of open_pools_ capture, for those who hold the lock or not
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
+  std::string limit_together_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
   DeviceStats stats_ ABSL_GUARDED_BY(mutex_);

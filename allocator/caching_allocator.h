@@ -189,7 +189,9 @@ class CachingAllocator {
   virtual void RecordSegments(bool on) = 0;
   virtual std::vector<SegmentChange> TakeSegmentChanges() = 0;
 
-  virtual void SetMemoryLimit(Bytes limit) = 0;
+  // `together`, in words, where it is what a cap of several jobs leaves this one: for the error.
+  virtual void SetMemoryLimit(Bytes limit, const std::string& together) = 0;
+  void SetMemoryLimit(Bytes limit) { SetMemoryLimit(limit, ""); }
   virtual Bytes MemoryLimit() const = 0;
   // The largest Malloc() that could succeed now without anybody's help.
   virtual Bytes LargestFree() const = 0;

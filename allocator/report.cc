@@ -264,7 +264,9 @@ absl::Status AllocatorImpl::OutOfMemory(const Request& request, const absl::Stat
       " is allocated by PyTorch, and ", FormatBytes(reserved - std::min(reserved, allocated)),
       " is reserved by PyTorch but unallocated.\n  ", std::string(cause.message()), ".");
   if (request.over_limit && limit_ < capacity_) {
-    absl::StrAppend(&text, "\n  Raise this job's memory limit, or make its model or batch smaller.");
+    absl::StrAppend(&text, "\n  Raise ",
+                    limit_together_.empty() ? "this job's memory limit" : "that cap, end one of these jobs",
+                    ", or make its model or batch smaller.");
   } else if (!others.ok()) {
     absl::StrAppend(&text, "\n  ", std::string(others.message()));
   } else {

@@ -57,6 +57,7 @@ void Core::Settle() {
   for (auto& [id, job] : state_.jobs) {
     if (job.room) ServeRoom(job);
   }
+  KeepMemoryCaps();
   if (now_ >= timer_) timer_ = absl::InfiniteFuture();  // it has fired
   if (const absl::Time next = NextDeadline(); next != timer_) {
     timer_ = next;

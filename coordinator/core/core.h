@@ -24,9 +24,9 @@
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
 //                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
 //                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
-//                 quota.cc  time caps (time_account.h), memory       serving.cc  requests, and who stands by
-//                 guarantees.cc shares of time (time_guarantee.h)    explain.cc  why a job stands where it
-//                 invariants.cc                                      stands
+//                 quota.cc  time caps (time_account.h)               memory_caps.cc of groups and users
+//                 guarantees.cc shares of time (time_guarantee.h)    serving.cc  requests, and who stands by
+//                 explain.cc why a job stands where it stands        invariants.cc
 //
 // Invariants (CheckInvariants() tests them):
 //   a device has at most one turn, and every job that has part in it belongs to the turn's entity, or is its
@@ -100,6 +100,8 @@ class Core {
   // The share of the device that `of` has had in the last window, until now. REQUIRES: it has a cap there, or
   // a guarantee.
   double TimeUsed(const OnDevice& of) const;
+  // What its jobs hold there together, resident and spilled.
+  Bytes MemoryHeld(const OnDevice& of) const;
   // What the device owes of a guarantee now; negative: more than that was had. REQUIRES: there is one.
   absl::Duration OwedNow(const OnDevice& of) const;
   // That pay for the job's time, or have it guaranteed: itself, its group if it has one, its user.
@@ -294,6 +296,18 @@ class Core {
   void HoldBack();
   bool Capped(EntityId entity) const;
   absl::Time StopForCap(const Turn& turn) const;
+
+  // memory_caps.cc
+  Bytes MemoryCapOf(const Owner& owner) const;
+  Bytes LeftByCap(const Owner& owner, const Job& job) const;
+  wire::Limit LimitOf(const Job& job) const;
+  std::string CapInWords(const Owner& owner, const Job& asked) const;
+  void SendLimit(Job& job, wire::Limit limit);
+  void TellLimit(Job& job);
+  void KeepMemoryCaps();
+  bool ShareMemoryCap(const Job& a, const Job& b) const;
+  bool ShareMemoryCap(const Turn& turn) const;
+  std::string ExplainMemoryCaps(const Job& job) const;
 
   // guarantees.cc
   bool Owns(const Owner& owner, EntityId entity) const;

@@ -64,6 +64,9 @@ bool Core::MayBeGuest(const Job& job, const Turn& turn) const {
   if (!single || Serves(job) || job.left == absl::InfinitePast() || job.alone_first || Guaranteed(job) ||
       !FitsBeside(job, turn))
     return false;
+  for (JobId id : MembersOf(turn)) {
+    if (ShareMemoryCap(job, this->job(id))) return false;
+  }
   std::vector<JobView> members = ViewsOf(turn);
   members.push_back(ViewOf(job.id));
   return DeviceOf(job).policy->Together(members);
@@ -170,10 +173,11 @@ void Core::StopGuests(Turn& turn) {
   for (const auto& [id, reason] : turn.guests) TellToStop(job(id), turn);
 }
 
-// The policy has seen that they do not get on, or is another one now.
+// The policy has seen that they do not get on, or is another one now; or they have got a memory cap together.
 void Core::SplitCompany(Turn& turn) {
   if (!turn.company || StopsAtOnce(turn)) return;
-  if (!state_.devices.at(turn.devices.front()).policy->Together(ViewsOf(turn))) AskToStop(turn);
+  if (ShareMemoryCap(turn) || !state_.devices.at(turn.devices.front()).policy->Together(ViewsOf(turn)))
+    AskToStop(turn);
 }
 
 // --- stopping near each other ---------------------------------------------------------------------

@@ -28,6 +28,7 @@ struct Quota {
   double time_cap = 0;
   double time_guarantee = 0;
   Bytes memory_guarantee = 0;
+  Bytes memory_cap = 0;  // resident and spilled
   bool operator==(const Quota&) const = default;
 };
 

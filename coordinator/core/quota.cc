@@ -43,12 +43,6 @@ void Core::On(Job*, const SetQuota& event) {
   KeepAccounts();
 }
 
-void Core::On(Job* job, const SetMemoryLimit& event) {
-  if (job == nullptr || job->gone) return;
-  job->info.memory_limit = event.limit;
-  SendTo(job->id, wire::Limit{.memory = event.limit});
-}
-
 void Core::On(Job* job, const SetMemoryGuarantee& event) {
   if (job != nullptr) job->guarantee = event.guarantee;
 }
@@ -239,7 +233,7 @@ std::string Core::ExplainQuotas(const Job& job) const {
       absl::StrAppend(&text, ", nothing of it is owed");
     }
   }
-  return text;
+  return text + ExplainMemoryCaps(job);
 }
 
 }  // namespace hocket::coordinator

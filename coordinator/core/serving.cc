@@ -55,6 +55,7 @@ bool Core::MayServeIn(const Turn& turn, const Job& job) const {
   if (job.left == absl::InfinitePast() || job.alone_first || state_.gangs.contains(turn.entity)) return false;
   const bool all = std::all_of(turn.granted.begin(), turn.granted.end(), [&](JobId id) {
     const Job& member = this->job(id);
+    if (ShareMemoryCap(job, member)) return false;  // each has all that the others leave: one at a time
     return Serves(member) || (member.info.stands_by && GangOf(member) == nullptr && !member.room);
   });
   return all && FitsBeside(job, turn);

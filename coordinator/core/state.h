@@ -95,15 +95,15 @@ struct Job {
   absl::Time left = absl::InfinitePast();  // end of its last turn
 
   // Measured.
-  Estimate step;    // time in its turn for a step
-  Estimate alone;   // the same, from parts in which others waited and nobody ran beside it
-  Estimate beside;  // the same, where somebody ran beside it
+  Estimator step;    // time in its turn for a step
+  Estimator alone;   // the same, from parts in which others waited and nobody ran beside it
+  Estimator beside;  // the same, where somebody ran beside it
   absl::Time alone_at = absl::InfinitePast();  // its last sample
   bool accompanied = false;                    // somebody has run beside it in this part
   bool alone_first = false;  // it found no room beside others: not again before a turn alone
   int asides = 0;            // how often it was told to step aside in this part, as a guest
-  Estimate gap;              // from the end of its turn until it asks again
-  Estimate ready;            // from the grant until it runs
+  Estimator gap;             // from the end of its turn until it asks again
+  Estimator ready;           // from the grant until it runs
   absl::Duration last_ready;
 
   // Standing aside.
@@ -117,7 +117,8 @@ struct Job {
   Bytes persistent = 0;
   Bytes spilled = 0;
   Bytes transient_peak = 0;
-  Bytes guarantee = 0;  // of these, spilled last
+  Bytes guarantee = 0;              // of these, spilled last
+  std::optional<Bytes> told_limit;  // of its memory, by us; none: it knows its own, as it joined
   bool movable = false;
   std::string why_not_movable;
   std::string cannot_spill;  // not empty: it was asked, stood at its doors and gave nothing

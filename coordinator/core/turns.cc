@@ -314,6 +314,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   job.granted_after = now_ - std::max(job.asked, device.free_since);
   turn.granted.insert(job.id);
   const bool changed_lane = !grant.lane_lock.empty();
+  TellLimit(job);
   SendTo(job.id, std::move(grant));
   if (changed_lane) ExportArenaTo(job);
   if (turn.asked_stop && !is_guest)
@@ -477,7 +478,7 @@ void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint6
   if (job.accompanied) job.beside.Add(step);
   if (!job.accompanied || !job.step.known()) job.step.Add(step);
   if (job.accompanied || (steps > 1 && turn.first_wanted - turn.start > used / 8)) return;
-  if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimate();
+  if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimator();
   job.alone.Add(step);
   job.alone_at = now_;
 }

@@ -1,14 +1,17 @@
 // A running estimate of a time that repeats: a step, the gap between two steps, what the begin of a turn
-// costs.
+// costs. An Estimator learns; what it knows is an Estimate, which others may keep a copy of.
 //
 // Mean and spread (mean absolute deviation) follow the samples, a newer one counting more, as TCP estimates
-// its round trips. The first sample is forgotten when the second comes: first steps take several times as
-// long as the others. One far above all before counts as twice the bound on these: a pause for an evaluation
-// says little of the next pause, and several in a row are believed soon.
+// its round trips. The bounds are quantiles of the last samples: nine in ten stay within each, and one that
+// does not moves no bound; two or three soon after each other do. Until there are enough, the bounds are
+// three spreads from the mean. The first sample is forgotten when the second comes: first steps take several
+// times as long as the others. One far above all before counts as twice the upper bound on these: a pause for
+// an evaluation says little of the next pause, and several in a row are believed soon.
 #ifndef HOCKET_COORDINATOR_POLICIES_ESTIMATE_H_
 #define HOCKET_COORDINATOR_POLICIES_ESTIMATE_H_
 
 #include <algorithm>
+#include <array>
 
 #include "absl/time/time.h"
 
@@ -16,16 +19,9 @@ namespace hocket::coordinator {
 
 class Estimate {
  public:
-  void Add(absl::Duration sample) {
-    if (++samples_ <= 2) {
-      mean_ = sample;
-      spread_ = sample / 4;
-      return;
-    }
-    if (samples_ > kFew) sample = std::min(sample, std::max(2 * Upper(), mean_ + absl::Milliseconds(1)));
-    spread_ += (absl::AbsDuration(sample - mean_) - spread_) / 4;
-    mean_ += (sample - mean_) / 8;
-  }
+  Estimate() = default;
+  // Of a time that somebody knows from elsewhere.
+  explicit Estimate(absl::Duration known) { Bound(1, known, known / 4); }
 
   bool known() const { return samples_ > 0; }
   // More than a first sample is known.
@@ -33,16 +29,59 @@ class Estimate {
   int samples() const { return samples_; }
   absl::Duration mean() const { return mean_; }
   absl::Duration spread() const { return spread_; }
-  // Nearly all samples stay below; above.
-  absl::Duration Upper() const { return mean_ + 3 * spread_; }
-  absl::Duration Lower() const { return std::max(absl::ZeroDuration(), mean_ - 3 * spread_); }
+  // Nine in ten samples stay below; above.
+  absl::Duration Upper() const { return upper_; }
+  absl::Duration Lower() const { return lower_; }
+
+ protected:
+  void Bound(int samples, absl::Duration mean, absl::Duration spread) {
+    samples_ = samples;
+    mean_ = mean;
+    spread_ = spread;
+    Bound(mean - 3 * spread, mean + 3 * spread);
+  }
+  void Bound(absl::Duration lower, absl::Duration upper) {
+    lower_ = std::max(absl::ZeroDuration(), lower);
+    upper_ = upper;
+  }
 
  private:
-  static constexpr int kFew = 4;
-
   int samples_ = 0;
   absl::Duration mean_;
   absl::Duration spread_;
+  absl::Duration lower_;
+  absl::Duration upper_;
+};
+
+class Estimator : public Estimate {
+ public:
+  void Add(absl::Duration sample) {
+    if (samples() < 2) {
+      last_[0] = sample;
+      return Bound(samples() + 1, sample, sample / 4);
+    }
+    if (samples() >= kFew) sample = std::min(sample, std::max(2 * Upper(), mean() + absl::Milliseconds(1)));
+    const absl::Duration deviation = absl::AbsDuration(sample - mean());
+    last_[(samples() - 1) % kLast] = sample;
+    Bound(samples() + 1, mean() + (sample - mean()) / 8, spread() + (deviation - spread()) / 4);
+    BoundByLast();
+  }
+
+ private:
+  static constexpr int kFew = 4;
+  static constexpr int kEnough = 8;    // to tell a quantile from
+  static constexpr int kLast = 32;     // of so many samples
+  static constexpr int kOutside = 16;  // one in so many is outside, on either side
+
+  void BoundByLast() {
+    const int count = std::min(kLast, samples() - 1);
+    if (count < kEnough) return;
+    std::array<absl::Duration, kLast> sorted = last_;
+    std::sort(sorted.begin(), sorted.begin() + count);
+    Bound(sorted[count / kOutside], sorted[count - 1 - count / kOutside]);
+  }
+
+  std::array<absl::Duration, kLast> last_;  // the first one forgotten, round and round
 };
 
 }  // namespace hocket::coordinator

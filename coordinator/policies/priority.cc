@@ -8,7 +8,10 @@ namespace hocket::coordinator {
 namespace {
 
 // What so much time earns can be saved up.
-constexpr absl::Duration kSaved = absl::Seconds(1);
+constexpr absl::Duration kSaved = absl::Milliseconds(250);
+
+// In a longer pause a job gives its turn up (core/limits.h: kIdleLimit).
+constexpr absl::Duration kPause = absl::Milliseconds(5);
 
 }  // namespace
 
@@ -27,6 +30,17 @@ absl::Duration ProductionFirst::Budget() const {
   absl::Duration least = absl::InfiniteDuration();
   for (const auto& [id, account] : accounts_) least = std::min(least, account.credit);
   return least;
+}
+
+bool ProductionFirst::CheaperInPauses(absl::Duration cost) const {
+  if (accounts_.size() != 1) return false;
+  const Estimate& gap = accounts_.begin()->second.gap;
+  return gap.known() && gap.Lower() > kPause && gap.Lower() >= cost / 2;
+}
+
+bool ProductionFirst::Affords(const JobView& job) const {
+  const absl::Duration cost = Cost(job);
+  return cost <= Budget() && !CheaperInPauses(cost);
 }
 
 void ProductionFirst::Earn(Account& account, absl::Duration time) {
@@ -52,7 +66,7 @@ absl::Time ProductionFirst::CountedUntil(const JobView& absent) const {
 // An opportunistic job that the accounts can pay for, production, the other opportunistic jobs.
 int ProductionFirst::Rank(const JobView& job) const {
   if (Production(job)) return 1;
-  return Cost(job) <= Budget() ? 0 : 2;
+  return Affords(job) ? 0 : 2;
 }
 
 bool ProductionFirst::Before(const JobView& a, const JobView& b) const {
@@ -111,10 +125,13 @@ absl::Duration ProductionFirst::StopFor(const JobView& absent, const JobView& ho
 void ProductionFirst::Asked(const JobView& job) {
   fair_.Asked(job);
   if (!Production(job)) {
+    accounts_.erase(job.id);  // it may have been production
     costs_[job.id] = Cost(job);
     return;
   }
+  costs_.erase(job.id);
   Account& account = accounts_[job.id];
+  account.gap = job.gap;
   if (!account.asks && job.left != absl::InfinitePast())
     Earn(account, std::min(job.now - CountedUntil(job), job.gap.Upper()));
   account.asks = true;

@@ -4,11 +4,13 @@
 // Each production job has an account. It earns the bound's share of the time that it lives through (its turns
 // and its usual gaps), and pays for what it is delayed (it waited while an opportunistic job had the device;
 // its bytes had to come back afterwards). What can be saved up is what the longest opportunistic turn costs
-// and what a second earns: so the bound holds over any few seconds, and a quiet hour does not pay for a slow
-// minute. An opportunistic job gets the device while a production job is between two steps if, by the upper
-// bound of its measured step and the lower bound of the gap, it is back in time, or if the account can pay
-// for the worst. So a gap that is long enough is used at once, a short one now and then. A job whose steps
-// nobody has measured yet is let in when no account is in debt, and what it costs is earned afterwards.
+// and what a quarter of a second earns: so the bound holds over any few seconds, and a quiet hour does not
+// pay for a slow minute. An opportunistic job gets the device while a production job is between two steps if,
+// by the upper bound of its measured step and the lower bound of the gap, it is back in time, or if the
+// account can pay for the worst. So a gap that is long enough is used at once, a short one now and then.
+// Before a production job that asks, or goes on, it comes only where no gap makes that much cheaper:
+// otherwise what is saved up would buy few steps at their full price. A job whose steps nobody has measured
+// yet is let in when no account is in debt, and what it costs is earned afterwards.
 //
 // Among production jobs, and among opportunistic ones, device time is shared as in fair.
 #ifndef HOCKET_COORDINATOR_POLICIES_PRIORITY_H_
@@ -42,6 +44,7 @@ class ProductionFirst final : public Policy {
     absl::Duration delayed;                           // by opportunistic jobs
     absl::Duration credit;                            // that it may be delayed now
     absl::Time counted_until = absl::InfinitePast();  // the end of the turn that was counted last
+    Estimate gap;                                     // as known last
     bool asks = false;
     absl::Time asked;
   };
@@ -53,6 +56,11 @@ class ProductionFirst final : public Policy {
   absl::Time CountedUntil(const JobView& absent) const;
   // What the poorest account can pay.
   absl::Duration Budget() const;
+  // The one production job leaves pauses, in which a turn that costs `cost` would cost it half of that at
+  // most. Of several, one may work in the pauses of the others.
+  bool CheaperInPauses(absl::Duration cost) const;
+  // A turn of `job` is worth what it costs production that asks, or goes on.
+  bool Affords(const JobView& job) const;
   void Earn(Account& account, absl::Duration time);
   static void Pay(Account& account, absl::Duration delay);
   int Rank(const JobView& job) const;

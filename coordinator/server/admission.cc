@@ -200,6 +200,13 @@ absl::Status CheckTimeQuota(const std::string& whose, double cap, double guarant
       what, 100 * promised, std::max(0.0, 100 * (1 - promised))));
 }
 
+absl::Status CheckMemoryCap(const std::string& whose, Bytes cap, Bytes guarantee) {
+  if (cap == 0 || guarantee <= cap) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a memory guarantee of ", FormatBytes(guarantee), " for ",
+                                                 whose, " is more than its memory cap of ", FormatBytes(cap),
+                                                 ". Raise that, or guarantee less."));
+}
+
 namespace {
 
 absl::Status CheckLimit(const Job& job, const Device& device, Bytes limit) {

@@ -25,6 +25,8 @@ absl::Status CheckTimeGuarantee(double share);
 absl::Status CheckGroupName(const std::string& name);
 // What `whose` (for people) is to have; `promised` of the time to all others on that device.
 absl::Status CheckTimeQuota(const std::string& whose, double cap, double guarantee, double promised);
+// Of a group or a user. 0: none.
+absl::Status CheckMemoryCap(const std::string& whose, Bytes cap, Bytes guarantee);
 struct MemoryQuota {
   Bytes limit = 0;      // 0: none
   Bytes guarantee = 0;  // 0: none

@@ -278,9 +278,6 @@ Result QuotaTogether(Server& server, const Owner& owner, const std::string& whos
   auto found = state.quotas.find(owner);
   Quota quota = found == state.quotas.end() ? Quota() : found->second;
   const Quota before = quota;
-  if (arguments.contains("memory_cap"))
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a memory cap is one job's: ", whose, " can have none. Give its jobs one each: hocket quota JOB."));
   HOCKET_ASSIGN_OR_RETURN(const TimeQuota time,
                           TimeQuotaFor(arguments, {quota.time_cap, quota.time_guarantee}));
   quota.time_cap = time.cap;
@@ -290,6 +287,10 @@ Result QuotaTogether(Server& server, const Owner& owner, const std::string& whos
     if (quota.memory_guarantee > 0)
       HOCKET_RETURN_IF_ERROR(CheckMemoryTogether(state, owner, quota.memory_guarantee));
   }
+  if (arguments.contains("memory_cap")) {
+    HOCKET_ASSIGN_OR_RETURN(quota.memory_cap, SizeOrNone(arguments, "memory_cap"));
+  }
+  HOCKET_RETURN_IF_ERROR(CheckMemoryCap(whose, quota.memory_cap, quota.memory_guarantee));
   double promised = TimePromised(state, "", owner);
   for (const auto& [key, device] : state.devices)
     promised = std::max(promised, TimePromised(state, key, owner));

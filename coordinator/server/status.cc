@@ -139,6 +139,8 @@ Json QuotaJson(const Core& core, const Owner& owner) {
   }
   for (const auto& [key, device] : state.devices) {
     Json used = TimeJson(core, {owner, key});
+    const Bytes held = quota.memory_cap > 0 ? core.MemoryHeld({owner, key}) : 0;
+    if (held > 0) used["memory_held"] = held;
     if (used.empty()) continue;
     used["device"] = device.name;
     devices.push_back(std::move(used));
@@ -146,6 +148,7 @@ Json QuotaJson(const Core& core, const Owner& owner) {
   Json json = {{"kind", owner.kind == Owner::Kind::kGroup ? "group" : "user"},
                {"time_cap", nullptr},
                {"time_guarantee", nullptr},
+               {"memory_cap", nullptr},
                {"memory_guarantee", quota.memory_guarantee},
                {"jobs", std::move(jobs)},
                {"devices", std::move(devices)}};
@@ -156,6 +159,7 @@ Json QuotaJson(const Core& core, const Owner& owner) {
   }
   if (quota.time_cap > 0) json["time_cap"] = quota.time_cap;
   if (quota.time_guarantee > 0) json["time_guarantee"] = quota.time_guarantee;
+  if (quota.memory_cap > 0) json["memory_cap"] = quota.memory_cap;
   return json;
 }
 

@@ -44,7 +44,7 @@ class Cluster {
   static PlayedGang Enter(const SimulatedJob& job, EntityId id) {
     PlayedGang gang{.view = {.id = id, .user = job.user, .weight = job.weight}, .devices = job.devices};
     const absl::Duration step = absl::Milliseconds(job.step_ms) + absl::Milliseconds(job.gap_ms);
-    gang.view.step.Add(std::max(step, absl::Nanoseconds(1)));
+    gang.view.step = Estimate(std::max(step, absl::Nanoseconds(1)));
     gang.view.total_steps = job.told();
     gang.left = gang.view.step.mean() * static_cast<std::int64_t>(job.steps);
     gang.end = {.name = job.name, .arrival = absl::Seconds(job.arrival_s), .alone = gang.left};

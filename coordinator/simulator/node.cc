@@ -82,7 +82,7 @@ JobView Node::InOrder(const Policy& policy, size_t others, absl::Time now) {
   std::vector<JobView> views;
   for (const auto& [id, player] : players_) {
     JobView view = core_.ViewOf(id);
-    if (!view.step.known()) view.step.Add(player->step.mean());
+    if (!view.step.known()) view.step = Estimate(player->step.mean());
     view.steps = Steps(*player, now);
     views.push_back(std::move(view));
   }

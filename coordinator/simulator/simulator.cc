@@ -142,7 +142,7 @@ class Simulation {
     JobView view{.id = id, .user = player.job->user, .weight = player.job->weight};
     view.left = absl::InfinitePast();
     view.total_steps = player.job->told();
-    view.step.Add(player.step.mean());  // as predicted from earlier runs
+    view.step = Estimate(player.step.mean());  // as predicted from earlier runs
     return view;
   }
 

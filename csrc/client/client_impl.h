@@ -316,7 +316,11 @@ class ClientImpl final : public Client {
   std::deque<absl::StatusOr<std::optional<wire::Received>>> set_aside_ ABSL_GUARDED_BY(receive_mutex_);
   // What was told of the arena before the allocator was there.
   std::vector<ArenaChange> arena_changes_ ABSL_GUARDED_BY(receive_mutex_);
-  std::optional<Bytes> limit_ ABSL_GUARDED_BY(receive_mutex_);  // as the coordinator said last
+  struct ToldLimit {
+    Bytes bytes;
+    std::string together;
+  };
+  std::optional<ToldLimit> limit_ ABSL_GUARDED_BY(receive_mutex_);  // as the coordinator said last
   std::chrono::nanoseconds pace_ ABSL_GUARDED_BY(receive_mutex_){0};
 
   mutable Mutex mutex_;

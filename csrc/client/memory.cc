@@ -260,12 +260,12 @@ void ClientImpl::On(const wire::Limit& limit, UniqueFd descriptor) {
   Bytes capacity;
   {
     MutexLock lock(&mutex_);
-    facts_.memory_limit = limit.memory;
+    facts_.memory_limit = limit.together.empty() ? limit.memory : limit.own;
     capacity = facts_.capacity;
   }
-  limit_ = limit.memory != 0 ? limit.memory : capacity;
+  limit_ = {.bytes = limit.memory != 0 ? limit.memory : capacity, .together = limit.together};
   if (CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire))
-    allocator->SetMemoryLimit(*limit_);
+    allocator->SetMemoryLimit(limit_->bytes, limit_->together);
 }
 
 // Changes that come before the allocator wait for it: SetAllocator() makes them.

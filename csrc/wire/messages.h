@@ -307,12 +307,14 @@ struct CommandResult {
 };
 
 // From now on the job may hold so much, resident and spilled. What it holds above that it keeps. To jobs
-// whose Join says heeds_limit; they say what it is when they join again.
+// whose Join says heeds_limit; they say what is their own of it when they join again.
 struct Limit {
   static constexpr uint16_t kType = 23;
   static constexpr const char* kName = "Limit";
-  uint64_t memory = 0;  // bytes; 0: the device's capacity
-  HOCKET_FIELDS(F(1, memory))
+  uint64_t memory = 0;   // bytes; 0: the device's capacity
+  std::string together;  // not empty: what a cap of several jobs leaves this one; whose, and who holds what
+  uint64_t own = 0;      // then: the job's own limit; 0: none
+  HOCKET_FIELDS(F(1, memory) F(2, together) F(3, own))
 };
 
 // To a job that waits, whose Join says heeds_restore: your turn comes next; bring back up to so many of your

@@ -482,6 +482,22 @@ TEST_F(CachingAllocatorTest, ItsOwnLimitHoldsAndNobodyIsAskedForRoom) {
   job.Free(block);
 }
 
+TEST_F(CachingAllocatorTest, WhatACapOfSeveralJobsLeavesHoldsAndTheErrorSaysWhose) {
+  Job job;
+  const DevicePtr block = job.Malloc(15_MiB);
+  job.allocator->SetMemoryLimit(
+      20_MiB, "the jobs of group vision may hold 50.0 MiB together, of which b has 30.0 MiB");
+  const std::string error(job.TryMalloc(10_MiB).status().message());
+  EXPECT_THAT(error,
+              HasSubstr("group vision may hold 50.0 MiB together, of which b has 30.0 MiB: that leaves "
+                        "this one 20.0 MiB"));
+  EXPECT_THAT(error, HasSubstr("Raise that cap, end one of these jobs, or make its model"));
+  job.allocator->SetMemoryLimit(20_MiB);
+  EXPECT_THAT(std::string(job.TryMalloc(10_MiB).status().message()),
+              HasSubstr("this job's limit is 20.0 MiB"));
+  job.Free(block);
+}
+
 TEST_F(CachingAllocatorTest, ALimitAboveTheDeviceIsRefusedWithBothNumbers) {
   ScriptedGate gate;
   const auto made = CachingAllocator::Create(gpu.driver(), {.memory_limit = 1_GiB}, &gate);

@@ -194,7 +194,9 @@ class FakeAllocator : public CachingAllocator {
   void ResetAccumulatedStats() override {}
   Usage InUse() const override { return {}; }
   std::vector<SegmentSnapshot> Snapshot() const override { return {}; }
-  void SetMemoryLimit(Bytes limit) override { Record("limit " + std::to_string(limit)); }
+  void SetMemoryLimit(Bytes limit, const std::string& together) override {
+    Record("limit " + std::to_string(limit) + (together.empty() ? "" : ": " + together));
+  }
   Bytes MemoryLimit() const override { return 0; }
   Bytes LargestFree() const override { return 0; }
   void CheckInvariants() const override {}

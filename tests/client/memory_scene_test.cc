@@ -404,6 +404,15 @@ TEST(MemoryTest, ALimitIsHeededAlsoByAnAllocatorThatComesLaterAndToldWhenTheJobJ
   EXPECT_EQ(scene.allocator().TakeLog().front(), "limit 1000") << "the device's capacity";
 }
 
+TEST(MemoryTest, WhatACapOfSeveralJobsLeavesIsNotItsOwnLimitWhenTheJobJoinsAgain) {
+  Scene scene;
+  scene.Says(wire::Limit{.memory = 200, .together = "vision's", .own = 300});
+  scene.AgentHasObeyed();
+  EXPECT_EQ(scene.allocator().TakeLog().front(), "limit 200: vision's");
+  scene.Dies();
+  EXPECT_EQ(scene.Answers().memory_limit, 300u);
+}
+
 // Another job may have adopted what is still to be dropped.
 TEST(MemoryTest, AGrantDoesNotOvertakeWhatWasToldOfTheArenaBeforeTheAllocatorWasThere) {
   Scene::Options without;

@@ -61,6 +61,22 @@ TEST_F(GuestTest, WhoHasGuestsFromTheBeginningIsNotAskedForItsGaps) {
   EXPECT_FALSE(s.Told<wire::Grant>("a")->contended) << s.Story();
 }
 
+// Both would grow at the same time.
+TEST_F(GuestTest, JobsWithAMemoryCapTogetherDoNotRunBesideEachOther) {
+  Join("a", {.group = "vision"});
+  Join("b", {.group = "vision"});
+  s.Asks("a");
+  s.Asks("b");
+  ASSERT_EQ(s.Holder(), "a, b") << s.Story();
+  s.Allows(Owner::Group("vision"), {.memory_cap = 60});
+  EXPECT_TRUE(s.Told<wire::Yield>("a")->now && s.Told<wire::Yield>("b")->now) << s.Story();
+  s.GivesUp("a");
+  s.GivesUp("b");
+  s.Asks("a");
+  s.Asks("b");
+  EXPECT_EQ(s.Holder(), "a") << s.Story();
+}
+
 TEST_F(GuestTest, WhoHasNeverHadATurnHasNeitherGuestsNorIsOne) {
   Join("a");
   s.Joins("new");
@@ -694,7 +710,9 @@ class PackPolicyTest : public testing::Test {
     std::vector<JobView> members;
     for (EntityId id : {1, 2}) {
       members.push_back({.id = id, .now = now});
-      for (int i = 0; i < Pack::kAlone; ++i) members.back().alone.Add(Milliseconds(10));
+      Estimator alone;
+      for (int i = 0; i < Pack::kAlone; ++i) alone.Add(Milliseconds(10));
+      members.back().alone = alone;
     }
     return members;
   }

@@ -487,6 +487,99 @@ TEST(MemoryLimitTest, IsToldToTheJob) {
   EXPECT_EQ(s.JobOf("a").info.memory_limit, 50u);
 }
 
+// --- memory caps of groups and users --------------------------------------------------------------
+
+// a holds 30, b 20.
+Script TwoOfAGroup(const std::string& policy = "fair") {
+  Script s(policy);
+  s.Joins("a", {.persistent = 30, .group = "vision"});
+  s.Joins("b", {.persistent = 20, .group = "vision"});
+  return s;
+}
+
+TEST(MemoryCapTest, EachMayHoldWhatTheOthersLeaveAndKnowsItBeforeItsTurn) {
+  Script s = TwoOfAGroup();
+  s.Joins("stranger", {.persistent = 10});
+  s.Allows(Owner::Group("vision"), {.memory_cap = 60});
+  EXPECT_EQ(s.TimesTold<wire::Limit>("a"), 0) << "who has no turn does not grow" << s.Story();
+  s.Asks("a");
+  ASSERT_TRUE(s.Holds("a"));
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 40u) << s.Story();
+  EXPECT_THAT(s.Told<wire::Limit>("a")->together,
+              HasSubstr("the jobs of group vision may hold 60 B together on gpu0, of which b has 20 B"));
+  s.Says("a", wire::Report{.persistent = 38});
+  s.Asks("b");
+  s.GivesUp("a", {.movable = true});
+  ASSERT_TRUE(s.Holds("b")) << s.Story();
+  EXPECT_EQ(s.Told<wire::Limit>("b")->memory + s.JobOf("a").persistent, 60u) << s.Story();
+  s.GivesUp("b");
+  s.Asks("stranger");
+  EXPECT_EQ(s.TimesTold<wire::Limit>("stranger"), 0);
+  s.Asks("a");
+  EXPECT_THAT(s.Why("a"), HasSubstr("its group vision holds")) << s.Story();
+  EXPECT_THAT(s.Why("a"), HasSubstr("of memory, the cap is 60 B")) << s.Story();
+}
+
+TEST(MemoryCapTest, SpilledBytesCountAsThoseOnTheDevice) {
+  Script s = TwoOfAGroup();
+  s.Joins("c", {.spilled = 15, .group = "vision"});
+  s.Allows(Owner::Group("vision"), {.memory_cap = 80});
+  s.Asks("a");
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 45u) << s.Story();
+  EXPECT_EQ(s.core().MemoryHeld({Owner::Group("vision"), "gpu0"}), 65u);
+}
+
+TEST(MemoryCapTest, IsLiveForTheOneThatHasTheTurn) {
+  Script s = TwoOfAGroup();
+  s.Asks("a");
+  s.Allows(Owner::Group("vision"), {.memory_cap = 60});
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 40u) << s.Story();
+  s.Allows(Owner::Group("vision"), {.memory_cap = 40});
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 20u) << "less than it holds: it keeps that" << s.Story();
+  s.Allows(Owner::Group("vision"), {.memory_cap = 10});
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 1u) << "0 would be none" << s.Story();
+  s.Dies("b");
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 10u) << s.Story();
+  s.Says("a", SetGroup{"other"});
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 0u) << s.Story();
+  EXPECT_EQ(s.Told<wire::Limit>("a")->together, "") << s.Story();
+}
+
+TEST(MemoryCapTest, TheTightestOfItsOwnItsGroupsAndItsUsersHolds) {
+  Script s = TwoOfAGroup();
+  s.Says("a", SetMemoryLimit{50});
+  s.Allows(Owner::Group("vision"), {.memory_cap = 80});
+  s.Asks("a");
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 50u) << s.Story();
+  s.Allows(Owner::User(1000), {.memory_cap = 65});
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 45u) << s.Story();
+  EXPECT_EQ(s.Told<wire::Limit>("a")->own, 50u) << "so it says when it joins again";
+  EXPECT_THAT(s.Told<wire::Limit>("a")->together, HasSubstr("the jobs of user 1000 may hold 65 B"));
+  s.Says("a", SetMemoryLimit{40});
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 40u) << s.Story();
+  s.Says("a", SetMemoryLimit{0});
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 45u) << s.Story();
+}
+
+TEST(MemoryCapTest, RanksOfAGangOnOneDeviceShareWhatIsLeft) {
+  Script s = TwoOfAGroup();
+  s.FormsGang("g", {"a", "b"});
+  s.Allows(Owner::Group("vision"), {.memory_cap = 60});
+  s.Asks("a");
+  s.Asks("b");
+  ASSERT_TRUE(s.Holds("a") && s.Holds("b")) << s.Story();
+  EXPECT_EQ(s.Told<wire::Limit>("a")->memory, 35u) << s.Story();
+  EXPECT_EQ(s.Told<wire::Limit>("b")->memory, 25u) << s.Story();
+}
+
+TEST(MemoryCapTest, WhoJoinsAgainIsToldAnew) {
+  Script s = TwoOfAGroup();
+  s.Allows(Owner::Group("vision"), {.memory_cap = 60});
+  s.Joins("again", {.persistent = 5, .group = "vision", .rejoin = true, .id = 77});
+  s.Asks("again");
+  EXPECT_EQ(s.Told<wire::Limit>("again")->memory, 10u) << s.Story();
+}
+
 // --- explain --------------------------------------------------------------------------------------
 
 TEST(TimeCapTest, ExplainShowsTheArithmetic) {

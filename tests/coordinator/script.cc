@@ -125,6 +125,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.heeds_restore = part.ahead;
   join.serves = part.serves;
   join.stands_by = part.stands_by;
+  join.heeds_limit = true;
   join.group = part.group;
   Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
   if (!part.rejoin && part.persistent + part.spilled > 0)

@@ -515,7 +515,12 @@ TEST(CommandTest, GroupsAndUsersHaveQuotasTogether) {
   EXPECT_THAT(error("quota", {{"user", 7}, {"memory_guarantee", 500}}),
               HasSubstr("others are guaranteed 600 B"));
   EXPECT_THAT(error("quota", {{"group", "vision"}, {"memory_cap", 5}}),
-              HasSubstr("a memory cap is one job's"));
+              HasSubstr("a memory guarantee of 600 B for group vision is more than its memory cap of 5 B"));
+  EXPECT_THAT(error("quota", {{"group", "vision"}, {"memory_cap", 0}}), HasSubstr("give a size above 0"));
+  EXPECT_EQ(set["memory_cap"], nullptr);
+  const Json capped = daemon.Ask("quota", {{"group", "vision"}, {"memory_cap", 700}}).value()["together"][0];
+  EXPECT_EQ(capped["memory_cap"], 700);
+  EXPECT_EQ(capped["memory_guarantee"], 600) << "kept";
   EXPECT_THAT(error("quota", {{"group", "two words"}, {"time_cap", 0.5}}),
               HasSubstr("'two words' is no name of a group: groups have names of letters"));
   EXPECT_THAT(error("quota", {{"user", "root"}}), HasSubstr("'user' is a uid"));
@@ -524,6 +529,8 @@ TEST(CommandTest, GroupsAndUsersHaveQuotasTogether) {
   EXPECT_EQ(daemon.Ask("quota").value()["together"][0]["jobs"], Json({"a"}));
   daemon.Ask("quota", {{"group", "vision"}, {"time_cap", nullptr}, {"time_guarantee", nullptr}}).value();
   daemon.Ask("quota", {{"group", "vision"}, {"memory_guarantee", nullptr}}).value();
+  EXPECT_EQ(daemon.Ask("quota").value()["together"][0]["memory_cap"], 700);
+  daemon.Ask("quota", {{"group", "vision"}, {"memory_cap", nullptr}}).value();
   EXPECT_EQ(daemon.Ask("quota").value()["together"], Json::array());
 }
 
@@ -534,6 +541,7 @@ TEST(LifeTest, GroupsAndWhatIsGuaranteedAreKeptWhenTheDaemonIsKilled) {
   daemon.Ask("quota", {{"job", "a"}, {"time_guarantee", 0.3}}).value();
   daemon.Ask("set", {{"job", "a"}, {"group", "vision"}}).value();
   daemon.Ask("quota", {{"group", "vision"}, {"time_cap", 0.5}, {"memory_guarantee", 600}}).value();
+  daemon.Ask("quota", {{"group", "vision"}, {"memory_cap", 700}}).value();
   daemon.Ask("quota", {{"user", 7}, {"time_guarantee", 0.1}}).value();
   const Json before = daemon.Ask("quota").value()["together"];
   daemon.Kill(SIGKILL);
@@ -547,6 +555,7 @@ TEST(LifeTest, GroupsAndWhatIsGuaranteedAreKeptWhenTheDaemonIsKilled) {
   EXPECT_EQ(after[0]["name"], "vision");
   EXPECT_EQ(after[0]["time_cap"], 0.5);
   EXPECT_EQ(after[0]["memory_guarantee"], 600);
+  EXPECT_EQ(after[0]["memory_cap"], 700);
   EXPECT_EQ(after[0]["jobs"], Json({"a"}));
   EXPECT_EQ(after[1]["uid"], 7);
   EXPECT_EQ(after[1]["time_guarantee"], 0.1);

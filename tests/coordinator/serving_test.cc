@@ -243,6 +243,17 @@ TEST_F(ServingTest, WhoTakesNoRoomMayServeOthersWaitForATurn) {
   EXPECT_TRUE(s.Told<wire::Yield>("train")->now) << s.Story();
 }
 
+// Each would have all of the cap that the other leaves at its begin.
+TEST_F(ServingTest, WhoSharesAMemoryCapHasATurnOfItsOwn) {
+  Join("serve", {.serves = true, .stands_by = true, .group = "g"});
+  Join("train", {.stands_by = true, .group = "g"});
+  s.Allows(Owner::Group("g"), {.memory_cap = 50});
+  s.Asks("train");
+  s.Asks("serve");
+  EXPECT_EQ(s.TimesTold<wire::StandBy>("train"), 0) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Yield>("train")->now) << s.Story();
+}
+
 TEST_F(ServingTest, WhoFoundNoRoomBesideHasATurnOfItsOwnNext) {
   Trains();
   s.Asks("serve");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "coordinator/policies/priority.h"
 #include "tests/coordinator/script.h"
 
 namespace hocket::coordinator {
@@ -222,6 +223,54 @@ TEST(PriorityTest, AQuietHourDoesNotPayForASlowMinute) {
   const auto steps = s.Steps("production");
   s.RunsFor(Seconds(10));
   EXPECT_GE(s.Steps("production") - steps, 194u) << "of 200: 2 %, and one step of the other" << s.Story();
+}
+
+// It asks, and another has waited while the device was kept free for it.
+TEST(PriorityTest, WhatIsSavedUpBuysStepsInPausesNotBeforeProductionThatAsks) {
+  for (const absl::Duration gap : {Milliseconds(1), Milliseconds(30)}) {
+    ProductionFirst policy;
+    Estimator step;
+    for (int i = 0; i < 10; ++i) step.Add(Milliseconds(8));
+    const absl::Time now = absl::UnixEpoch() + Seconds(10);
+    const JobView other{.id = 2, .left = absl::InfinitePast(), .step = step, .now = now};
+    JobView production{.id = 1, .priority = Priority::kHigh, .left = absl::InfinitePast(), .now = now};
+    policy.Asked(other);
+    policy.Asked(production);
+    policy.Granted(production);
+    policy.Charge(production, Seconds(10), /*contended=*/false);
+    production.left = now;
+    production.gap = Estimate(gap);
+    production.now = now + gap;
+    policy.Asked(production);
+    const bool pauses = gap > Milliseconds(8);
+    EXPECT_EQ(policy.Before(production, other), pauses) << gap;
+    EXPECT_EQ(policy.Before(other, production), !pauses) << gap;
+  }
+}
+
+TEST(PriorityTest, AJobThatIsNoLongerProductionHasNoAccount) {
+  Script s = ProductionAndAnother({.step = Milliseconds(20)}, {.step = Milliseconds(10)});
+  s.RunsFor(Seconds(1));
+  s.Says("production", SetShare{.weight = 1, .priority = "normal"});
+  s.RunsFor(Seconds(1));
+  s.Says("production", SetPaused{true});
+  s.RunsFor(Seconds(1));
+  s.Joins("next", {.priority = "high", .step = Milliseconds(20)});
+  s.Lives("next");
+  const auto steps = s.Steps("other");
+  s.RunsFor(Seconds(100));
+  EXPECT_GE(s.Steps("other") - steps, 150u) << "2 %" << s.Story();
+}
+
+TEST(PriorityTest, OthersGetATurnNowAndThenThoughTwoFillEachOthersPauses) {
+  Script s =
+      ProductionAndAnother({.step = Milliseconds(25), .gap = Milliseconds(20)}, {.step = Milliseconds(10)});
+  s.Joins("second", {.priority = "high", .step = Milliseconds(25), .gap = Milliseconds(20)});
+  s.Lives("second");
+  s.RunsFor(Seconds(10));
+  const auto steps = s.Steps("other");
+  s.RunsFor(Seconds(100));
+  EXPECT_GE(s.Steps("other") - steps, 80u) << s.Story();
 }
 
 // The first step of a program takes far longer than the others.

@@ -21,7 +21,7 @@ from hocket.cli.options import GroupName, Percent, Size, User, said
 @click.option("--time-guarantee", type=Percent(or_none=True),
               help="At least so much of it when it wants it, before any policy; none: as the policy says.")  # fmt: skip
 @click.option("--memory-cap", type=Size(or_none=True),
-              help="The most memory it may hold, as hocket set --memory-limit; none: no cap.")  # fmt: skip
+              help="The most memory it may hold, on the device and spilled; none: no cap.")  # fmt: skip
 @click.option("--memory-guarantee", type=Size(or_none=True),
               help="So much of it is spilled last, when nothing else makes room; none: nothing.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="As data.")
@@ -68,12 +68,15 @@ def _of_job(quota: dict[str, Any]) -> list[str]:
 
 def _of_jobs_together(quota: dict[str, Any]) -> list[str]:
     text = _of_time(quota)
+    cap = quota.get("memory_cap")  # an older coordinator knows none
+    if cap is not None:
+        text.append(f"memory cap {size(cap)}")
     if quota["memory_guarantee"]:
         text.append(f"memory guarantee {size(quota['memory_guarantee'])}")
     if not text:
         text.append("no quota")
     for used in quota["devices"]:
-        text.append(", ".join([f"on {used['device']}", *_had(used)]))
+        text.append(", ".join([f"on {used['device']}", *_had(used), *_holds(used, cap)]))
     text.append(f"jobs: {', '.join(quota['jobs'])}" if quota["jobs"] else "no job now")
     return text
 
@@ -83,7 +86,18 @@ def _of_time(quota: dict[str, Any]) -> list[str]:
     return [f"{text} {100 * quota[kind]:.3g}%" for kind, text in kinds.items() if quota.get(kind) is not None]
 
 
+def _holds(used: dict[str, Any], cap: int | None) -> list[str]:
+    if cap is None or "memory_held" not in used:
+        return []
+    text = [f"holds {size(used['memory_held'])}"]
+    if used["memory_held"] > cap:
+        text.append("more than its cap: the jobs keep that, and get no more")
+    return text
+
+
 def _had(used: dict[str, Any]) -> list[str]:
+    if "time_used" not in used:
+        return []
     text = [f"has had {used['time_used']:.1%} of the last {used['window_s']:.1f} s"]
     if used.get("may_go_on_in_s", 0) > 0:
         text.append(f"may go on in {duration(used['may_go_on_in_s'])}")
