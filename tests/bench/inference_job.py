@@ -2,7 +2,7 @@
 
     inference_job.py train|serve plain|hocket [--name NAME]
 
-``train`` trains a GPT (float32, AdamW) of some 200 ms of an H200's time a step; the next step is queued before the last
+``train`` trains a GPT (float32, AdamW) of some 130 ms of an H200's time a step; the next step is queued before the last
 is waited for, as in a loop that does not look at its loss. Requests:
 
     {"at": T, "seconds": S}    trains until S seconds after T (of the monotonic clock): the steps from T on, the one at
