@@ -21,8 +21,9 @@ namespace {
 // A process that ends does not wait longer than this for a hand-over that is under way.
 constexpr auto kExitPatience = std::chrono::seconds(1);
 
-// Of one that serves: others stand still until it gives its turn up.
-constexpr auto kServerIdleLimit = std::chrono::microseconds(500);
+// Of one that serves: others stand still until it gives its turn up. Longer than a program needs from one
+// request to the next that waits already.
+constexpr auto kServerIdleLimit = std::chrono::microseconds(200);
 
 bool ForceSpill() {
   const char* value = std::getenv("HOCKET_FORCE_SPILL");

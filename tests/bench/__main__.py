@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import pathlib
 import sys
 import traceback
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "killed_memory": "when the emulated GPU has a killed process's memory back / the kernel's report",
     "allocation": "malloc + free and reserved memory, recorded histories / PyTorch's native allocator",
     "production": "what an opportunistic job costs a production job, and gets / alone, and an oracle",
+    "inference": "request latency beside training / its bound; what the training gets / what requests leave",
     "prediction": "makespan of jobs together, simulated / run",
     "memory_of_jobs": "device memory held by two, four and eight jobs / (sum of persistent + largest transient)",
 }
@@ -45,6 +47,12 @@ def main() -> int:
     parser.add_argument("--results", type=pathlib.Path, help="another folder for the raw data; no page is made")
     parser.add_argument("--page", action="store_true", help="make the page anew and measure nothing")
     parser.add_argument("--adopt", type=pathlib.Path, metavar="RECORD", help="take figures over from scripts/gpu-check")
+    parser.add_argument(
+        "--workloads",
+        type=pathlib.Path,
+        default=os.environ.get("HOCKET_WORKLOADS"),
+        help="folder with the traces that `inference` needs, see tests/bench/README.md (default: $HOCKET_WORKLOADS)",
+    )
     options = parser.parse_args()
     if options.list:
         for name, text in BENCHMARKS.items():
@@ -60,12 +68,14 @@ def main() -> int:
         return 0
     if not options.emulate and not _gpu():
         parser.error("there is no NVIDIA GPU here; say --emulate to measure on an emulated one")
-    harness.use(options.emulate, options.results or harness.RESULTS)
+    harness.use(options.emulate, options.results or harness.RESULTS, options.workloads)
     failed = []
     for name in options.names or BENCHMARKS:
         print(f"== {name}", flush=True)
         try:
             importlib.import_module(f"tests.bench.{name}").run(options.quick)
+        except harness.NotRun as why:
+            print(f"bench: {name}: not run: {why}", flush=True)
         except Exception:  # one that fails does not stop the others
             traceback.print_exc()
             failed.append(name)

@@ -41,14 +41,28 @@ class Place:
 
     emulated: bool = True
     results: pathlib.Path = RESULTS
+    workloads: pathlib.Path | None = None  # traces, which are not part of this tree
 
 
 PLACE = Place()
 
 
-def use(emulated: bool, results: pathlib.Path = RESULTS) -> None:
+def use(emulated: bool, results: pathlib.Path = RESULTS, workloads: pathlib.Path | None = None) -> None:
     """Says where all benchmarks of this process run."""
-    PLACE.emulated, PLACE.results = emulated, results
+    PLACE.emulated, PLACE.results, PLACE.workloads = emulated, results, workloads
+
+
+class NotRun(Exception):
+    """A benchmark lacks what it needs, and says what that is: it has neither failed nor measured anything."""
+
+
+def workload(name: str) -> pathlib.Path:
+    """A file of the traces. NotRun says what is missing."""
+    if PLACE.workloads is None:
+        raise NotRun(f"no folder of traces was given; it needs {name} in one: --workloads FOLDER")
+    if not (PLACE.workloads / name).is_file():
+        raise NotRun(f"--workloads {PLACE.workloads}: there is no {name} in it")
+    return PLACE.workloads / name
 
 
 @dataclasses.dataclass
@@ -186,10 +200,10 @@ def scheduling() -> str:
     return "real time"
 
 
-def in_real_time() -> None:
-    """As ``undisturbed``, for all threads of this process: a worker calls it when it is ready to be measured."""
+def in_real_time(process: int | str = "self") -> None:
+    """As ``undisturbed``, for all threads of a process: a worker calls it when it is ready to be measured."""
     with contextlib.suppress(PermissionError):
-        for thread in os.listdir("/proc/self/task"):
+        for thread in os.listdir(f"/proc/{process}/task"):
             os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(10))
 
 

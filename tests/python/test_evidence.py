@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tests.bench import allocation, harness, source, table
+from tests.bench import __main__ as bench
+from tests.bench import allocation, harness, inference, inference_job, source, table
 
 CALIBRATE = pathlib.Path(__file__).parents[2] / "scripts" / "calibrate"
 
@@ -105,6 +106,69 @@ def test_of_several_histories_the_worst_is_the_figure_and_each_is_in_the_table()
     rows = allocation.table_of(found)["rows"]
     assert [row[:3] for row in rows] == [["a", "repeat", "0.500"], ["b", "repeat", "0.700"], ["c", "change", "0.900"]]
     assert "| a | repeat | 0.500 |" in table._table(allocation.table_of(found))
+
+
+def test_a_percentile_is_a_sample_that_so_many_do_not_exceed() -> None:
+    latencies = [float(i) for i in range(200, 0, -1)]
+    assert (inference.percentile(latencies, 50), inference.percentile(latencies, 99)) == (100.0, 198.0)
+    assert inference.percentile([3.0], 99) == inference.percentile([3.0], 0) == 3.0
+
+
+@pytest.mark.parametrize(("alone", "gap", "most"), [(10.0, 2.0, 15.0), (10.0, 5.0, 16.0)])
+def test_a_request_may_take_half_as_long_again_or_wait_for_the_longest_gap(
+    alone: float, gap: float, most: float
+) -> None:
+    assert inference.bound(alone, gap) == most
+
+
+def test_requests_leave_the_training_the_rest() -> None:
+    assert inference.gets(beside=3.0, alone=4.0, needed=0.25) == pytest.approx(1.0)
+    assert inference.gets(beside=3.0, alone=5.0, needed=0.25) == pytest.approx(0.8)
+
+
+def test_a_trace_is_stretched_to_its_load_and_cut_into_windows() -> None:
+    gaps = inference.stretched([0.1, 0.3], device_ms=5.0, load=0.25)
+    assert gaps == pytest.approx([0.01, 0.03])
+    assert inference.windows([0.125, 0.375], seconds=1.0, count=2) == [[0.125, 0.5, 0.625], [0.0, 0.125, 0.5, 0.625]]
+
+
+def test_steps_of_a_window_are_counted_in_part_at_either_end() -> None:
+    ends = [0.0, 1.0, 3.0, 4.0]
+    assert inference_job.whole_and_part(ends, 0.0, 4.0) == 3.0
+    assert inference_job.whole_and_part(ends, 0.5, 2.0) == 1.0
+    assert inference_job.whole_and_part(ends, 1.0, 3.5) == 1.5
+    with pytest.raises(ValueError, match="was asked for"):
+        inference_job.whole_and_part(ends, 0.5, 4.5)
+
+
+def test_latency_and_share_have_a_figure_each_under_hocket_and_sliced() -> None:
+    block = {"needed": 0.25, "alone": [10.0] * 100, "hocket": [12.0] * 100, "plain": [24.0] * 100}
+    block |= {"training_alone": 4.0, "training_hocket": 2.7, "training_plain": 3.0}
+    found = {"blocks": [block] * 5, "request_device_ms": 5.0}
+    found["training_yields"] = {"longest_ms": 5.0, "step_ms": 200.0, "yields": 900}
+    made = {figure.name: (figure.value, figure.met) for figure in inference.figures_of(found)}
+    assert made == {
+        "inference_p99": (0.75, "yes"),
+        "inference_training": (pytest.approx(0.9), "yes"),
+        "inference_sliced_p99": (1.5, "no"),
+        "inference_sliced_training": (1.0, "yes"),
+    }
+    rows = inference.table_of(found)["rows"]
+    assert rows[1] == ["under Hocket", "12.0", "12.0", "2.70"]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_benchmark_without_its_trace_says_what_is_missing_and_has_not_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], given: bool
+) -> None:
+    monkeypatch.delenv("HOCKET_WORKLOADS", raising=False)
+    more = ["--workloads", str(tmp_path)] if given else []
+    monkeypatch.setattr(sys, "argv", ["bench", "inference", "--emulate", "--results", str(tmp_path), *more])
+    monkeypatch.setattr(harness, "PLACE", harness.Place())
+    assert bench.main() == 0
+    said = capsys.readouterr().out
+    assert "inference: not run" in said and "orion/inter_arrival_s.csv" in said and "--workloads" in said
+    assert not list(tmp_path.iterdir())
 
 
 def record(tmp_path: pathlib.Path, command: str, facts: list[dict]) -> pathlib.Path:

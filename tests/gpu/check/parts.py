@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 
 from tests.gpu.check.build import WORK
@@ -30,14 +31,16 @@ class Part:
 
 
 def parts(emulate: bool, quick: bool) -> list[Part]:
-    """All of them. ``quick``: fewer repetitions."""
+    """All of them, with those that need traces only where HOCKET_WORKLOADS names their folder. ``quick``: fewer
+    repetitions."""
     python = (sys.executable, "-u", "-m")
     where = ("--emulate",) if emulate else ()
     patience = 6 if emulate else 1  # two cores compute what a GPU would
+    traces = [os.environ["HOCKET_WORKLOADS"]] if os.environ.get("HOCKET_WORKLOADS") else []
     building = 1800 if emulate else 240
 
-    def bench(name: str, text: str, most: int) -> Part:
-        more = ("--quick",) if quick else ()
+    def bench(name: str, text: str, most: int, *inputs: str) -> Part:
+        more = (*inputs, *(("--quick",) if quick else ()))
         command = (*python, "tests.bench", name, "--results", str(RESULTS), *where, *more)
         return Part(name, text, command, 10, most * patience)
 
@@ -53,6 +56,7 @@ def parts(emulate: bool, quick: bool) -> list[Part]:
         bench("hand_over", "hand-over without bytes to move", 20),
         bench("share", "share achieved against asked", 60),
         bench("production", "production job beside an opportunistic one", 90),
+        *(bench("inference", "requests beside a training", 400, "--workloads", folder) for folder in traces),
         bench("prediction", "what the simulator says of jobs together", 120),
         bench("memory_of_jobs", "memory of two to eight jobs", 120),
         bench("losses", "losses identical to plain torch's", 90),
