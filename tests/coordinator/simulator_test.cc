@@ -131,7 +131,7 @@ TEST(SimulatorTest, NoMoreRunTogetherThanIsSaid) {
   };
   EXPECT_NEAR(with(1), 300, 1);
   EXPECT_GE(with(2), 300 / 1.8);
-  EXPECT_NEAR(with(2), 300 / 1.8, 13);  // equal steps end together
+  EXPECT_NEAR(with(2), 300 / 1.8, 13);          // equal steps end together
   EXPECT_NEAR(with(3), 100 / (0.9 * 0.9), 10);  // each at the product of its shares
 }
 
