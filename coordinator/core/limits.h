@@ -64,7 +64,7 @@ inline constexpr int kMostAsides = 3;
 inline constexpr absl::Duration kMostStandBy = absl::Seconds(1);
 // Of work that a job may have queued on a device where another serves: a request waits for it. Less, and the
 // device would run dry before the job has woken.
-inline constexpr absl::Duration kMostQueued = absl::Milliseconds(2);
+inline constexpr absl::Duration kMostQueued = absl::Milliseconds(3);
 // So often a job whose bytes do not fit now lets others go first before it gets the turn and waits in it.
 inline constexpr int kMaxPassedOver = 3;
 

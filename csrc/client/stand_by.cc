@@ -36,7 +36,9 @@ void ClientImpl::EndStandBy() {
   stand_check_at_ = Clock::time_point::max();
   word_.Unask(kStandBy);
   NotifyAll();
-  if (phase_ == Phase::kHeld && Count(word_.Load()) == 0) ArmIdleCheck();
+  if (phase_ != Phase::kHeld) return;
+  SetGuessedCheck();  // both have rested
+  if (Count(word_.Load()) == 0) ArmIdleCheck();
 }
 
 // At this door, rather than to go in, or to give the turn up: that is done between two steps only.

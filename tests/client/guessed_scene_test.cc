@@ -74,6 +74,24 @@ TEST(GuessedStepTest, ATurnThatIsNotUsedPassesInItsMidst) {
   EXPECT_EQ(scene.allocator().touched_while_spilled(), 0);
 }
 
+TEST(GuessedStepTest, ItPassesAlsoAfterItHasStoodByForARequest) {
+  Scene scene(Guessing());
+  StepThatPauses step(scene, /*guessed=*/true);
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  step.AwaitsBegin();
+  scene.Says(wire::StandBy{1});
+  scene.Expects<wire::StoodBy>();
+  scene.Says(wire::Yield{.turn = 1});
+  AgentLooks(scene);
+  scene.Says(wire::GoOn{1});
+  scene.Expects<wire::TurnOver>();
+  step.GoesOn();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  step.Ends();
+}
+
 TEST(GuessedStepTest, AStepThatEndsWithoutItsTurnIsCountedAndTheNextWaits) {
   Scene scene(Guessing());
   Happening ends;
