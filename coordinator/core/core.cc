@@ -45,8 +45,7 @@ void Core::Settle() {
     CloseLanes(device);
     Schedule(device);
   }
-  for (auto& [number, turn] : state_.turns) Serve(turn);
-  PaceTrainers();
+  if (anybody_serves_) LetServe();
   for (auto& [number, turn] : state_.turns) {
     AskIfContended(turn);
     TakeBackUnread(turn);
@@ -78,7 +77,8 @@ absl::Time Core::NextDeadline() const {
     next = std::min(next, CloseLanesAt(device));
   }
   for (const auto& [number, turn] : state_.turns) {
-    next = std::min({next, RealignTime(turn), HolderLimit(turn), NextOfServing(turn)});
+    next = std::min({next, RealignTime(turn), HolderLimit(turn)});
+    if (anybody_serves_) next = std::min(next, NextOfServing(turn));
     if (turn.company) next = std::min(next, turn.company->look_at);
     const bool contended = Contended(turn);
     if (contended) next = std::min(next, TakeBackTime(turn));

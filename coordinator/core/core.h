@@ -240,6 +240,7 @@ class Core {
   bool WaitsToServe(const Job& job, const Turn& turn) const;
   bool MayServeIn(const Turn& turn, const Job& job) const;
   std::vector<JobId> RequestsIn(const Turn& turn) const;
+  void LetServe();
   void Serve(Turn& turn);
   void TellToStandBy(Job& job);
   void GoOn(Turn& turn);
@@ -411,6 +412,7 @@ class Core {
   std::uint64_t next_spill_ = 1;
   std::uint64_t next_restore_ = 1;
   EntityId next_gang_ = EntityId{1} << 62;
+  bool anybody_serves_ = false;
   EntityId reserved_ = 0;                // a gang of several devices for which they are being kept free
   std::map<EntityId, int> passed_over_;  // how often one that does not fit now has let others go first
   std::vector<Action> actions_;

@@ -44,6 +44,7 @@ void Core::On(Job*, const JobJoins& event) {
   if (joins.time) state_.accounts.emplace(own, *std::move(joins.time));
   if (joins.time_guarantee > 0) state_.guarantees.emplace(own, TimeGuarantee(joins.time_guarantee, now_));
   KeepAccounts();
+  anybody_serves_ |= join.serves;
   job.persistent = join.persistent;
   job.spilled = join.spilled;
   job.steps = join.steps;

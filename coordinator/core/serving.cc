@@ -73,6 +73,14 @@ std::vector<JobId> Core::RequestsIn(const Turn& turn) const {
   return requests;
 }
 
+// Also once more when the last who serves has gone.
+void Core::LetServe() {
+  for (auto& [number, turn] : state_.turns) Serve(turn);
+  PaceTrainers();
+  anybody_serves_ = std::any_of(state_.jobs.begin(), state_.jobs.end(),
+                                [](const auto& entry) { return entry.second.info.serves; });
+}
+
 // --- standing by ----------------------------------------------------------------------------------
 
 void Core::Serve(Turn& turn) {
