@@ -378,6 +378,7 @@ class Core {
   bool MayKeepTurn(const Job& job, TurnNumber number) const;
   void KeepTurn(Job& job, TurnNumber told, bool has_lock);
   void JoinsAgainBeside(Job& job, Turn& turn);
+  bool BesideOneSetAside(const Job& job) const;
   bool MayKeepPart(const Job& job, const Turn& turn) const;
   void AskToStopAtOnce(Job& job, TurnNumber told);
   void Depart(Job& job, bool crashed);
@@ -392,6 +393,7 @@ class Core {
   std::string ExplainHolding(const Job& job) const;
   std::string ExplainFreeDevice(const Device& device) const;
   std::string ExplainQuotas(const Job& job) const;
+  std::string ExplainSlower(const Job& job) const;
   std::string OwnerInWords(const Owner& owner, JobId asked) const;
 
   Job& job(JobId id) { return state_.jobs.at(id); }

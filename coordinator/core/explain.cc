@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
 #include "coordinator/core/seconds.h"
@@ -53,11 +54,19 @@ std::string Core::Explain(JobId id) const {
                         StoppedPerhaps(job));
   }
   if (job.set_aside) return ExplainOverstaying(job);
-  if (state == "holds") return ExplainHolding(job);
+  if (state == "holds") return ExplainHolding(job) + ExplainSlower(job);
   if (state == "paused") return absl::StrCat("is paused; go on with: hocket resume ", job.info.name);
-  if (state == "waits") return absl::StrCat(ExplainWaiting(job), ExplainStaying(job));
+  if (state == "waits") return absl::StrCat(ExplainWaiting(job), ExplainStaying(job), ExplainSlower(job));
   if (job.overstays != 0) return ExplainOverstaying(job);
-  return absl::StrCat("does not ask for the turn", ExplainStaying(job));
+  return absl::StrCat("does not ask for the turn", ExplainStaying(job), ExplainSlower(job));
+}
+
+std::string Core::ExplainSlower(const Job& job) const {
+  const auto& slower = job.watch.slowdown();
+  if (!slower) return "";
+  return absl::StrFormat("; its steps take %.4g ms, %.2f times the %.4g ms that they took until %s ago",
+                         absl::ToDoubleMilliseconds(slower->now), slower->factor(),
+                         absl::ToDoubleMilliseconds(slower->before), Seconds(now_ - slower->since));
 }
 
 std::string Core::ExplainStaying(const Job& job) const {

@@ -114,7 +114,7 @@ void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
   if (told == 0) told = number;
   const bool others = device.turn != 0 && device.turn != number;
   const bool beside = others && has_lock && MayKeepPart(job, state_.turns.at(device.turn));
-  if (others && !beside) return AskToStopAtOnce(job, told);
+  if ((others && !beside) || BesideOneSetAside(job)) return AskToStopAtOnce(job, told);
   if (beside) number = device.turn;
   Turn& turn = state_.turns[number];
   if (turn.number == 0)
@@ -148,6 +148,15 @@ void Core::JoinsAgainBeside(Job& job, Turn& turn) {
   CompanyChanged(turn);
 }
 
+// In its lane is one that was set aside. Who says so last may not be right, but neither is he ended for it.
+bool Core::BesideOneSetAside(const Job& job) const {
+  return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+    const Job& other = entry.second;
+    return other.set_aside && other.id != job.id && other.info.device == job.info.device &&
+           other.lane == job.lane;
+  });
+}
+
 // Two that were beside each other have joined again: each has the lock of its own lane.
 bool Core::MayKeepPart(const Job& job, const Turn& turn) const {
   return GangOf(job) == nullptr && std::all_of(turn.granted.begin(), turn.granted.end(), [&](JobId id) {
@@ -163,9 +172,11 @@ void Core::AskToStopAtOnce(Job& job, TurnNumber told) {
   const bool now = GangOf(job) == nullptr;
   job.overstays = told;
   SendTo(job.id, wire::Yield{.turn = told, .now = now});
+  const std::string holder = HolderOf(device);
   Say(absl::StrCat(job.info.name, " joined again with a turn of ", device.name, ", which ",
-                   NameOf(state_.turns.at(device.turn).entity), " has been granted since; ", job.info.name,
-                   " is asked to stop ", now ? "after its step" : "when it idles"));
+                   holder.empty() ? "one that does not give its turn up keeps"
+                                  : absl::StrCat(holder, " has been granted since"),
+                   "; ", job.info.name, " is asked to stop ", now ? "after its step" : "when it idles"));
 }
 
 void Core::On(Job* job, const Restarted& event) {

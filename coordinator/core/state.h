@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/owner.h"
+#include "coordinator/core/step_watch.h"
 #include "coordinator/core/time_guarantee.h"
 #include "coordinator/policies/policy.h"
 
@@ -98,6 +99,7 @@ struct Job {
   Estimator step;    // time in its turn for a step
   Estimator alone;   // the same, from parts in which others waited and nobody ran beside it
   Estimator beside;  // the same, where somebody ran beside it
+  StepWatch watch;   // of its steps beside nobody
   absl::Time alone_at = absl::InfinitePast();  // its last sample
   bool accompanied = false;                    // somebody has run beside it in this part
   bool alone_first = false;  // it found no room beside others: not again before a turn alone

@@ -477,6 +477,11 @@ void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint6
   const absl::Duration step = used / static_cast<double>(steps);
   if (job.accompanied) job.beside.Add(step);
   if (!job.accompanied || !job.step.known()) job.step.Add(step);
+  if (!job.accompanied && job.watch.Add(step, steps, now_))
+    Say(absl::StrCat(
+        job.info.name, " (pid ", job.info.pid, ")", ExplainSlower(job),
+        ", and no other job runs beside it. Another program on the GPU, a lower clock, or longer "
+        "inputs?"));
   if (job.accompanied || (steps > 1 && turn.first_wanted - turn.start > used / 8)) return;
   if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimator();
   job.alone.Add(step);

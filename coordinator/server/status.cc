@@ -99,6 +99,14 @@ Json MeasuredJson(const Job& job) {
       {"step", EstimateJson(job.step)}, {"gap", EstimateJson(job.gap)}, {"ready", EstimateJson(job.ready)}};
 }
 
+Json SlowerJson(const Core& core, const Job& job) {
+  const auto& slower = job.watch.slowdown();
+  if (!slower) return nullptr;
+  return {{"before_ms", absl::ToDoubleMilliseconds(slower->before)},
+          {"now_ms", absl::ToDoubleMilliseconds(slower->now)},
+          {"for_s", absl::ToDoubleSeconds(core.now() - slower->since)}};
+}
+
 // How `of` stands to its time cap and its guarantee; empty where it has neither.
 Json TimeJson(const Core& core, const OnDevice& of) {
   Json json = Json::object();
@@ -245,6 +253,7 @@ Json JobJson(Server& server, JobId id) {
           {"overdue", job.set_aside || (job.turn != 0 && core.state().turns.at(job.turn).overdue)},
           {"beside", core.Beside(id)},
           {"measured", MeasuredJson(job)},
+          {"slower", SlowerJson(core, job)},
           {"quota", QuotaJson(core, id)},
           {"gang", GangJson(core, id)},
           {"movable", job.movable},

@@ -299,6 +299,8 @@ void Node::GiveUp(Player& player) {
                                    .ready_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(ready)),
                                    .restored = player.restored,
                                    .idle_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(idle))});
+  const std::uint64_t noticed = core_.state().jobs.at(player.id).watch.noticed();
+  if (noticed > player.end.slower.size()) player.end.slower.push_back(player.steps);
   if (player.steps < player.job->steps && player.spill.request == 0) Next(player, player.asks);
 }
 

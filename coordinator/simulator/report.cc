@@ -48,7 +48,8 @@ not fit beside each other. Beside two others a job runs at the product of its sh
   --until-s=X             play no further than that; of jobs that have not ended only --each says something, with
                           their steps
   --every-s=X             with --each: also the device time that each job has had after X, 2X, ... seconds
-  --each                  also when each job began and ended
+  --each                  also when each job began and ended, and after which of its steps it was noticed that they
+                          had become slower
 )";
 
 double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
@@ -226,7 +227,8 @@ Json Report(const SimulationResult& result, int devices, bool each) {
                       {"first_step_s", Seconds(job.first_step)},
                       {"end_s", Seconds(job.end)},
                       {"alone_s", Seconds(job.alone)},
-                      {"steps", job.steps}});
+                      {"steps", job.steps},
+                      {"slower_at", job.slower}});
     if (each && !job.served.empty()) {
       for (absl::Duration served : job.served) ends.back()["served_s"].push_back(Seconds(served));
     }

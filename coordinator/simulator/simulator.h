@@ -59,6 +59,7 @@ struct SimulatedEnd {
   absl::Duration first_step;  // infinite: there was none
   absl::Duration end;         // infinite: it has not ended
   std::uint64_t steps = 0;
+  std::vector<std::uint64_t> slower;   // so many steps it had done when it was noticed that they were slower
   std::vector<absl::Duration> served;  // device time had, after each `every`, until the last event
   absl::Duration alone;                // what it would have taken with the node for itself
 };

@@ -107,6 +107,24 @@ TEST_F(OverdueTest, IsNotBlockedByTwoThatHang) {
   EXPECT_EQ(s.JobOf("third").lane, 2) << s.Story();
 }
 
+// It says that it has the lock of a lane that another has not given up.
+TEST_F(OverdueTest, WhoJoinsAgainInItsLaneIsAskedToStop) {
+  Hang(/*go_on=*/true);
+  const Part late{
+      .rejoin = true, .id = 77, .holds_turn = true, .turn = 9, .lane_lock = "/run/test/lane-gpu0-0.lock"};
+  s.Joins("late", late);
+  EXPECT_TRUE(s.Told<wire::Yield>("late")->now) << s.Story();
+  EXPECT_EQ(s.Holder(), "next") << s.Story();
+  s.GivesUp("late");
+  s.GivesUp("next");
+  Part again = late;
+  again.id = 78;
+  s.Joins("again", again);
+  EXPECT_TRUE(s.Told<wire::Yield>("again")->now) << s.Story();
+  EXPECT_EQ(s.Holder(), "") << s.Story();
+  EXPECT_THAT(s.sentences().back(), HasSubstr("which one that does not give its turn up keeps"));
+}
+
 TEST_F(OverdueTest, AGangKeepsItsTurn) {
   for (const char* job : {"r0", "r1", "next"}) s.Joins(job);
   s.FormsGang("g", {"r0", "r1"});
