@@ -2,18 +2,20 @@
 
 #include "csrc/emulator/runtime/device_properties.h"
 #include "csrc/emulator/runtime/kernels.h"
+#include "csrc/emulator/runtime/multi_tensor.h"
 #include "csrc/emulator/timing/cost.h"
 
 namespace hocket::emulator {
 namespace {
 
-// A launch does not tell how many bytes it moves: each thread is taken to read four elements of four bytes or
-// to write as many.
+// Most launches do not tell how many bytes they move: each thread is taken to read four elements of four
+// bytes or to write as many.
 constexpr double kBytesPerThread = 16;
 
-double Threads(const KernelLaunch& launch) {
+double Bytes(const char* name, const KernelLaunch& launch) {
   const double blocks = double(launch.grid.x) * launch.grid.y * launch.grid.z;
-  return blocks * launch.block.x * launch.block.y * launch.block.z;
+  const double threads = double(launch.block.x) * launch.block.y * launch.block.z;
+  return blocks * MultiTensorBytesPerBlock(name).value_or(threads * kBytesPerThread);
 }
 
 }  // namespace
@@ -24,7 +26,7 @@ double SpinMicroseconds(const KernelLaunch& launch) {
 
 double KernelMicroseconds(const char* name, const KernelLaunch& launch) {
   if (IsSpin(name)) return SpinMicroseconds(launch);
-  return timing::CostModel::Default().KernelMicroseconds(name, Threads(launch) * kBytesPerThread);
+  return timing::CostModel::Default().KernelMicroseconds(name, Bytes(name, launch));
 }
 
 double ProductMicroseconds(double operations, int bytes) {
