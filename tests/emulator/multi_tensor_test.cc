@@ -11,13 +11,16 @@ constexpr double kElements = 65536;
 
 // As nvcc mangles it, less the parameters.
 std::string Kernel(const std::string& metadata, const std::string& functor) {
-  return "_ZN2at6native12_GLOBAL__N__L25multi_tensor_apply_kernelINS1_" + metadata + "EENS1_" + functor + "EvT_T0_DpT1_";
+  return "_ZN2at6native12_GLOBAL__N__L25multi_tensor_apply_kernelINS1_" + metadata + "EENS1_" + functor +
+         "EvT_T0_DpT1_";
 }
 
 TEST(MultiTensorTest, InPlaceTheListsAreReadAndOneIsWritten) {
-  const auto one = Kernel("18TensorListMetadataILi1E", "21BinaryOpScalarFunctorIfLi1ELi1ELi0EEEJSt10multipliesIfEfEE");
+  const auto one =
+      Kernel("18TensorListMetadataILi1E", "21BinaryOpScalarFunctorIfLi1ELi1ELi0EEEJSt10multipliesIfEfEE");
   EXPECT_EQ(MultiTensorBytesPerBlock(one.c_str()), kElements * 4 * 2);
-  const auto three = Kernel("18TensorListMetadataILi3E", "22PointwiseOpScalarFunctorIfLi3ELi3ELi0EEEJSt7dividesIfEfEE");
+  const auto three =
+      Kernel("18TensorListMetadataILi3E", "22PointwiseOpScalarFunctorIfLi3ELi3ELi0EEEJSt7dividesIfEfEE");
   EXPECT_EQ(MultiTensorBytesPerBlock(three.c_str()), kElements * 4 * 4);
 }
 
@@ -40,7 +43,8 @@ TEST(MultiTensorTest, ElementsHaveTheirSizes) {
 }
 
 TEST(MultiTensorTest, ANormIsOnlyRead) {
-  const auto norm = Kernel("18TensorListMetadataILi1E", "13LpNormFunctorIfLNS0_8NormTypeE1EfLi1ELi1ELi0EEEJPfPKlEE");
+  const auto norm =
+      Kernel("18TensorListMetadataILi1E", "13LpNormFunctorIfLNS0_8NormTypeE1EfLi1ELi1ELi0EEEJPfPKlEE");
   EXPECT_EQ(MultiTensorBytesPerBlock(norm.c_str()), kElements * 4);
 }
 

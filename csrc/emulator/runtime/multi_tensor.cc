@@ -44,7 +44,9 @@ double ElementBytes(const char* type) {
 }
 
 // Norms of whole tensors leave a number a block.
-bool OnlyReads(const char* functor) { return std::strstr(functor, "LpNormFunctor") || std::strstr(functor, "LpMaxFunctor"); }
+bool OnlyReads(const char* functor) {
+  return std::strstr(functor, "LpNormFunctor") || std::strstr(functor, "LpMaxFunctor");
+}
 
 }  // namespace
 
