@@ -147,7 +147,9 @@ void Core::RejectJob(const Job& job, const std::string& reason) {
   actions_.emplace_back(Reject{job.id, reason});
 }
 
-void Core::Say(const std::string& text) { actions_.emplace_back(Log{text}); }
+void Core::Say(const std::string& text, const char* event, JobId about) {
+  actions_.emplace_back(Log{.text = text, .event = event, .job = about});
+}
 
 std::string Core::LaneLock(const DeviceKey& device, int lane) const {
   return absl::StrCat(options_.runtime_dir, "/lane-", device, "-", lane, ".lock");

@@ -404,7 +404,8 @@ class Core {
   absl::Time NextDeadline() const;
   void SendTo(JobId to, wire::Message message, bool with_descriptor = false);
   void RejectJob(const Job& job, const std::string& reason);
-  void Say(const std::string& text);
+  // `event`: a word for it, for programs that read the log.
+  void Say(const std::string& text, const char* event = "", JobId about = 0);
 
   const CoreOptions options_;
   State state_;

@@ -147,6 +147,8 @@ struct Reject {
 // A sentence for the log.
 struct Log {
   std::string text;
+  std::string event;  // a word for what has happened, see coordinator/server/log.h
+  JobId job = 0;      // 0: of none, or of several
 };
 // A turn is over; one record for each job that had part in it.
 struct TurnEnded {

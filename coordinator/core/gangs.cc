@@ -12,7 +12,8 @@ void Core::On(Job* job, const wire::Gang& event) {
   if (job == nullptr || job->gone) return;
   if (GangOf(*job) != nullptr) {
     return Say(absl::StrCat(job->info.name, " is in a gang already and stays there; it named another, '",
-                            event.gang, "'"));
+                            event.gang, "'"),
+               "gang", job->id);
   }
   auto found = std::find_if(state_.gangs.begin(), state_.gangs.end(),
                             [&](const auto& entry) { return entry.second.name == event.gang; });
@@ -20,9 +21,10 @@ void Core::On(Job* job, const wire::Gang& event) {
   Gang& known = found == state_.gangs.end() ? fresh : found->second;
   const bool taken = known.ranks.contains(event.rank);
   if (taken && this->job(known.ranks.at(event.rank)).info.pid == job->info.pid) {
-    return Say(absl::StrCat(job->info.name, " is another device of rank ", event.rank, " of gang '",
-                            event.gang, "' (pid ", job->info.pid,
-                            "): it has turns of its own, not the gang's"));
+    return Say(
+        absl::StrCat(job->info.name, " is another device of rank ", event.rank, " of gang '", event.gang,
+                     "' (pid ", job->info.pid, "): it has turns of its own, not the gang's"),
+        "gang", job->id);
   }
   if (event.size < 1 || event.rank >= event.size || event.size != known.size || taken) {
     return RejectJob(
@@ -101,7 +103,8 @@ void Core::Complete(Gang& gang) {
   }
   KeepOnlyRanks(gang);
   AdoptTurnsOfRanks(gang);
-  Say(absl::StrCat(NameOf(gang.id), " is complete: its ", gang.size, " ranks have their turns together"));
+  Say(absl::StrCat(NameOf(gang.id), " is complete: its ", gang.size, " ranks have their turns together"),
+      "gang");
 }
 
 // Who runs beside a rank is not of the gang, and the others of it wait for this one in its step.
@@ -186,7 +189,8 @@ void Core::Realign(Turn& turn) {
   Gang& gang = state_.gangs.at(turn.entity);
   for (JobId id : RanksOf(turn.entity)) gang.base[id] = job(id).steps;
   Say(absl::StrCat(NameOf(turn.entity), ": a rank waits where the others have not come for ",
-                   absl::FormatDuration(kRealignAfter), "; their steps are counted anew"));
+                   absl::FormatDuration(kRealignAfter), "; their steps are counted anew"),
+      "gang");
   NameStop(turn, 1);
 }
 

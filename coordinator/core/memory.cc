@@ -309,7 +309,8 @@ void Core::SaySilent(Job& job, absl::Duration since, const std::string& to_what)
   job.unresponsive = true;
   Say(absl::StrCat(job.info.name, " (pid ", job.info.pid, ") has not answered for ",
                    absl::FormatDuration(since), " to ", to_what, "; it gets no turn until it does. ",
-                   StoppedPerhaps(job)));
+                   StoppedPerhaps(job)),
+      "silent", job.id);
 }
 
 // At the grant already: what the ledger says will be missing is asked for before the job has noticed.

@@ -32,7 +32,8 @@ void Core::NameOverdue(Turn& turn) {
   Say(absl::StrCat(NameOf(turn.entity), guests, " (pid ", first.info.pid, ") has had the turn for ",
                    absl::FormatDuration(now_ - turn.start), " and has not given it up since it was asked ",
                    absl::FormatDuration(now_ - turn.stop_asked), " ago; ", Candidates(DeviceOf(first)).size(),
-                   " wait. Does it hang? Nothing is done to it."));
+                   " wait. Does it hang? Nothing is done to it."),
+      "overdue", first.id);
 }
 
 // A gang's ranks stop together or not at all.
@@ -48,7 +49,8 @@ void Core::GoOnWithoutOverdue() {
   for (JobId id : aside) {
     Job& overdue = job(id);
     Say(absl::StrCat(overdue.info.name, " (pid ", overdue.info.pid, ") keeps its lane and its ",
-                     FormatBytes(overdue.persistent), "; the others go on in another lane"));
+                     FormatBytes(overdue.persistent), "; the others go on in another lane"),
+        "set-aside", id);
     SetAside(overdue);
   }
 }

@@ -176,7 +176,8 @@ void Core::AskToStopAtOnce(Job& job, TurnNumber told) {
   Say(absl::StrCat(job.info.name, " joined again with a turn of ", device.name, ", which ",
                    holder.empty() ? "one that does not give its turn up keeps"
                                   : absl::StrCat(holder, " has been granted since"),
-                   "; ", job.info.name, " is asked to stop ", now ? "after its step" : "when it idles"));
+                   "; ", job.info.name, " is asked to stop ", now ? "after its step" : "when it idles"),
+      "overstays", job.id);
 }
 
 void Core::On(Job* job, const Restarted& event) {

@@ -479,9 +479,10 @@ void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint6
   if (!job.accompanied || !job.step.known()) job.step.Add(step);
   if (!job.accompanied && job.watch.Add(step, steps, now_))
     Say(absl::StrCat(
-        job.info.name, " (pid ", job.info.pid, ")", ExplainSlower(job),
-        ", and no other job runs beside it. Another program on the GPU, a lower clock, or longer "
-        "inputs?"));
+            job.info.name, " (pid ", job.info.pid, ")", ExplainSlower(job),
+            ", and no other job runs beside it. Another program on the GPU, a lower clock, or longer "
+            "inputs?"),
+        "slower", job.id);
   if (job.accompanied || (steps > 1 && turn.first_wanted - turn.start > used / 8)) return;
   if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimator();
   job.alone.Add(step);
@@ -582,10 +583,11 @@ void Core::TakeBackUnread(const Turn& turn) {
 void Core::On(Job* job, const GrantTakenBack& event) {
   if (job == nullptr || job->turn == 0 || job->wait != event.wait) return;
   Say(absl::StrCat(
-      job->info.name, " (pid ", job->info.pid, ") has not taken up the turn that it was given ",
-      absl::FormatDuration(now_ - job->granted),
-      " ago; it goes to the others, and this job gets none until it answers. Is it stopped, or in "
-      "a debugger?"));
+          job->info.name, " (pid ", job->info.pid, ") has not taken up the turn that it was given ",
+          absl::FormatDuration(now_ - job->granted),
+          " ago; it goes to the others, and this job gets none until it answers. Is it stopped, or in "
+          "a debugger?"),
+      "silent", job->id);
   job->unresponsive = job->taken_back = true;
   job->waited += now_ - job->granted;
   LeavePart(*job);

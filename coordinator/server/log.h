@@ -1,7 +1,17 @@
-// The daemon's log: sentences, in <runtime dir>/hocketd.log (kept below a few megabytes).
+// The daemon's log: sentences with what they are about beside them, in <runtime dir>/hocketd.log (kept below
+// a few megabytes).
+//
+// In the file each is a line of JSON, for `hocket logs` and for programs:
+//
+//   {"time":"2026-11-24T08:05:01.123Z","level":"info","event":"ended","job":3,"pid":4121,"name":"resnet","text":"..."}
+//
+// On stderr (hocketd --foreground) it is the sentence alone, as systemd's journal wants it.
 #ifndef HOCKET_COORDINATOR_SERVER_LOG_H_
 #define HOCKET_COORDINATOR_SERVER_LOG_H_
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,6 +23,15 @@ class logger;
 
 namespace hocket::coordinator {
 
+// What a sentence is about; what is empty or 0 is left out of the line.
+struct LogSubject {
+  std::string event;  // a word for what has happened, the same for every sentence of that kind
+  std::uint64_t job = 0;
+  pid_t pid = 0;
+  std::string name;    // of the job
+  std::string device;  // its UUID, or "cpu"
+};
+
 class Logger {
  public:
   // Writes to `path`, and to stderr as well if `also_stderr`. `level`: debug | info | warning | error.
@@ -21,14 +40,16 @@ class Logger {
 
   // Whether Debug() writes anything: for sentences that are not worth making otherwise.
   bool debug() const;
-  void Debug(const std::string& sentence);
-  void Info(const std::string& sentence);
-  void Warning(const std::string& sentence);
-  void Error(const std::string& sentence);
+  void Debug(const std::string& sentence, const LogSubject& about = {});
+  void Info(const std::string& sentence, const LogSubject& about = {});
+  void Warning(const std::string& sentence, const LogSubject& about = {});
+  void Error(const std::string& sentence, const LogSubject& about = {});
 
  private:
-  explicit Logger(std::shared_ptr<spdlog::logger> logger) : logger_(std::move(logger)) {}
-  std::shared_ptr<spdlog::logger> logger_;
+  Logger(std::shared_ptr<spdlog::logger> file, std::shared_ptr<spdlog::logger> foreground)
+      : file_(std::move(file)), foreground_(std::move(foreground)) {}
+  std::shared_ptr<spdlog::logger> file_;
+  std::shared_ptr<spdlog::logger> foreground_;  // null: it is not in the foreground
 };
 
 }  // namespace hocket::coordinator

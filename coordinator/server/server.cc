@@ -64,6 +64,14 @@ bool HasEnded(const UniqueFd& pidfd) {
   return !pidfd || (poll(&poller, 1, 0) == 1 && (poller.revents & POLLIN) != 0);
 }
 
+LogSubject About(const Job& job, const std::string& event) {
+  return {.event = event,
+          .job = job.id,
+          .pid = static_cast<pid_t>(job.info.pid),
+          .name = job.info.name,
+          .device = job.info.device};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options, Logger& log) {
@@ -104,7 +112,8 @@ Server::~Server() = default;
 
 std::unique_ptr<Policy> Server::MakePolicyNamed(const std::string& name) {
   if (!IsOwnPolicy(name)) return *MakePolicy(name);
-  return std::make_unique<OwnPolicy>(name, [this](const std::string& sentence) { log_.Warning(sentence); });
+  return std::make_unique<OwnPolicy>(
+      name, [this](const std::string& sentence) { log_.Warning(sentence, {.event = "policy"}); });
 }
 
 void Server::ExpectFormerJobs() {
@@ -116,7 +125,8 @@ void Server::ExpectFormerJobs() {
     next_job_ = std::max(next_job_, file.id + 1);
   }
   log_.Info(absl::StrCat("restarted: waiting for ", restarted.expected.size(), " job(s) to report; ",
-                         former.dead, " died meanwhile"));
+                         former.dead, " died meanwhile"),
+            {.event = "restarted"});
   Apply(0, std::move(restarted));
 }
 
@@ -161,7 +171,8 @@ absl::Status Server::Run() {
     CloseBroken();
     if (Now() - looked_for_silence_ >= kHungStep) LookForSilence();
     if (Idle() && Now() - idle_since_ >= options_.grace) {
-      log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"));
+      log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"),
+                {.event = "ends"});
       break;
     }
   }
@@ -205,7 +216,8 @@ void Server::Accept() {
   if (!peer.ok()) return;
   if (peer->second != geteuid() && peer->second != 0) {
     log_.Warning(absl::StrCat("pid ", peer->first, " of uid ", peer->second,
-                              " was turned away: this daemon serves uid ", geteuid()));
+                              " was turned away: this daemon serves uid ", geteuid()),
+                 {.event = "refused", .pid = peer->first});
     (void)channel.Send(wire::Refused{
         absl::StrCat("this coordinator serves uid ", geteuid(), ", not uid ", peer->second, ".")});
     return;
@@ -316,7 +328,7 @@ void Server::Remember(JobId id) {
                                             .time_guarantee = core_.TimeGuaranteeOf(Owner::Job(id), job),
                                             .group = job.info.group},
                     .time = TimeOf(core_, job)});
-  if (!unwritten.empty()) log_.Warning(unwritten);
+  if (!unwritten.empty()) log_.Warning(unwritten, {.event = "state"});
 }
 
 // Of a job with a time cap, at the begin and the end of its turns: it had that time also if we are killed
@@ -354,9 +366,10 @@ void Server::Admit(int fd, wire::Join join, UniqueFd page) {
   Apply(id, std::move(joins));
   Remember(id);
   const Job& job = core_.state().jobs.at(id);
-  log_.Info(absl::StrCat(job.info.name, " (job ", id, ", pid ", job.info.pid, ", Hocket ",
-                         job.info.hocket_version, rejoin ? ") joined again on " : ") joined on ",
-                         job.info.device));
+  log_.Info(
+      absl::StrCat(job.info.name, " (job ", id, ", pid ", job.info.pid, ", Hocket ", job.info.hocket_version,
+                   rejoin ? ") joined again on " : ") joined on ", job.info.device),
+      About(job, "joined"));
 }
 
 void Server::Refuse(int fd, const std::string& reason) {
@@ -371,7 +384,9 @@ void Server::Close(int fd, const std::string& why) {
   const int pid = session->second.pid();
   sessions_.erase(session);  // closes the socket, which leaves epoll by that
   broken_.erase(fd);
-  if (!why.empty()) log_.Warning(absl::StrCat("connection of pid ", pid, " closed: ", why));
+  if (!why.empty())
+    log_.Warning(absl::StrCat("connection of pid ", pid, " closed: ", why),
+                 {.event = "closed", .job = job, .pid = pid});
   if (job == 0) return;
   auto process = processes_.find(job);
   if (process == processes_.end()) return;
@@ -409,7 +424,8 @@ void Server::ProcessEnded(JobId job) {
   if (!processes_.contains(job)) return;
   if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end())
     log_.Info(absl::StrCat(found->second.info.name, " (job ", job, ", pid ", found->second.info.pid,
-                           ") has ended in the state: ", core_.StateOf(job)));
+                           ") has ended in the state: ", core_.StateOf(job)),
+              About(found->second, "ended"));
   if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end()) {
     ended_.push_back(RecordOf(found->second, Now()));
     if (ended_.size() > kMaxRecords) ended_.pop_front();
@@ -442,7 +458,7 @@ std::string Server::Silence(JobId job) {
   if (turn == 0) return "";
   const std::string why = WhySilent(holder, PageOf(job), Now());
   if (!why.empty() && std::exchange(named_silent_[job], turn) != turn)
-    log_.Warning(absl::StrCat(holder.info.name, " has the turn and ", why));
+    log_.Warning(absl::StrCat(holder.info.name, " has the turn and ", why), About(holder, "silent"));
   return why;
 }
 
@@ -498,7 +514,8 @@ void Server::Set(const SetQuota& quota) {
 }
 
 void Server::RememberSettings() {
-  if (const std::string unwritten = files_.Write(settings_); !unwritten.empty()) log_.Warning(unwritten);
+  if (const std::string unwritten = files_.Write(settings_); !unwritten.empty())
+    log_.Warning(unwritten, {.event = "state"});
 }
 
 void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor) {
@@ -581,7 +598,11 @@ void Server::Do(const Reject& action, const UniqueFd&) {
     broken_[process->second.session] = absl::StrCat("message rejected: ", action.reason);
 }
 
-void Server::Do(const Log& action, const UniqueFd&) { log_.Info(action.text); }
+void Server::Do(const Log& action, const UniqueFd&) {
+  const auto job = core_.state().jobs.find(action.job);
+  log_.Info(action.text, job == core_.state().jobs.end() ? LogSubject{.event = action.event}
+                                                         : About(job->second, action.event));
+}
 
 void Server::Do(const TurnEnded& turn, const UniqueFd&) {
   history_.Add(turn);
@@ -590,7 +611,8 @@ void Server::Do(const TurnEnded& turn, const UniqueFd&) {
   log_.Debug(absl::StrCat("turn ", turn.turn, ": ", turn.name, " had it for ",
                           absl::FormatDuration(turn.end - turn.start), ", ", turn.steps, " steps; restored ",
                           FormatBytes(turn.restored), ", spilled for it ", FormatBytes(turn.spilled), " (",
-                          turn.reason, ")"));
+                          turn.reason, ")"),
+             {.event = "turn", .job = turn.job, .name = turn.name});
 }
 
 void Server::AnswerCommand(int fd, const wire::Command& command) {
