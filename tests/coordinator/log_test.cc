@@ -15,7 +15,9 @@ using testing::HasSubstr;
 
 class LogTest : public testing::Test {
  protected:
-  LogTest() : path_(testing::TempDir() + "/log_test." + std::to_string(getpid())) { std::remove(path_.c_str()); }
+  LogTest() : path_(testing::TempDir() + "/log_test." + std::to_string(getpid())) {
+    std::remove(path_.c_str());
+  }
   ~LogTest() override { std::remove(path_.c_str()); }
 
   Logger Open(const std::string& level = "info") { return *Logger::Open(path_, level, false); }
@@ -31,7 +33,8 @@ class LogTest : public testing::Test {
 };
 
 TEST_F(LogTest, ASentenceStandsBesideWhatItIsAbout) {
-  Open().Info("resnet has ended", {.event = "ended", .job = 3, .pid = 41, .name = "resnet", .device = "GPU-1"});
+  Open().Info("resnet has ended",
+              {.event = "ended", .job = 3, .pid = 41, .name = "resnet", .device = "GPU-1"});
   const auto lines = Lines();
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0]["level"], "info");

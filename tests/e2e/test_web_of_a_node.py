@@ -141,23 +141,26 @@ def test_a_token_that_others_can_read_stops_it_before_it_listens(world: World) -
     assert "http://" not in refused.stdout
 
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+def browser() -> str:
+    found = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+    assert found, "there is no browser: HOCKET_SETUP_WITH=browser ./scripts/setup installs Chromium"
+    return found
 
-if BROWSER:  # a browser is a download of 100 MB; tests/python/test_web_page.py needs none
 
-    def test_a_browser_draws_the_page(world: World) -> None:
-        web = Web(world)
-        job = world.job("train", "--name", "drawn", "--hold", "4", *SMALL)
-        job.expect("step 4")
-        web.until("a holder", lambda node: states(node) == {"drawn": "holds"})
-        assert "drawn has the turn" in dom(world, web)
-        job.go_on()
-        job.finishes()
-        world.hocket("stop", "--force")
-        assert "No coordinator answers" in dom(world, web)
+def dom(world: World, web: Web) -> str:
+    """What the document has become after a few of its seconds."""
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={world.folder / 'browser'}"]
+    command = [browser(), *options, "--virtual-time-budget=3000", "--dump-dom", f"http://127.0.0.1:{web.port}/"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE).stdout
 
-    def dom(world: World, web: Web) -> str:
-        """What the document has become after a few of its seconds."""
-        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={world.folder / 'browser'}"]
-        command = [str(BROWSER), *options, "--virtual-time-budget=3000", "--dump-dom", f"http://127.0.0.1:{web.port}/"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE).stdout
+
+def test_a_browser_draws_the_page(world: World) -> None:
+    web = Web(world)
+    job = world.job("train", "--name", "drawn", "--hold", "4", *SMALL)
+    job.expect("step 4")
+    web.until("a holder", lambda node: states(node) == {"drawn": "holds"})
+    assert "drawn has the turn" in dom(world, web)
+    job.go_on()
+    job.finishes()
+    world.hocket("stop", "--force")
+    assert "No coordinator answers" in dom(world, web)
