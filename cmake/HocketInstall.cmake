@@ -29,7 +29,7 @@ hocket_package_target(hocket_emulator_driver lib/emulator)
 hocket_package_target(hocket_emulator_runtime lib/emulator)
 hocket_package_target(hocket_emulator_operators lib/emulator)
 
-install(FILES csrc/torch/hocket.h DESTINATION include COMPONENT package)
+install(FILES csrc/torch/hocket.h coordinator/own/hocket_policy.h DESTINATION include COMPONENT package)
 install(FILES csrc/client/job.h csrc/client/job_options.h DESTINATION include/csrc/client COMPONENT package)
 
 configure_package_config_file(cmake/HocketConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/HocketConfig.cmake

@@ -40,13 +40,13 @@ def written(folder: pathlib.Path, text: str) -> str:
     return str(file)
 
 
-def two_jobs(world: World, file: str, look: Callable[[], None] | None = None) -> None:
+def two_jobs(world: World, file: str, look: Callable[[], None] | None = None, policy: str = "my policy.py") -> None:
     """The policy decides from the first job's fifth step on; ``look`` is called in the second one's tenth."""
     first = world.job("train", "--name", "first", "--hold", "4", "--losses", world.losses("first"), *SMALL)
     first.expect("step 4")
     answer = world.hocket("policy", file)
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.startswith("policy my policy.py;")
+    assert answer.stdout.startswith(f"policy {policy};")
     hold = ["--hold", "9"] if look else []
     second = world.job("train", "--name", "second", *hold, "--losses", world.losses("second"), *SMALL)
     world.until("second", "waits")
@@ -81,6 +81,59 @@ def test_when_it_fails_fair_goes_on_and_says_so(
     said = world.hocket("logs").stdout
     assert "policy my policy.py: ZeroDivisionError: division by zero (my policy.py, line 12)" in said
     assert "fair decides" in said
+
+
+YOUNGEST_FIRST_IN_CPP = """
+#include "hocket_policy.h"
+
+struct YoungestFirst : hocket_policy::Policy {
+  bool Before(const hocket_policy::Job& a, const hocket_policy::Job& b) override { return a.id > b.id; }
+  std::string Reason(const hocket_policy::Job& first) override {
+    return "job " + std::to_string(first.id) + " is the youngest of them";
+  }
+  // It ends by itself, as a mistake would end it, once it has seen enough.
+  void Charge(const hocket_policy::Job&, double, bool contended) override {
+    if (contended && ++charged == %s) throw std::runtime_error("has seen enough");
+  }
+  int charged = 0;
+};
+HOCKET_POLICY(YoungestFirst)
+"""
+
+
+@pytest.fixture
+def in_cpp(tmp_path: pathlib.Path, world: World) -> Callable[[str], str]:
+    world.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+
+    def write(text: str) -> str:
+        file = tmp_path / "youngest.cc"
+        file.write_text(text)
+        world.hocket("policy", str(file))  # compiles it; nobody is there yet to whom it could be handed
+        return str(file)
+
+    return write
+
+
+def test_a_policy_in_cpp_decides(world: World, alone: Callable[..., list[str]], in_cpp: Callable[[str], str]) -> None:
+    two_jobs(world, in_cpp(YOUNGEST_FIRST_IN_CPP % -1), policy="youngest")
+    for name in ("first", "second"):
+        assert world.losses(name).read_text().split() == alone("train", *SMALL)
+    assert any("is the youngest of them" in turn["reason"] for turn in world.turns()), world.turns()
+
+
+def test_an_exception_in_a_policy_in_cpp_hands_over_to_fair(world: World, in_cpp: Callable[[str], str]) -> None:
+    two_jobs(world, in_cpp(YOUNGEST_FIRST_IN_CPP % 2), policy="youngest")
+    said = world.hocket("logs").stdout
+    assert "policy youngest: has seen enough" in said and "fair decides" in said
+
+
+def test_a_policy_that_does_not_compile_is_refused_with_what_the_compiler_says(
+    world: World, in_cpp: Callable[[str], str]
+) -> None:
+    refused = world.hocket("policy", in_cpp("#include <hocket_policy.h>\nint main() { return nothing; }\n"))
+    assert refused.returncode == 1
+    assert "does not compile" in refused.stderr and "nothing" in refused.stderr.split("):")[1]
+    assert world.hocket("policy", in_cpp("int x;"), CXX="/no/such/compiler").stderr.count("there is no /no/such") == 1
 
 
 @pytest.mark.parametrize(

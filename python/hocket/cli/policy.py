@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import click
 
@@ -39,8 +43,8 @@ def command(
 ) -> None:
     """Show who decides whose turn is next and what else there is; with NAME, change it, from the next turn on.
 
-    NAME may be a policy of your own: a Python file (./mine.py, see `python -m pydoc hocket_policy`), or a program that
-    speaks as one.
+    NAME may be a policy of your own: a Python file (./mine.py, see `python -m pydoc hocket_policy`), a C++ file
+    (./mine.cc, see hocket_policy.h), or a program that speaks as one.
     """
     own = _program(name) if name and ("/" in name or name.endswith(".py")) else None
     settings = {"bound": bound, "together": together, "overdue": overdue}
@@ -73,12 +77,45 @@ def _program(file: str) -> str:
         )
     if any(character in path for character in "\t\n"):
         raise click.UsageError(f"the path {path!r} has a tab or the end of a line in it: rename it.")
+    if path.endswith((".cc", ".cpp")):
+        return _compiled(path)
     if not path.endswith(".py"):
         if not os.access(path, os.X_OK):
-            raise click.UsageError(f"{path} is neither a Python file (.py) nor executable.")
+            raise click.UsageError(
+                f"{path} is neither a Python file (.py), nor a C++ file (.cc, .cpp), nor executable."
+            )
         return path
     serve = [sys.executable, "-P", "-m", "hocket_policy"]
     tried = subprocess.run([*serve, "--check", path], capture_output=True, text=True)
     if tried.returncode != 0:
         raise click.ClickException(f"{file} does not work: {tried.stdout.strip() or tried.stderr.strip()}")
     return "\t".join([*serve, path])
+
+
+def _compiled(file: str) -> str:
+    """The program that the C++ file ``file`` makes; it is kept in the user's cache, under what it is made of."""
+    header = Path(__file__).parents[1] / "include"
+    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    made_of = hashlib.sha256()
+    for part in (Path(file), header / "hocket_policy.h"):
+        made_of.update(part.read_bytes())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hocket" / "policies"
+    program = cache / made_of.hexdigest()[:16] / Path(file).stem
+    if program.exists():
+        return str(program)
+    try:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=program.parent) as folder:  # so that nobody sees half of it
+            half = Path(folder) / "program"
+            command = [*compiler, "-std=c++17", "-O2", "-I", str(header), file, "-o", str(half)]
+            made = subprocess.run(command, capture_output=True, text=True)
+            if made.returncode != 0:
+                raise click.ClickException(f"{file} does not compile ({shlex.join(command)}):\n{made.stderr.strip()}")
+            half.rename(program)
+    except FileNotFoundError:
+        raise click.ClickException(
+            f"{file} cannot be compiled: there is no {compiler[0]}. Install a C++ compiler, or name one in CXX."
+        ) from None
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be compiled into {program}: {error.strerror}.") from None
+    return str(program)
