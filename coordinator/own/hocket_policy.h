@@ -9,10 +9,10 @@
 //   };
 //   HOCKET_POLICY(ShortStepsFirst)
 //
-// Before() is all that is needed. The other methods say more, or keep an account; their defaults do nothing. The
-// program runs in a process of its own; the coordinator asks it over its standard input and output (the README
-// beside this file has the lines), so it prints to standard error. An exception, an answer that takes longer than
-// 1 s or the end of the process hands the decisions to `fair`, which the coordinator's log says.
+// Before() is all that is needed. The other methods say more, or keep an account; their defaults do nothing.
+// The program runs in a process of its own; the coordinator asks it over its standard input and output (the
+// README beside this file has the lines), so it prints to standard error. An exception, an answer that takes
+// longer than 1 s or the end of the process hands the decisions to `fair`, which the coordinator's log says.
 //
 // Only this header is needed, and nlohmann's JSON (Debian: nlohmann-json3-dev). C++17. One thread.
 #ifndef HOCKET_COORDINATOR_OWN_HOCKET_POLICY_H_
@@ -35,11 +35,11 @@ struct Job {
   std::uint64_t id = 0;
   unsigned user = 0;  // uid
   double weight = 1;
-  std::string priority;         // "high", "normal" or "low"
-  std::optional<double> waits;  // for so long
-  std::optional<double> away;   // since the end of its last turn
-  double served = 0;            // device time it has had
-  std::uint64_t steps = 0;      // completed
+  std::string priority;           // "high", "normal" or "low"
+  std::optional<double> waits;    // for so long
+  std::optional<double> away;     // since the end of its last turn
+  double served = 0;              // device time it has had
+  std::uint64_t steps = 0;        // completed
   std::uint64_t total_steps = 0;  // 0: not known
   std::optional<double> step;     // usual time of a step
   std::optional<double> gap;      // usual time from the end of its turn until it asks again
@@ -58,7 +58,9 @@ class Policy {
   // Whether it wants to be asked Keep(), which costs each hand-over its time.
   virtual bool Keeps() const { return false; }
   // For how many seconds more `holder` goes on, which has had the turn for `held` while others wait.
-  virtual double Keep(const Job& /*holder*/, double /*held*/, const std::vector<Job>& /*waiting*/) { return 0; }
+  virtual double Keep(const Job& /*holder*/, double /*held*/, const std::vector<Job>& /*waiting*/) {
+    return 0;
+  }
   // It begins to wait.
   virtual void Asked(const Job&) {}
   // It gets the turn.
@@ -141,10 +143,10 @@ inline int Serve(Policy& policy) {
 
 }  // namespace hocket_policy
 
-#define HOCKET_POLICY(Type)                 \
-  int main() {                              \
-    Type policy;                            \
-    return hocket_policy::Serve(policy);    \
+#define HOCKET_POLICY(Type)              \
+  int main() {                           \
+    Type policy;                         \
+    return hocket_policy::Serve(policy); \
   }
 
 #endif  // HOCKET_COORDINATOR_OWN_HOCKET_POLICY_H_
