@@ -262,6 +262,7 @@ absl::Status AllocatorImpl::Grow(Request& request) {
     }
     CountReserved();
   }
+  if (request.pool != 0) CountPools();
   return absl::OkStatus();
 }
 

@@ -262,6 +262,9 @@ class AllocatorImpl final : public CachingAllocator {
   void CountFreed(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);     // PyTorch gave it back
   void CountInactive(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // and no stream uses it
   void CountReserved() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is counted only now and then; counting changes nothing else.
+  void CountPools() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountSplits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes Reserved() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Holdings HeldLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // PyTorch's text, with who holds what; `others` is what the gate said.
@@ -303,7 +306,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::string limit_together_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
-  DeviceStats stats_ ABSL_GUARDED_BY(mutex_);
+  mutable DeviceStats stats_ ABSL_GUARDED_BY(mutex_);
   Holdings totals_ ABSL_GUARDED_BY(mutex_);  // only the sums since the start
 };
 

@@ -106,12 +106,13 @@ void AllocatorImpl::CountFreed(const Block& block) {
   const StatType type = TypeOf(block);
   Decrease(stats_.allocation, type, 1);
   Decrease(stats_.allocated_bytes, type, block.size);
-  Decrease(stats_.requested_bytes, type, block.requested);
 }
 
 void AllocatorImpl::CountInactive(const Block& block) {
-  Decrease(stats_.active, TypeOf(block), 1);
-  Decrease(stats_.active_bytes, TypeOf(block), block.size);
+  const StatType type = TypeOf(block);
+  Decrease(stats_.active, type, 1);
+  Decrease(stats_.active_bytes, type, block.size);
+  Decrease(stats_.requested_bytes, type, block.requested);
 }
 
 Bytes AllocatorImpl::Reserved() const { return persistent_->reserved() + transient_->reserved(); }
@@ -123,6 +124,28 @@ void AllocatorImpl::CountReserved() {
   if (reserved < before) stats_.num_device_free += (before - reserved) / chunk_size_;
   MoveTo(stats_.reserved_bytes, reserved);
   MoveTo(stats_.segment, reserved / chunk_size_);
+  if (reserved < before) CountPools();
+}
+
+void AllocatorImpl::CountPools() const {
+  if (pools_.empty()) return;
+  std::map<PoolId, Bytes> held;
+  for (const auto& [id, array] : stats_.reserved_bytes_by_pool) held[id] = 0;
+  const Region& region = persistent_->region();
+  for (Position position = 0; position < region.positions(); ++position) {
+    const PoolIndex pool = persistent_->blocks().pool(position);
+    if (pool == 0 || region.state(position) == Region::State::kEmpty) continue;
+    held[pools_[pool - 1].id] += chunk_size_;
+  }
+  for (const auto& [id, bytes] : held) MoveTo(stats_.reserved_bytes_by_pool[id], bytes);
+}
+
+void AllocatorImpl::CountSplits() const {
+  Splits splits;
+  splits.Add(*persistent_);
+  splits.Add(*transient_);
+  MoveTo(stats_.inactive_split, splits.blocks);
+  MoveTo(stats_.inactive_split_bytes, splits.bytes);
 }
 
 Usage AllocatorImpl::InUse() const {
@@ -132,17 +155,15 @@ Usage AllocatorImpl::InUse() const {
 
 DeviceStats AllocatorImpl::Stats() const {
   MutexLock lock(&mutex_);
-  DeviceStats stats = stats_;
-  Splits splits;
-  splits.Add(*persistent_);
-  splits.Add(*transient_);
-  MoveTo(stats.inactive_split, splits.blocks);
-  MoveTo(stats.inactive_split_bytes, splits.bytes);
-  return stats;
+  CountPools();
+  CountSplits();
+  return stats_;
 }
 
 void AllocatorImpl::ResetPeakStats() {
   MutexLock lock(&mutex_);
+  CountPools();
+  CountSplits();
   stats_.ForEachArray([](StatArray& array) {
     for (Stat& stat : array) stat.ResetPeak();
   });

@@ -3,13 +3,16 @@
 //
 // "reserved" is what lies behind addresses for this job: its private chunks, spilled ones included, and the
 // lane's arena chunks mapped here. "active" adds to "allocated" the blocks that PyTorch has freed but
-// a recorded stream may still use.
+// a recorded stream may still use. Chunks hold blocks of every size, so all that is counted of chunks is
+// counted under the large pool. inactive_split and the pools' bytes are looked at when somebody asks, or
+// memory comes or goes: their peaks are of those moments.
 #ifndef HOCKET_ALLOCATOR_STATS_H_
 #define HOCKET_ALLOCATOR_STATS_H_
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -50,7 +53,9 @@ struct DeviceStats {
   StatArray reserved_bytes;
   StatArray active_bytes;
   StatArray inactive_split_bytes;
-  StatArray requested_bytes;              // before rounding up
+  StatArray requested_bytes;  // active, before rounding up
+  // Chunks of pools (graphs, torch.cuda.MemPool) that have had any, by id.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, StatArray> reserved_bytes_by_pool;
   std::int64_t num_alloc_retries = 0;     // the device was full and the cache was given back
   std::int64_t num_ooms = 0;              // and it did not help
   std::int64_t num_sync_all_streams = 0;  // waits for everything, to reuse what streams were recorded on
@@ -64,6 +69,7 @@ struct DeviceStats {
                              &reserved_bytes, &active_bytes, &inactive_split_bytes, &requested_bytes}) {
       f(*array);
     }
+    for (auto& [pool, array] : reserved_bytes_by_pool) f(array);
   }
 };
 

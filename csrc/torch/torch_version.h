@@ -4,8 +4,8 @@
 // The base class is PyTorch's concrete pluggable allocator and not its abstract one: virtuals that a new
 // version adds are implemented there already, so our class stays complete.
 //   2.12 .. 2.15 added attachOomRejectionObserver, markCaptureBegin/End, annotateMemory, allocateWithAddress,
-//   setNoSplit, getContextForPointer, and DeviceStats::reserved_bytes_by_private_pools (left empty). Those
-//   that we implement are written without `override`: an older base has none of them.
+//   setNoSplit, getContextForPointer, and DeviceStats::reserved_bytes_by_private_pools. Those methods that we
+//   implement are written without `override`: an older base has none of them.
 #ifndef HOCKET_CSRC_TORCH_TORCH_VERSION_H_
 #define HOCKET_CSRC_TORCH_TORCH_VERSION_H_
 
@@ -42,6 +42,16 @@ struct RejectionObserverOf<Allocator, std::void_t<decltype(&Allocator::attachOom
 template <typename Entry>
 void SetUserMetadata(Entry& entry, const std::string& metadata) {
   if constexpr (requires { entry.user_metadata_; }) entry.user_metadata_ = metadata;
+}
+
+// Likewise of statistics; `translate` makes an array of PyTorch's of one of ours.
+template <typename Stats, typename ByPool, typename Translate>
+void SetReservedByPool(Stats& stats, const ByPool& by_pool, Translate translate) {
+  if constexpr (requires { stats.reserved_bytes_by_private_pools; }) {
+    for (const auto& [pool, array] : by_pool) {
+      stats.reserved_bytes_by_private_pools[pool] = translate(array);
+    }
+  }
 }
 
 using OomRejectionObserver = RejectionObserverOf<BaseAllocator>::Type;

@@ -41,6 +41,9 @@ pytorch::DeviceStats Translate(const DeviceStats& from) {
   to.num_sync_all_streams = from.num_sync_all_streams;
   to.num_device_alloc = from.num_device_alloc;
   to.num_device_free = from.num_device_free;
+  to.max_split_size = -1;  // PyTorch's word for no limit: blocks of any size are split
+  pytorch::SetReservedByPool(to, from.reserved_bytes_by_pool,
+                             [](const StatArray& array) { return Translate(array); });
   return to;
 }
 
