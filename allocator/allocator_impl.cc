@@ -413,6 +413,17 @@ absl::StatusOr<std::pair<DevicePtr, Bytes>> AllocatorImpl::BlockOf(DevicePtr add
   return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
 }
 
+bool AllocatorImpl::IsSpilled(DevicePtr address, Bytes size) const {
+  if (size == 0 || !Owns(address) || !Owns(address + size - 1)) return false;
+  MutexLock lock(&mutex_);
+  const Region& region = SpaceOf(address).region();
+  const Position last = region.PositionOf(address + size - 1);
+  for (Position position = region.PositionOf(address); position <= last; ++position) {
+    if (region.state(position) == Region::State::kSpilled) return true;
+  }
+  return false;
+}
+
 // --- constant memory (promise.h) ------------------------------------------------------------------------
 
 absl::StatusOr<Bytes> AllocatorImpl::DeclareConstant(DevicePtr address,

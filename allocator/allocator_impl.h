@@ -50,6 +50,7 @@ class AllocatorImpl final : public CachingAllocator {
   void EmptyCache() override;
   bool Owns(DevicePtr address) const override;
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const override;
+  bool IsSpilled(DevicePtr address, Bytes size) const override;
   absl::StatusOr<Bytes> DeclareConstant(DevicePtr address, std::shared_ptr<const Promise> promise) override;
   void EndConstant(DevicePtr address) override;
   absl::StatusOr<Bytes> SetStage(DevicePtr address, Stage stage) override;

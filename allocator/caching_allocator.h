@@ -132,6 +132,9 @@ class CachingAllocator {
   // The block that contains `address`: its start and size. kNotFound when it is not ours.
   virtual absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const = 0;
 
+  // Whether some of these bytes lie on the host now.
+  virtual bool IsSpilled(DevicePtr address, Bytes size) const = 0;
+
   // From now on nobody writes to the block that contains `address`, until it is freed (a return to a
   // checkpoint frees, too) or EndConstant(): what spills copy of it stays on the host and is not copied
   // again, as long as host memory suffices. A promise given for it before stays, unless it is broken; one

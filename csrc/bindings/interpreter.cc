@@ -2,7 +2,15 @@
 
 #include <Python.h>
 #include <cxxabi.h>
+#include <pybind11/pybind11.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace hocket {
 namespace {
@@ -47,7 +55,50 @@ bool HandlerRaised() {
   return raised;
 }
 
+constexpr std::size_t kCalls = 12;
+
+std::string Text(PyObject* string) {
+  const char* const text = PyUnicode_AsUTF8(string);
+  return text != nullptr ? text : "?";
+}
+
+std::string ToString(PyFrameObject* frame) {
+  PyCodeObject* const code = PyFrame_GetCode(frame);
+  std::string text = absl::StrCat("  File \"", Text(code->co_filename), "\", line ",
+                                  PyFrame_GetLineNumber(frame), ", in ", Text(code->co_name));
+  Py_DECREF(code);
+  return text;
+}
+
+// REQUIRES: this thread holds the interpreter's lock.
+std::string InnermostCalls() {
+  const pybind11::error_scope keeps_what_was_raised;
+  std::vector<std::string> calls;
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  while (frame != nullptr && calls.size() < kCalls) {
+    calls.push_back(ToString(frame));
+    PyFrameObject* const caller = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = caller;
+  }
+  Py_XDECREF(frame);
+  std::reverse(calls.begin(), calls.end());
+  return absl::StrJoin(calls, "\n");
+}
+
 }  // namespace
+
+std::string PythonStack() {
+  std::string stack;
+  if (!Running() || PyGILState_GetThisThreadState() == nullptr) return stack;
+  TakeOrStay([&stack] {
+    const PyGILState_STATE lock = PyGILState_Ensure();
+    stack = InnermostCalls();
+    PyGILState_Release(lock);
+  });
+  return stack;
+}
 
 Unlocked::Unlocked() : thread_state_(Release()) {}
 Unlocked::~Unlocked() { Reacquire(thread_state_); }

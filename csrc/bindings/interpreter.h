@@ -2,6 +2,8 @@
 #ifndef HOCKET_CSRC_BINDINGS_INTERPRETER_H_
 #define HOCKET_CSRC_BINDINGS_INTERPRETER_H_
 
+#include <string>
+
 #include "csrc/client/client.h"
 
 namespace hocket {
@@ -10,6 +12,10 @@ namespace hocket {
 // with and without), and end the wait when a signal's handler raises. While the interpreter is being taken
 // down nothing is released: the lock could not be had back.
 BlockingHooks InterpreterHooks();
+
+// The innermost Python calls of this thread, a line each, in Python's manner the innermost last; empty: it
+// has none. Takes the interpreter's lock, if the thread does not hold it.
+std::string PythonStack();
 
 // Releases the interpreter's lock for its life, if this thread holds it: py::call_guard<Unlocked>() around
 // what can wait. Unlike pybind11's, a thread that waits while the interpreter ends does not abort the

@@ -113,5 +113,6 @@ PYBIND11_MODULE(_native, m) {
   m.def("holdings", &HoldingsOfDevices);
 
   Process::Get().SetHooks(InterpreterHooks());
+  Process::Get().SetStackOfCaller(&PythonStack);
   py::module_::import("atexit").attr("register")(py::cpp_function(&LeaveAtExit, Waits()));
 }

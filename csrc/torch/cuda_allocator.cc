@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "csrc/base/bytes.h"
 #include "csrc/torch/captures.h"
+#include "csrc/torch/out_of_turn.h"
 #include "csrc/torch/process.h"
 #include "csrc/torch/refusals.h"
 #include "csrc/torch/translate.h"
@@ -54,6 +55,7 @@ void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t s
   absl::StatusOr<DevicePtr> block = used.allocator->Malloc(size, stream);
   if (!block.ok()) Raise(block.status(), device, size);
   auto* address = reinterpret_cast<void*>(*block);
+  NoteAllocation(*block);
   if (recorded) [[unlikely]] {
     history_.Allocated(device, *block, size, stream, used.allocator->PoolOf(*block),
                        [&] { return used.allocator->TakeSegmentChanges(); });
@@ -78,6 +80,7 @@ void CudaAllocator::Free(void* block) {
   if (const auto* python = c10::impl::GPUTrace::get_trace()) [[unlikely]] {
     (*python)->trace_gpu_memory_deallocation(c10::kCUDA, address);
   }
+  NoteFree(address);
   history_.Freed(static_cast<c10::DeviceIndex>(owner->ordinal), address);  // before it can be given out again
   owner->allocator->Free(address);
 }

@@ -58,14 +58,18 @@ absl::StatusOr<AllocatorOptions> ReadOptions(int device, Bytes memory_limit, boo
   options.device = device;
   options.memory_limit = memory_limit;
   options.shares_arena = coordinated;
-  const char* const verify = std::getenv("HOCKET_VERIFY");
-  options.verify = verify != nullptr && std::string_view(verify) == "1";
+  options.verify = Devices::Verifies();
   HOCKET_ASSIGN_OR_RETURN(options.chunk_size, SizeFromEnvironment("HOCKET_CHUNK_SIZE"));
   HOCKET_ASSIGN_OR_RETURN(options.host_budget, SizeFromEnvironment("HOCKET_HOST_BUDGET"));
   return options;
 }
 
 }  // namespace
+
+bool Devices::Verifies() {
+  const char* const verify = std::getenv("HOCKET_VERIFY");
+  return verify != nullptr && std::string_view(verify) == "1";
+}
 
 Bytes Devices::Device::Limit() const { return allocator->MemoryLimit(); }
 

@@ -50,6 +50,9 @@ class Devices {
     std::vector<Client*> participants;
   };
 
+  // The debug mode (HOCKET_VERIFY=1) is on.
+  static bool Verifies();
+
   // What the job says of itself; used for every join from now on.
   void Configure(const JobOptions& options);
   JobOptions options() const;

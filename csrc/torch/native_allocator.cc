@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "csrc/torch/captures.h"
+#include "csrc/torch/out_of_turn.h"
 #include "csrc/torch/refusals.h"
 #include "csrc/torch/segments.h"
 
@@ -15,6 +16,9 @@ namespace {
 
 void* NeverCalled(size_t, int, cudaStream_t) { return nullptr; }
 void NeverCalledEither(void*, size_t, int, cudaStream_t) {}
+
+DevicePtr AddressOf(const void* block) { return reinterpret_cast<DevicePtr>(block); }
+DevicePtr AddressOf(const c10::DataPtr& block) { return AddressOf(block.get()); }
 
 }  // namespace
 
@@ -60,7 +64,9 @@ auto NativeAllocator::InTurn(Allocate allocate) -> decltype(allocate()) {
   AwaitTurn();
   (void)TakeRefusal();
   try {
-    return allocate();
+    auto block = allocate();
+    NoteAllocation(AddressOf(block));
+    return block;
   } catch (const c10::OutOfMemoryError& error) {
     const std::string refusal = TakeRefusal();
     if (refusal.empty()) throw;

@@ -17,6 +17,7 @@
 #include "csrc/torch/constants.h"
 #include "csrc/torch/cuda_allocator.h"
 #include "csrc/torch/native_allocator.h"
+#include "csrc/torch/out_of_turn.h"
 #include "csrc/torch/peers.h"
 #include "csrc/torch/segments.h"
 #include "csrc/torch/torch_version.h"
@@ -131,6 +132,7 @@ absl::Status Process::Install() {
   pytorch::changeCurrentAllocator(allocator_);
   // What torch.accelerator asks. PyTorch's own is registered with priority 1.
   c10::SetAllocator(c10::kCUDA, allocator_.get(), /*priority=*/2);
+  WatchOperators(devices_);
   installed_ = true;
   return absl::OkStatus();
 }
@@ -149,6 +151,7 @@ absl::StatusOr<Bytes> Process::KeepNative() {
   pytorch::caching::allocator.store(gated);
   c10::SetAllocator(c10::kCUDA, gated, /*priority=*/2);
   ServeSegments(devices_, forked_);
+  WatchOperators(devices_);
   native_ = gated;
   return std::accumulate(held.begin(), held.end(), Bytes{0});
 }
@@ -158,6 +161,8 @@ std::string Process::AllocatorInUse() const {
 }
 
 void Process::Configure(const JobOptions& options) { devices_.Configure(options); }
+
+void Process::SetStackOfCaller(std::string (*stack)()) { hocket::SetStackOfCaller(stack); }
 
 void Process::SetHooks(BlockingHooks hooks) { SetBlockingHooks(std::move(hooks)); }
 

@@ -65,6 +65,8 @@ class HOCKET_EXPORT Process {
   void Configure(const JobOptions& options);
   // See SetBlockingHooks() in csrc/client/client.h.
   void SetHooks(BlockingHooks hooks);
+  // Who calls PyTorch, in lines: for the debug mode (out_of_turn.h).
+  void SetStackOfCaller(std::string (*stack)());
 
   // Joins as a job of the current device if CUDA has started, else of the lane "cpu". Again: does nothing.
   // kInvalidArgument: an option out of range. Where no coordinator can be had it says so on stderr, once,

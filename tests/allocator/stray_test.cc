@@ -68,9 +68,11 @@ TEST_P(MappedTest, AStrayReadsWhatWasSpilled) {
   gpu.Fill(block, 3_MiB, 0x11);
   SpillAll(job);
   EXPECT_EQ(gpu.used(), 0u) << "it is on the host";
+  EXPECT_TRUE(job.allocator->IsSpilled(block + 1_MiB, 1));
   EXPECT_TRUE(gpu.Holds(block, 3_MiB, 0x11));
   gpu.ReadInKernel("metrics", stray, block, 3_MiB);
   job.TakeTurn();
+  EXPECT_FALSE(job.allocator->IsSpilled(block, 3_MiB));
   EXPECT_TRUE(gpu.Holds(block, 3_MiB, 0x11));
   job.Free(block);
 }

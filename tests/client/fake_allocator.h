@@ -175,6 +175,7 @@ class FakeAllocator : public CachingAllocator {
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr) const override {
     return absl::NotFoundError("none");
   }
+  bool IsSpilled(DevicePtr, Bytes) const override { return false; }
   absl::StatusOr<Bytes> DeclareConstant(DevicePtr, std::shared_ptr<const Promise>) override {
     return absl::NotFoundError("none");
   }
