@@ -27,6 +27,8 @@ constexpr char kHelp[] =
     R"(hocketd: gives turns on this machine's GPUs to the training jobs that ask for them.
 Jobs start it themselves; there is no need to do so by hand.
 
+  --system                serve all users of this machine, each with rights over his own jobs, in /run/hocket
+                          (as root; never ends by itself)
   --foreground            stay in the foreground, log to stderr too, serve until stopped
   --grace-seconds=N       end after N seconds without a job (default 30; with --foreground: never)
   --policy=NAME           who is next: fair, fifo, pack, priority, round-robin, srtf (default: what `hocket policy`
@@ -35,6 +37,7 @@ Jobs start it themselves; there is no need to do so by hand.
                           people have set last, or 0.02)
   (before anybody has set one, $HOCKET_POLICY, $HOCKET_SWITCH_SHARE and $HOCKET_OVERDUE; $HOCKET_GRACE_SECONDS
   and $HOCKET_LOG_LEVEL stand for those flags: Hocket sets them from its config file, see `hocket config`)
+  --mute-seconds=N        close connections that have said nothing for N seconds (default 10)
   --runtime-dir=DIR       where socket, locks and log lie (default: $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
   --log-level=LEVEL       debug, info (default), warning, error
   --version, --help
@@ -58,6 +61,13 @@ absl::Status SetGrace(const std::string& value, Flags& flags) {
   HOCKET_ASSIGN_OR_RETURN(const double seconds, ToNumber("grace-seconds", value));
   if (!(seconds >= 0)) return absl::InvalidArgumentError("--grace-seconds is 0 or more.");
   flags.server.grace = absl::Seconds(seconds);
+  return absl::OkStatus();
+}
+
+absl::Status SetMute(const std::string& value, Flags& flags) {
+  HOCKET_ASSIGN_OR_RETURN(const double seconds, ToNumber("mute-seconds", value));
+  if (!(seconds > 0)) return absl::InvalidArgumentError("--mute-seconds is more than 0.");
+  flags.server.mute = absl::Seconds(seconds);
   return absl::OkStatus();
 }
 
@@ -117,15 +127,15 @@ absl::Status ReadEnvironment(Flags& flags) {
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kFlags = {
       {"grace-seconds", SetGrace},    {"policy", SetPolicyFlag},  {"switch-share", SetSwitchShareFlag},
-      {"runtime-dir", SetRuntimeDir}, {"log-level", SetLogLevel},
+      {"runtime-dir", SetRuntimeDir}, {"log-level", SetLogLevel}, {"mute-seconds", SetMute},
   };
   Flags flags;
   HOCKET_RETURN_IF_ERROR(ReadEnvironment(flags));
   bool grace_given = false;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
-    if (argument == "--foreground") {
-      flags.foreground = true;
+    if (argument == "--foreground" || argument == "--system") {
+      (argument == "--system" ? flags.server.system : flags.foreground) = true;
       continue;
     }
     const size_t equals = argument.find('=');
@@ -140,7 +150,8 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
         flag->second(equals == std::string::npos ? argv[++i] : argument.substr(equals + 1), flags));
     grace_given |= name == "grace-seconds";
   }
-  if (flags.foreground && !grace_given) flags.server.grace = absl::InfiniteDuration();
+  if ((flags.foreground || flags.server.system) && !grace_given)
+    flags.server.grace = absl::InfiniteDuration();
   return flags;
 }
 
@@ -206,14 +217,17 @@ class Parent {
 };
 
 absl::Status Serve(Flags flags, Parent& parent) {
-  HOCKET_ASSIGN_OR_RETURN(flags.server.runtime_dir, EnsureRuntimeDir());
+  HOCKET_ASSIGN_OR_RETURN(flags.server.runtime_dir,
+                          flags.server.system ? EnsureSystemDir() : EnsureRuntimeDir());
   HOCKET_ASSIGN_OR_RETURN(
       Logger log, Logger::Open(flags.server.runtime_dir + "/hocketd.log", flags.log_level, flags.foreground));
   HOCKET_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Create(flags.server, log));
   HandleSignals(server.get());
   parent.Succeed();
   log.Info(absl::StrCat("hocketd ", flags.server.version, " (pid ", getpid(), ") serves ",
-                        flags.server.runtime_dir, "/hocketd.sock, policy ", server->core().state().policy));
+                        flags.server.runtime_dir, "/hocketd.sock",
+                        flags.server.system ? " for all users" : "", ", policy ",
+                        server->core().state().policy));
   const absl::Status served = server->Run();
   if (!served.ok()) log.Error(std::string(served.message()));
   log.Info("hocketd ends");

@@ -151,8 +151,9 @@ void Core::Say(const std::string& text, const char* event, JobId about) {
   actions_.emplace_back(Log{.text = text, .event = event, .job = about});
 }
 
-std::string Core::LaneLock(const DeviceKey& device, int lane) const {
-  return absl::StrCat(options_.runtime_dir, "/lane-", device, "-", lane, ".lock");
+std::string Core::LaneLock(const Job& job, int lane) const {
+  const std::string folder = options_.lock_folder ? options_.lock_folder(job.user) : options_.runtime_dir;
+  return absl::StrCat(folder, "/lane-", job.info.device, "-", LaneIndex(lane), ".lock");
 }
 
 Priority ParsePriority(const std::string& text) {

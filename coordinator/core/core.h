@@ -37,6 +37,7 @@
 //     the policy expects back soon
 //   who is held back has used up what its time cap allows, and waits
 //   every job is in exactly one lane of its device; a lane's chunks are counted once
+//   all jobs of a lane, and of a gang, are one user's: nobody gets a descriptor of another user's memory
 //   no deadline has passed that nothing was done about: the next timer is in the future
 //
 // Not thread-safe.
@@ -66,7 +67,9 @@ struct CoreOptions {
   PolicySettings policy_settings;
   bool overdue_go_on = false;     // see SetOverdue
   std::map<Owner, Quota> quotas;  // of groups and users
-  std::string runtime_dir;        // lane locks lie there
+  std::string runtime_dir;        // lane locks lie there, or where this says: several users' jobs need
+  // folders of their own, which nobody else can open
+  std::function<std::string(unsigned user)> lock_folder;
   TurnNumber first_turn = 1;
   std::function<std::unique_ptr<Policy>(const std::string& name)> make_policy;  // none: a registered one
 };
@@ -264,18 +267,21 @@ class Core {
   std::string ExplainOverstaying(const Job& job) const;
 
   // lanes.cc
+  int FirstLane(const Job& job) const;
   int LaneOf(const Job& job) const;
   bool LaneInUse(const Device& device, int lane) const;
-  bool MayClose(const Device& device, int lane) const;
+  enum class CloseFor { kRoom, kTime };
+  bool MayClose(const Device& device, int lane, CloseFor why = CloseFor::kRoom) const;
   absl::Time CloseLanesAt(const Device& device) const;
   void CloseLanes(Device& device);
-  Bytes GiveLanesBack(Device& device);
+  Bytes GiveLanesBack(Device& device, CloseFor why = CloseFor::kRoom);
   void ForgetEmptyLanes(Device& device);
 
   // gangs.cc
   std::vector<JobId> RanksOf(EntityId entity) const;
   std::vector<DeviceKey> DevicesOf(EntityId entity) const;
   std::string NameOf(EntityId entity) const;
+  unsigned UserOf(EntityId entity) const;
   const Gang* GangOf(const Job& job) const;
   bool MayJoinTurn(const Job& job, const Turn& turn) const;
   void Complete(Gang& gang);
@@ -371,7 +377,7 @@ class Core {
   // rejoin.cc
   std::unique_ptr<Policy> MakePolicyNamed(const std::string& name) const;
   Device& DeviceFor(const wire::Join& join);
-  std::string UniqueName(const wire::Join& join) const;
+  std::string UniqueName(const wire::Join& join, unsigned user) const;
   std::string SharingWith(const Job& job) const;
   void Replace(Job& former, JobJoins& joins);
   void Rejoin(Job& job, const wire::Join& join);
@@ -387,11 +393,13 @@ class Core {
   bool WindowOpen() const { return now_ < state_.window_ends && !state_.expected.empty(); }
 
   // explain.cc
+  std::string NameFor(const Job& reader, const Job& named) const;
+  std::string NameFor(const Job& reader, EntityId named) const;
   std::string ExplainWaiting(const Job& job) const;
   std::string ExplainStaying(const Job& job) const;
   std::string StoppedPerhaps(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;
-  std::string ExplainFreeDevice(const Device& device) const;
+  std::string ExplainFreeDevice(const Job& job) const;
   std::string ExplainQuotas(const Job& job) const;
   std::string ExplainSlower(const Job& job) const;
   std::string OwnerInWords(const Owner& owner, JobId asked) const;
@@ -400,7 +408,7 @@ class Core {
   const Job& job(JobId id) const { return state_.jobs.at(id); }
   Device& DeviceOf(const Job& job) { return state_.devices.at(job.info.device); }
   const Device& DeviceOf(const Job& job) const { return state_.devices.at(job.info.device); }
-  std::string LaneLock(const DeviceKey& device, int lane) const;
+  std::string LaneLock(const Job& job, int lane) const;
   absl::Time NextDeadline() const;
   void SendTo(JobId to, wire::Message message, bool with_descriptor = false);
   void RejectJob(const Job& job, const std::string& reason);

@@ -155,6 +155,7 @@ struct TurnEnded {
   std::uint64_t turn = 0;
   JobId job = 0;
   std::string name;
+  unsigned user = 0;  // uid
   std::string device;
   absl::Time start;  // of the Grant
   absl::Time end;    // of the TurnOver

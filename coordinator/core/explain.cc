@@ -17,6 +17,16 @@ std::string Core::HolderOf(const Device& device) const {
   return names;
 }
 
+// Whoever reads why his job waits learns that another user's is before it, and no more of that one.
+std::string Core::NameFor(const Job& reader, const Job& named) const {
+  return named.user == reader.user ? named.info.name : absl::StrCat("a job of uid ", named.user);
+}
+
+std::string Core::NameFor(const Job& reader, EntityId named) const {
+  const unsigned user = UserOf(named);
+  return user == reader.user ? NameOf(named) : absl::StrCat("a job of uid ", user);
+}
+
 std::string Core::StateOf(JobId id) const {
   const Job& job = this->job(id);
   if (job.gone) return "gone";
@@ -87,14 +97,16 @@ std::string Core::ExplainHolding(const Job& job) const {
                     FormatBytes(job.room->bytes), " of room");
     for (const Job* other : Others(job)) {
       if (other->persistent == 0) continue;
-      absl::StrAppend(&text, "; ", other->info.name, " holds ", FormatBytes(other->persistent),
-                      other->spill      ? " and has been asked to spill"
-                      : !other->movable ? other->why_not_movable.empty()
-                                              ? " and does not stand at a door"
-                                              : absl::StrCat(" and cannot be moved: ", other->why_not_movable)
-                      : other->cannot_spill.empty()
-                          ? ""
-                          : absl::StrCat(" and cannot spill: ", other->cannot_spill));
+      const bool own = other->user == job.user;
+      absl::StrAppend(&text, "; ", NameFor(job, *other), " holds ", FormatBytes(other->persistent),
+                      other->spill                  ? " and has been asked to spill"
+                      : !other->movable             ? !own ? " and cannot be moved now"
+                                                      : other->why_not_movable.empty()
+                                                          ? " and does not stand at a door"
+                                                          : absl::StrCat(" and cannot be moved: ", other->why_not_movable)
+                                  : other->cannot_spill.empty() ? ""
+                      : !own                        ? " and cannot spill"
+                             : absl::StrCat(" and cannot spill: ", other->cannot_spill));
     }
   } else if (turn.in_order && !job.told_stop) {
     absl::StrAppend(&text, "; gives it up when those beside it have ended their steps");
@@ -107,12 +119,13 @@ std::string Core::ExplainHolding(const Job& job) const {
   return absl::StrCat(text, ExplainQuotas(job));
 }
 
-std::string Core::ExplainFreeDevice(const Device& device) const {
+std::string Core::ExplainFreeDevice(const Job& job) const {
+  const Device& device = DeviceOf(job);
   if (device.kept_until > now_)
-    return absl::StrCat("the device is kept free for ", NameOf(device.kept_for),
+    return absl::StrCat("the device is kept free for ", NameFor(job, device.kept_for),
                         ", which comes before it and should be back from between two steps, for at most ",
                         absl::FormatDuration(device.kept_until - now_), " more");
-  return absl::StrCat("the device is kept free for ", reserved_ != 0 ? NameOf(reserved_) : "nobody",
+  return absl::StrCat("the device is kept free for ", reserved_ != 0 ? NameFor(job, reserved_) : "nobody",
                       ", whose other devices are still in use");
 }
 
@@ -138,12 +151,13 @@ std::string Core::ExplainWaiting(const Job& job) const {
   absl::StrAppend(&text, ExplainQuotas(job));
   if (job.held_back) return text;
   const Device& device = DeviceOf(job);
-  if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(device));
+  if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(job));
   const Turn& turn = state_.turns.at(device.turn);
   const auto order = InTurnOrder(device, Candidates(device));
   const auto place =
       std::find_if(order.begin(), order.end(), [&](const JobView& v) { return v.id == job.entity; });
-  absl::StrAppend(&text, "; ", NameOf(turn.entity), " has had the turn for ", Seconds(now_ - turn.start));
+  absl::StrAppend(&text, "; ", NameFor(job, turn.entity), " has had the turn for ",
+                  Seconds(now_ - turn.start));
   if (job.info.serves && MayServeIn(turn, job))
     return absl::StrCat(text, " and is to stand by for it, by ", Seconds(ServeAt(turn) - now_), " from now");
   if (!turn.asked_stop && Contended(turn))
@@ -153,11 +167,11 @@ std::string Core::ExplainWaiting(const Job& job) const {
     absl::StrAppend(&text, "; number ", place - order.begin() + 1, " of ", order.size(), " that wait (",
                     PolicyTitle(state_.policy), ")");
   if (turn.overdue)
-    absl::StrAppend(&text, "; ", NameOf(turn.entity), " was asked ", Seconds(now_ - turn.stop_asked),
+    absl::StrAppend(&text, "; ", NameFor(job, turn.entity), " was asked ", Seconds(now_ - turn.stop_asked),
                     " ago to give it up and has not: does it hang?");
   for (EntityId entity : {job.entity, turn.entity}) {
     const std::string standing = device.policy->Standing(ViewOf(entity));
-    if (!standing.empty()) absl::StrAppend(&text, "; ", NameOf(entity), ": ", standing);
+    if (!standing.empty()) absl::StrAppend(&text, "; ", NameFor(job, entity), ": ", standing);
   }
   return text;
 }

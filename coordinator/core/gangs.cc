@@ -15,9 +15,10 @@ void Core::On(Job* job, const wire::Gang& event) {
                             event.gang, "'"),
                "gang", job->id);
   }
-  auto found = std::find_if(state_.gangs.begin(), state_.gangs.end(),
-                            [&](const auto& entry) { return entry.second.name == event.gang; });
-  Gang fresh{.id = next_gang_, .name = event.gang, .size = event.size};
+  auto found = std::find_if(state_.gangs.begin(), state_.gangs.end(), [&](const auto& entry) {
+    return entry.second.name == event.gang && entry.second.user == job->user;
+  });
+  Gang fresh{.id = next_gang_, .name = event.gang, .user = job->user, .size = event.size};
   Gang& known = found == state_.gangs.end() ? fresh : found->second;
   const bool taken = known.ranks.contains(event.rank);
   if (taken && this->job(known.ranks.at(event.rank)).info.pid == job->info.pid) {
@@ -68,6 +69,12 @@ std::vector<DeviceKey> Core::DevicesOf(EntityId entity) const {
     if (std::find(devices.begin(), devices.end(), key) == devices.end()) devices.push_back(key);
   }
   return devices;
+}
+
+unsigned Core::UserOf(EntityId entity) const {
+  auto gang = state_.gangs.find(entity);
+  if (gang != state_.gangs.end()) return gang->second.user;
+  return state_.jobs.contains(entity) ? job(entity).user : 0;
 }
 
 std::string Core::NameOf(EntityId entity) const {

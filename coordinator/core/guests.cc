@@ -107,7 +107,8 @@ Core::Next Core::NextGuest(const Turn& turn) const {
   for (const JobView& view : InTurnOrder(device, waiting)) {
     if (may(view.id)) {
       return {.entity = view.id,
-              .reason = absl::StrCat("beside ", NameOf(turn.entity), ": ", device.policy->Reason(view))};
+              .reason = absl::StrCat("beside ", NameFor(job(view.id), turn.entity), ": ",
+                                     device.policy->Reason(view))};
     }
     if (Owed(view.id, device.key) > absl::ZeroDuration()) return {};
   }
@@ -290,7 +291,7 @@ std::vector<std::string> Core::Beside(JobId id) const {
   const auto turn = state_.turns.find(job(id).turn);
   if (turn == state_.turns.end() || turn->second.guests.empty()) return names;
   for (JobId other : turn->second.granted) {
-    if (other != id) names.push_back(job(other).info.name);
+    if (other != id) names.push_back(NameFor(job(id), job(other)));
   }
   return names;
 }

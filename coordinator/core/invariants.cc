@@ -54,6 +54,15 @@ void Core::CheckInvariants() const {
     HOCKET_CHECK(is_there(of)) << "no job on " << of.second << " pays into its time account";
   for (const auto& [of, guarantee] : state_.guarantees)
     HOCKET_CHECK(is_there(of)) << "no job on " << of.second << " has its time guaranteed";
+  std::map<std::pair<DeviceKey, int>, unsigned> users;
+  for (const auto& [id, job] : state_.jobs) {
+    if (job.gone) continue;
+    const auto [lane, first] = users.try_emplace({job.info.device, job.lane}, job.user);
+    HOCKET_CHECK(lane->second == job.user)
+        << job.info.name << " of uid " << job.user << " is in a lane of uid " << lane->second;
+    HOCKET_CHECK(UserOf(job.entity) == job.user)
+        << job.info.name << " of uid " << job.user << " is in a gang of uid " << UserOf(job.entity);
+  }
   for (const auto& [number, turn] : state_.turns) {
     HOCKET_CHECK(!turn.granted.empty()) << "turn " << number << " is nobody's";
     std::set<std::pair<DeviceKey, int>> lanes;

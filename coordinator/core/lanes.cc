@@ -1,14 +1,36 @@
 // Who is in which lane, and what becomes of lanes that nobody needs.
 //
-// One lane is enough for jobs that have their turns one after the other: the first. There are more while jobs
-// run at the same time (guests.cc), while a gang has several ranks on a device (gangs.cc), and beside a
-// holder that does not give his turn up (overdue.cc). Whoever serves has one of its own (serving.cc).
+// One lane is enough for a user's jobs that have their turns one after the other: the first. There are more
+// while jobs run at the same time (guests.cc), while a gang has several ranks on a device (gangs.cc), and
+// beside a holder that does not give his turn up (overdue.cc). Whoever serves has one of its own
+// (serving.cc).
+//
+// No lane is ever two users': whoever is in a lane gets the descriptors of its arena. So the jobs of each
+// user on a device have a block of numbers of their own, which is nobody else's as long as one of them, or a
+// chunk, is there.
 #include <algorithm>
+#include <set>
 
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
 
 namespace hocket::coordinator {
+
+// Of the block of numbers of its user: where he has jobs already, else the lowest in which there is nothing.
+int Core::FirstLane(const Job& job) const {
+  std::set<int> used;
+  for (const auto& [id, other] : state_.jobs) {
+    if (id == job.id || other.info.device != job.info.device) continue;
+    if (other.user == job.user) return FirstLaneBeside(other.lane);
+    used.insert(FirstLaneBeside(other.lane));
+  }
+  for (const auto& [lane, arena] : DeviceOf(job).lanes) {
+    if (!arena.chunks.empty() && !used.empty()) used.insert(FirstLaneBeside(lane));
+  }
+  int first = 0;
+  while (used.contains(first)) first += kLanesOfAUser;
+  return first;
+}
 
 // A rank keeps the lane it has had, and so does who serves, and so do single jobs as long as some run beside
 // each other: going to another one means to map its arena. If somebody runs in it: the lowest in which nobody
@@ -22,9 +44,9 @@ int Core::LaneOf(const Job& job) const {
     });
   };
   const bool keeps = RanksOf(job.entity).size() > 1 || Serves(job) || now_ < DeviceOf(job).lanes_until;
-  int lane = keeps ? job.lane : 0;
+  int lane = keeps ? job.lane : FirstLaneBeside(job.lane);
   if (!taken(lane)) return lane;
-  lane = 0;
+  lane = FirstLaneBeside(job.lane);
   while (taken(lane)) ++lane;
   return lane;
 }
@@ -37,9 +59,10 @@ bool Core::LaneInUse(const Device& device, int lane) const {
   });
 }
 
-// Nobody runs in it, and somebody does in another, or it is not the first. A gang keeps its lanes. Who serves
-// keeps its own, since it runs again with the next request, and is no reason to close another.
-bool Core::MayClose(const Device& device, int lane) const {
+// Nobody runs in it, and somebody does in another, or it is not its user's first. A gang keeps its lanes. Who
+// serves keeps its own, since it runs again with the next request, and is no reason to close another. That
+// another user has the turn is a reason only where room is lacking: the next turn is perhaps this one's.
+bool Core::MayClose(const Device& device, int lane, CloseFor why) const {
   const auto serves = [&](int in) {
     return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
       const Job& job = entry.second;
@@ -47,28 +70,29 @@ bool Core::MayClose(const Device& device, int lane) const {
     });
   };
   if (LaneInUse(device, lane) || serves(lane)) return false;
-  return lane > 0 || std::any_of(device.lanes.begin(), device.lanes.end(), [&](const auto& other) {
-           return other.first != 0 && LaneInUse(device, other.first) && !serves(other.first);
+  return LaneIndex(lane) > 0 || std::any_of(device.lanes.begin(), device.lanes.end(), [&](const auto& other) {
+           const bool counts = why == CloseFor::kRoom || FirstLaneBeside(other.first) == lane;
+           return other.first != lane && counts && LaneInUse(device, other.first) && !serves(other.first);
          });
 }
 
 absl::Time Core::CloseLanesAt(const Device& device) const {
   const bool any = std::any_of(device.lanes.begin(), device.lanes.end(), [&](const auto& lane) {
-    return !lane.second.chunks.empty() && MayClose(device, lane.first);
+    return !lane.second.chunks.empty() && MayClose(device, lane.first, CloseFor::kTime);
   });
   return any ? device.lanes_until : absl::InfiniteFuture();
 }
 
 void Core::CloseLanes(Device& device) {
   ForgetEmptyLanes(device);
-  if (now_ >= CloseLanesAt(device)) GiveLanesBack(device);
+  if (now_ >= CloseLanesAt(device)) GiveLanesBack(device, CloseFor::kTime);
 }
 
 // The arenas of all lanes that nobody uses now. Returns how much that is.
-Bytes Core::GiveLanesBack(Device& device) {
+Bytes Core::GiveLanesBack(Device& device, CloseFor why) {
   Bytes given = 0;
   for (auto& [index, lane] : device.lanes) {
-    if (lane.chunks.empty() || !MayClose(device, index)) continue;
+    if (lane.chunks.empty() || !MayClose(device, index, why)) continue;
     for (auto& [id, job] : state_.jobs) {
       if (job.gone || job.info.device != device.key || job.lane != index) continue;
       job.chunks.clear();
@@ -83,13 +107,15 @@ Bytes Core::GiveLanesBack(Device& device) {
 
 // The last one who knew a lane's chunks is gone, and they are with him.
 void Core::ForgetEmptyLanes(Device& device) {
+  const bool several = std::any_of(device.lanes.begin(), device.lanes.end(),
+                                   [](const auto& lane) { return lane.first >= kLanesOfAUser; });
   std::erase_if(device.lanes, [&](const auto& lane) {
+    const bool kept = lane.first == 0 && !several;
     const bool empty = std::none_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
       return !entry.second.gone && entry.second.info.device == device.key && entry.second.lane == lane.first;
     });
-    if (empty && lane.first > 0 && !lane.second.chunks.empty())
-      Expect(device, SizeOf(lane.second), kDeadMemoryLimit);
-    return empty && lane.first > 0;
+    if (empty && !kept && !lane.second.chunks.empty()) Expect(device, SizeOf(lane.second), kDeadMemoryLimit);
+    return empty && !kept;
   });
 }
 

@@ -362,10 +362,10 @@ std::string Core::RoomArithmetic(const Job& job) const {
                    device.name, " (", FormatBytes(device.capacity), "):\n  ", job.info.name, " holds ",
                    FormatBytes(job.persistent), ", the arena ", FormatBytes(Arena(device)));
   for (const Job* other : Others(job)) {
-    absl::StrAppend(&text, ", ", other->info.name, " ", FormatBytes(other->persistent));
+    absl::StrAppend(&text, ", ", NameFor(job, *other), " ", FormatBytes(other->persistent));
     if (other->persistent == 0) continue;
     absl::StrAppend(&text, other->gone ? " (it has left Hocket and keeps them)"
-                           : other->cannot_spill.empty()
+                           : other->cannot_spill.empty() || other->user != job.user
                                ? " (not enough even if moved)"
                                : absl::StrCat(" (cannot be moved: ", other->cannot_spill, ")"));
   }

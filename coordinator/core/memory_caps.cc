@@ -85,7 +85,7 @@ std::string Core::CapInWords(const Owner& owner, const Job& asked) const {
   std::string text = absl::StrCat("the jobs of ", whose, " may hold ", FormatBytes(MemoryCapOf(owner)),
                                   " together on ", DeviceOf(asked).name);
   for (size_t i = 0; i < std::min(others.size(), kMostNamed); ++i)
-    absl::StrAppend(&text, i == 0 ? ", of which " : ", ", others[i]->info.name, " has ",
+    absl::StrAppend(&text, i == 0 ? ", of which " : ", ", NameFor(asked, *others[i]), " has ",
                     FormatBytes(HeldBy(*others[i])));
   if (others.size() > kMostNamed) absl::StrAppend(&text, ", and ", others.size() - kMostNamed, " more some");
   return absl::StrCat(text, " (hocket quota --", group ? "group " : "user ",

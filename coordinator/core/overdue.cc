@@ -80,13 +80,14 @@ void Core::ComesBack(Job& job) {
 }
 
 std::string Core::ExplainOverstaying(const Job& job) const {
-  const std::string holder = HolderOf(DeviceOf(job));
+  const Device& device = DeviceOf(job);
+  const std::string holder = device.turn == 0 ? "" : NameFor(job, state_.turns.at(device.turn).entity);
   if (!job.set_aside)
     return absl::StrCat("has not ended a turn that it had before it joined again; ", holder,
                         " waits until it does");
   return absl::StrCat("has not given its turn up, which began ", Seconds(now_ - job.granted),
-                      " ago, since it was asked: ", "does it hang? It keeps lane ", job.lane, " and ",
-                      FormatBytes(job.persistent), ", and ",
+                      " ago, since it was asked: ", "does it hang? It keeps lane ", LaneIndex(job.lane),
+                      " and ", FormatBytes(job.persistent), ", and ",
                       holder.empty() ? "the others go" : absl::StrCat(holder, " goes"),
                       " on in another lane");
 }

@@ -29,7 +29,7 @@ void Core::On(Job*, const JobJoins& event) {
   const wire::Join& join = joins.join;
   const JobId id = join.job;
   HOCKET_CHECK(id != 0 && id < next_gang_ && !state_.jobs.contains(id)) << "the server gave the id " << id;
-  const std::string name = UniqueName(join);
+  const std::string name = UniqueName(join, joins.user);
   Device& device = DeviceFor(join);
   Job& job = state_.jobs[id];
   job.id = job.entity = id;
@@ -37,6 +37,7 @@ void Core::On(Job*, const JobJoins& event) {
   job.info.name = name;
   job.priority = ParsePriority(join.priority);
   job.user = joins.user;
+  job.lane = FirstLane(job);
   job.joined = now_;
   job.paused = joins.paused;
   job.guarantee = joins.memory_guarantee;
@@ -50,7 +51,7 @@ void Core::On(Job*, const JobJoins& event) {
   job.steps = join.steps;
   SendTo(id, wire::Joined{.job = id,
                           .name = job.info.name,
-                          .lane_lock = LaneLock(job.info.device, job.lane),
+                          .lane_lock = LaneLock(job, job.lane),
                           .sharing_with = SharingWith(job),
                           .hears_movable = true,
                           .hears_parts = true});
@@ -85,9 +86,10 @@ void Core::Rejoin(Job& job, const wire::Join& join) {
   state_.expected.erase(job.id);
   if (!join.gang.empty()) On(&job, wire::Gang{join.gang, join.gang_rank, join.gang_size});
   // Never two ranks in one lane: they run together. The next Grant puts right what is only unique here.
-  job.lane = static_cast<int>(join.gang_rank);
+  const int first = FirstLane(job);
+  job.lane = first + static_cast<int>(join.gang_rank);
   for (int lane = 0; lane < std::max(kMostLanes, static_cast<int>(join.gang_size)); ++lane) {
-    if (LaneLock(job.info.device, lane) == join.lane_lock) job.lane = lane;
+    if (LaneLock(job, first + lane) == join.lane_lock) job.lane = first + lane;
   }
   if (join.holds_turn || join.turn != 0) KeepTurn(job, join.turn, join.holds_turn);
   if (job.turn != 0) return SendTo(job.id, wire::ArenaExport{.to_job = 0});
@@ -253,17 +255,19 @@ std::unique_ptr<Policy> Core::MakePolicyNamed(const std::string& name) const {
 Device& Core::DeviceFor(const wire::Join& join) {
   auto [found, fresh] = state_.devices.try_emplace(join.device);
   Device& device = found->second;
+  device.capacity =
+      std::max(device.capacity, join.capacity);  // one that says less does not take it from others
   if (fresh) {
     device.key = join.device;
     device.name = join.device_name.empty() ? join.device : join.device_name;
-    device.capacity = join.capacity;
     device.policy = MakePolicyNamed(state_.policy);
     device.free_since = now_;
   }
   return device;
 }
 
-std::string Core::UniqueName(const wire::Join& join) const {
+// Of all his jobs: another user's names are nothing that this one should learn of.
+std::string Core::UniqueName(const wire::Join& join, unsigned user) const {
   std::string base = join.name;
   if (base.empty()) {
     const std::vector<std::string> words = absl::StrSplit(join.program, ' ', absl::SkipEmpty());
@@ -272,7 +276,7 @@ std::string Core::UniqueName(const wire::Join& join) const {
   }
   auto taken = [&](const std::string& name) {
     return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-      return entry.second.info.name == name && !entry.second.gone;
+      return entry.second.info.name == name && entry.second.user == user && !entry.second.gone;
     });
   };
   std::string name = CutTo(wire::kMaxName, base);
@@ -286,7 +290,7 @@ std::string Core::UniqueName(const wire::Join& join) const {
 std::string Core::SharingWith(const Job& job) const {
   std::string names;
   for (const Job* other : Others(job)) {
-    if (!other->gone) absl::StrAppend(&names, names.empty() ? "" : ", ", other->info.name);
+    if (!other->gone) absl::StrAppend(&names, names.empty() ? "" : ", ", NameFor(job, *other));
   }
   return names;
 }

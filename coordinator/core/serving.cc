@@ -178,7 +178,7 @@ void Core::AdmitToServe(Job& job, Turn& turn) {
   Device& device = DeviceOf(job);
   Charge(turn, turn.contended);
   if (job.need + Growth(job, LaneOf(job)) > Free(device)) GiveLanesBack(device);
-  turn.guests[job.id] = absl::StrCat("serves, beside ", NameOf(turn.entity));
+  turn.guests[job.id] = absl::StrCat("serves, beside ", NameFor(job, turn.entity));
   passed_over_.erase(job.entity);
   device.policy->Granted(ViewOf(job.id));
   GrantJob(job, turn);

@@ -151,13 +151,20 @@ struct Job {
 struct Gang {
   EntityId id = 0;
   std::string name;
+  unsigned user = 0;
   std::uint64_t size = 0;
   bool complete = false;
   std::map<std::uint64_t, JobId> ranks;
   std::map<JobId, std::uint64_t> base;  // steps completed when the ranks last stood at the same step
 };
 
-// The jobs of a device that pass one arena around.
+// A lane's number on its device: each user who has jobs there has so many of his own.
+inline constexpr int kLanesOfAUser = 8192;
+// Among those of its user. The first, 0, is the one for jobs that have their turns one after the other.
+constexpr int LaneIndex(int lane) { return lane % kLanesOfAUser; }
+constexpr int FirstLaneBeside(int lane) { return lane - LaneIndex(lane); }
+
+// The jobs of a device, all one user's, that pass one arena around.
 struct Lane {
   std::map<std::uint64_t, Bytes> chunks;
   bool fresh = false;  // the next Grant tells its job to forget the arena

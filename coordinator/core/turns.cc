@@ -298,7 +298,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   if (lane != job.lane) {
     job.lane = lane;
     job.chunks.clear();
-    grant.lane_lock = LaneLock(job.info.device, lane);
+    grant.lane_lock = LaneLock(job, lane);
     grant.fresh_arena = true;
   }
   grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
@@ -328,7 +328,7 @@ bool Core::Fits(EntityId entity) const {
   return std::all_of(ranks.begin(), ranks.end(), [&](JobId id) {
     const Job& rank = job(id);
     const int lane = LaneOf(rank);
-    const Bytes grows = ranks.size() == 1 && lane > 0 ? Growth(rank, lane) : 0;
+    const Bytes grows = ranks.size() == 1 && LaneIndex(lane) > 0 ? Growth(rank, lane) : 0;
     return !rank.waiting || rank.need + grows <= Reachable(rank);
   });
 }
@@ -501,6 +501,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
                    .name = job.info.name,
+                   .user = job.user,
                    .device = job.info.device,
                    .start = job.granted,
                    .end = now_,

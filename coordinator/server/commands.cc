@@ -200,6 +200,7 @@ Json QuotasJson(Server& server, const std::vector<JobId>& ids, const std::vector
     Json quota = QuotaJson(server.core(), id);
     quota["job"] = id;
     quota["name"] = server.core().state().jobs.at(id).info.name;
+    quota["user"] = server.core().state().jobs.at(id).user;
     quotas.push_back(std::move(quota));
   }
   for (const Owner& owner : owners) together.push_back(QuotaJson(server.core(), owner));
@@ -372,7 +373,7 @@ Result Stop(Server& server, const Json& arguments) {
         "cannot stop: ", running.size(), " job(s) take turns here (", absl::StrJoin(running, ", "),
         "). End them first, or use --force: they go on, and the first of them starts a coordinator again."));
   }
-  server.StopSoon();
+  server.StopForGood();
   return Json{{"stopped", true}};
 }
 
@@ -398,14 +399,18 @@ constexpr Row kCommands[] = {
 
 }  // namespace
 
-absl::StatusOr<std::string> RunCommand(Server& server, const std::string& command,
+absl::StatusOr<std::string> RunCommand(Server& server, const Asker& asker, const std::string& command,
                                        const std::string& arguments) {
-  const Json parsed =
+  Json parsed =
       arguments.empty() ? Json::object() : Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) return absl::InvalidArgumentError("the arguments of a command are a JSON object.");
   for (const Row& row : kCommands) {
     if (command != row.name) continue;
-    HOCKET_ASSIGN_OR_RETURN(const Json result, row.run(server, parsed));
+    if (server.options().system) {
+      HOCKET_ASSIGN_OR_RETURN(parsed, Permitted(asker, command, std::move(parsed), server.NamedJobs()));
+    }
+    HOCKET_ASSIGN_OR_RETURN(Json result, row.run(server, parsed));
+    if (server.options().system) result = AsSeenBy(asker, command, std::move(result));
     return result.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   const auto name = [](std::string* out, const Row& row) { out->append(row.name); };

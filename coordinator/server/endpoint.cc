@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -40,30 +41,36 @@ absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
   return lock;
 }
 
-absl::StatusOr<UniqueFd> Listen(const std::string& path, Logger& log) {
-  HOCKET_ASSIGN_OR_RETURN(const sockaddr_un address, wire::AddressOf(path, "listen at"));
+// There is a socket at `path` at every moment from the first daemon on, if that was left behind: who looks
+// for one does not find that there is none.
+absl::StatusOr<UniqueFd> Listen(const std::string& path, Endpoint::For whom, Logger& log) {
+  const std::string fresh = path.substr(0, path.rfind('/')) + "/new";  // no longer than `path`
+  HOCKET_RETURN_IF_ERROR(wire::AddressOf(path, "listen at").status());
+  HOCKET_ASSIGN_OR_RETURN(const sockaddr_un address, wire::AddressOf(fresh, "listen at"));
   UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener) return Cannot("make a socket");
-  if (unlink(path.c_str()) == 0)  // we have the lock
+  unlink(fresh.c_str());  // we have the lock
+  if (access(path.c_str(), F_OK) == 0)
     log.Info(absl::StrCat("replaces ", path, ", which a coordinator that was killed has left behind"));
-  const mode_t before = umask(0177);
+  const mode_t before = umask(whom == Endpoint::For::kOwner ? 0177 : 0111);
   const int bound = bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   umask(before);
-  if (bound != 0 || listen(listener.get(), SOMAXCONN) != 0) return Cannot("listen at " + path);
+  if (bound != 0 || listen(listener.get(), SOMAXCONN) != 0 || rename(fresh.c_str(), path.c_str()) != 0)
+    return Cannot("listen at " + path);
   return listener;
 }
 
 }  // namespace
 
-absl::StatusOr<Endpoint> Endpoint::Open(const std::string& runtime_dir, Logger& log) {
+absl::StatusOr<Endpoint> Endpoint::Open(const std::string& runtime_dir, For whom, Logger& log) {
   HOCKET_ASSIGN_OR_RETURN(UniqueFd lock, Lock(runtime_dir));
   const std::string path = runtime_dir + "/hocketd.sock";
-  HOCKET_ASSIGN_OR_RETURN(UniqueFd listener, Listen(path, log));
-  return Endpoint(path, std::move(lock), std::move(listener));
+  HOCKET_ASSIGN_OR_RETURN(UniqueFd listener, Listen(path, whom, log));
+  return Endpoint(path, std::move(lock), std::move(listener), /*remove=*/whom == For::kOwner);
 }
 
 Endpoint::~Endpoint() {
-  if (lock_) unlink(path_.c_str());
+  if (lock_ && remove_) unlink(path_.c_str());
 }
 
 }  // namespace hocket::coordinator

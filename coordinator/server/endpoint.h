@@ -15,24 +15,30 @@ namespace hocket::coordinator {
 
 class Endpoint {
  public:
-  // Listens at `<runtime_dir>/hocketd.sock` (mode 0600), and tells the log if it replaces a socket for that.
+  // Who may connect, as the file's mode says: 0600 or 0666.
+  enum class For { kOwner, kEverybody };
+
+  // Listens at `<runtime_dir>/hocketd.sock`, and tells the log if it replaces a socket for that.
   // kAlreadyExists: a daemon answers there.
   // kUnavailable: the lock or the socket cannot be had; the text says why and what to do.
-  static absl::StatusOr<Endpoint> Open(const std::string& runtime_dir, Logger& log);
+  static absl::StatusOr<Endpoint> Open(const std::string& runtime_dir, For whom, Logger& log);
 
   Endpoint(Endpoint&&) = default;
   Endpoint& operator=(Endpoint&&) = default;
-  // Removes the socket, then drops the lock.
+  // Removes the socket, then drops the lock. One for everybody stays: jobs that find it wait for the next
+  // daemon there instead of starting one of their own.
   ~Endpoint();
+  void RemoveAtEnd() { remove_ = true; }
 
   int listener() const { return listener_.get(); }
 
  private:
-  Endpoint(std::string path, UniqueFd lock, UniqueFd listener)
-      : path_(std::move(path)), lock_(std::move(lock)), listener_(std::move(listener)) {}
+  Endpoint(std::string path, UniqueFd lock, UniqueFd listener, bool remove)
+      : path_(std::move(path)), lock_(std::move(lock)), listener_(std::move(listener)), remove_(remove) {}
   std::string path_;
   UniqueFd lock_;
   UniqueFd listener_;
+  bool remove_;
 };
 
 }  // namespace hocket::coordinator

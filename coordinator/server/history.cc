@@ -10,6 +10,7 @@ nlohmann::json ToJson(const TurnEnded& turn, std::uint64_t index) {
           {"turn", turn.turn},
           {"job", turn.job},
           {"name", turn.name},
+          {"user", turn.user},
           {"device", turn.device},
           {"start_ns", absl::ToUnixNanos(turn.start)},
           {"end_ns", absl::ToUnixNanos(turn.end)},

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #include "coordinator/server/silence.h"
 #include "coordinator/server/status.h"
 #include "csrc/base/cannot.h"
+#include "csrc/base/check.h"
 #include "csrc/base/process.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/codec.h"
@@ -75,7 +77,8 @@ LogSubject About(const Job& job, const std::string& event) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options, Logger& log) {
-  HOCKET_ASSIGN_OR_RETURN(Endpoint endpoint, Endpoint::Open(options.runtime_dir, log));
+  const auto whose = options.system ? Endpoint::For::kEverybody : Endpoint::For::kOwner;
+  HOCKET_ASSIGN_OR_RETURN(Endpoint endpoint, Endpoint::Open(options.runtime_dir, whose, log));
   const auto epoch = static_cast<std::uint64_t>(absl::ToUnixMillis(absl::Now()));
   std::unique_ptr<Server> server(new Server(options, log, std::move(endpoint), epoch));
   if (!server->epoll_ || !server->timer_ || !server->stop_) return Cannot("make the daemon's descriptors");
@@ -102,6 +105,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
              .overdue_go_on = Chosen(std::string(), settings_.overdue, options.first_overdue) == kGoOn,
              .quotas = settings_.quotas,
              .runtime_dir = options.runtime_dir,
+             .lock_folder = [this](unsigned user) { return LockFolder(user); },
              .make_policy = [this](const std::string& name) { return MakePolicyNamed(name); }}),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
@@ -156,8 +160,9 @@ bool Server::Idle() const {
 
 int Server::TimeoutMs() const {
   if (!core_.state().turns.empty()) return static_cast<int>(absl::ToInt64Milliseconds(kHungStep));
-  if (!Idle() || options_.grace == absl::InfiniteDuration()) return -1;
-  const absl::Duration left = idle_since_ + options_.grace - Now();
+  if (mute_.empty() && (!Idle() || options_.grace == absl::InfiniteDuration())) return -1;
+  absl::Duration left = idle_since_ + options_.grace - Now();
+  for (const auto& [fd, until] : mute_) left = std::min(left, until - Now());
   return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0, 1'000'000));
 }
 
@@ -169,6 +174,7 @@ absl::Status Server::Run() {
     if (ready < 0 && errno != EINTR) return Cannot("wait for events");
     if (ready == 1) Dispatch(event.data.fd, event.events);
     CloseBroken();
+    CloseMute();
     if (Now() - looked_for_silence_ >= kHungStep) LookForSilence();
     if (Idle() && Now() - idle_since_ >= options_.grace) {
       log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"),
@@ -214,7 +220,8 @@ void Server::Accept() {
   wire::Channel channel(std::move(socket));
   const auto peer = channel.Peer();
   if (!peer.ok()) return;
-  if (peer->second != geteuid() && peer->second != 0) {
+  const Asker asker{.uid = peer->second, .governs = peer->second == geteuid() || peer->second == 0};
+  if (!options_.system && !asker.governs) {
     log_.Warning(absl::StrCat("pid ", peer->first, " of uid ", peer->second,
                               " was turned away: this daemon serves uid ", geteuid()),
                  {.event = "refused", .pid = peer->first});
@@ -222,13 +229,35 @@ void Server::Accept() {
         absl::StrCat("this coordinator serves uid ", geteuid(), ", not uid ", peer->second, ".")});
     return;
   }
-  if (sessions_.size() >= max_sessions) {
-    (void)channel.Send(wire::Refused{absl::StrCat("the coordinator has ", sessions_.size(),
-                                                  " connections, as many as it may. Close some.")});
+  const auto own =
+      static_cast<size_t>(std::count_if(sessions_.begin(), sessions_.end(),
+                                        [&](const auto& other) { return other.second.uid() == asker.uid; }));
+  if (!MayConnect(asker, own, sessions_.size(), max_sessions)) {
+    (void)channel.Send(
+        wire::Refused{absl::StrCat("the coordinator has ", sessions_.size(), " connections, ", own,
+                                   " of them of uid ", asker.uid, ": as many as it may. Close some.")});
     return;
   }
   if (!Watch(fd, EPOLLIN).ok()) return;
   sessions_.try_emplace(fd, std::move(channel), peer->first, peer->second);
+  mute_[fd] = Now() + options_.mute;
+}
+
+Asker Server::AskerAt(const Session& session) const {
+  return {.uid = session.uid(),
+          .governs = !options_.system || session.uid() == geteuid() || session.uid() == 0};
+}
+
+void Server::CloseMute() {
+  const absl::Time now = Now();
+  while (!mute_.empty()) {
+    const auto first = std::min_element(mute_.begin(), mute_.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (first->second > now) return;
+    const int fd = first->first;
+    mute_.erase(first);
+    Refuse(fd, absl::StrCat("said nothing for ", absl::FormatDuration(options_.mute), "."));
+  }
 }
 
 void Server::Read(int fd) {
@@ -247,6 +276,7 @@ void Server::Read(int fd) {
 }
 
 void Server::Received(int fd, wire::Received received) {
+  mute_.erase(fd);
   Session& session = sessions_.at(fd);
   if (auto* command = std::get_if<wire::Command>(&received.message)) return AnswerCommand(fd, *command);
   if (auto* join = std::get_if<wire::Join>(&received.message)) {
@@ -273,7 +303,9 @@ void Server::Received(int fd, wire::Received received) {
 // Kept across a restart, if nobody else has it.
 JobId Server::IdFor(const wire::Join& join, const std::vector<JobId>& former) {
   const bool own = std::find(former.begin(), former.end(), join.job) != former.end();
-  if (join.rejoin && join.job != 0 && join.job < (JobId{1} << 48) &&
+  const auto file = files_.Read(join.job);  // somebody else's, who has not come back yet?
+  const bool others = file && static_cast<uint64_t>(file->pid) != join.pid && ReadProcess(file->pid);
+  if (join.rejoin && !others && join.job != 0 && join.job < (JobId{1} << 48) &&
       (own || !core_.state().jobs.contains(join.job))) {
     next_job_ = std::max(next_job_, join.job + 1);
     return join.job;
@@ -283,10 +315,11 @@ JobId Server::IdFor(const wire::Join& join, const std::vector<JobId>& former) {
 
 // A process that comes back is the same job, not a second one, also where we have not yet seen the end of its
 // old connection.
-std::vector<JobId> Server::FormerJobs(const wire::Join& join) const {
+std::vector<JobId> Server::FormerJobs(const JobJoins& joins) const {
+  const wire::Join& join = joins.join;
   std::vector<JobId> former;
   for (const auto& [id, job] : core_.state().jobs) {
-    if (job.info.pid == join.pid && job.info.device == join.device &&
+    if (job.user == joins.user && job.info.pid == join.pid && job.info.device == join.device &&
         (job.gone || (join.rejoin && join.job == id)))
       former.push_back(id);
   }
@@ -339,6 +372,38 @@ void Server::RememberTime(JobId id) {
   Remember(id);
 }
 
+// The jobs of the daemon's own user need no other place than the daemon.
+std::string Server::LockFolder(unsigned user) const {
+  if (!options_.system && user == geteuid()) return options_.runtime_dir;
+  return absl::StrCat(options_.runtime_dir, "/users/", user);
+}
+
+// So that nobody else can take the lock of his lane, or keep it from him.
+absl::Status Server::MakeLockFolder(unsigned user) {
+  const std::string folder = LockFolder(user);
+  if (folder == options_.runtime_dir) return absl::OkStatus();
+  const std::string users = options_.runtime_dir + "/users";
+  if ((mkdir(users.c_str(), 0755) != 0 && errno != EEXIST) || chmod(users.c_str(), 0755) != 0)
+    return Cannot("make the folder " + users);
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return Cannot("make the folder " + folder);
+  // Root may write in a folder of ours; nobody else comes to a daemon that cannot give files away.
+  if (options_.system && chown(folder.c_str(), user, static_cast<gid_t>(-1)) != 0)
+    return Cannot(absl::StrCat("give the folder ", folder, " to uid ", user));
+  return absl::OkStatus();
+}
+
+std::vector<NamedJob> Server::NamedJobs() const {
+  std::vector<NamedJob> jobs;
+  for (const auto& [id, job] : core_.state().jobs)
+    jobs.push_back({.id = id, .name = job.info.name, .user = job.user, .gone = job.gone});
+  return jobs;
+}
+
+void Server::StopForGood() {
+  endpoint_.RemoveAtEnd();
+  StopSoon();
+}
+
 void Server::Admit(int fd, wire::Join join, UniqueFd page) {
   if (absl::Status good = CheckJoin(join); !good.ok())
     return Refuse(fd, absl::StrCat("cannot join: ", good.message()));
@@ -351,10 +416,17 @@ void Server::Admit(int fd, wire::Join join, UniqueFd page) {
     process.page = *std::move(view);
   }
   join.pid = static_cast<uint64_t>(session.pid());
+  if (absl::Status made = MakeLockFolder(session.uid()); !made.ok())
+    return Refuse(fd, absl::StrCat("cannot join: ", made.message()));
+  if (options_.system && !join.group.empty()) {
+    join.group = FullGroup(session.uid(), join.group);
+    if (absl::Status good = CheckGroupName(join.group); !good.ok())
+      return Refuse(fd, absl::StrCat("cannot join: ", good.message()));
+  }
   JobJoins joins{.join = std::move(join), .user = session.uid()};
   TakeUpSettings(joins);
-  for (JobId former : FormerJobs(joins.join)) HearOut(former);
-  joins.replaces = FormerJobs(joins.join);
+  for (JobId former : FormerJobs(joins)) HearOut(former);
+  joins.replaces = FormerJobs(joins);
   for (JobId former : joins.replaces) Forget(former);
   const JobId id = joins.join.job = IdFor(joins.join, joins.replaces);
   session.set_job(id);
@@ -382,6 +454,7 @@ void Server::Close(int fd, const std::string& why) {
   if (session == sessions_.end()) return;
   const JobId job = session->second.job();
   const int pid = session->second.pid();
+  mute_.erase(fd);
   sessions_.erase(session);  // closes the socket, which leaves epoll by that
   broken_.erase(fd);
   if (!why.empty())
@@ -522,11 +595,11 @@ void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descri
   const std::vector<Action> actions = core_.Handle({.at = Now(), .job = job, .what = std::move(what)});
   // What is said to jobs first, in order: somebody waits for it. Records, the log and the timer can wait.
   for (const Action& action : actions) {
-    if (const Send* send = std::get_if<Send>(&action)) Do(*send, descriptor);
+    if (const Send* send = std::get_if<Send>(&action)) Do(job, *send, descriptor);
   }
   for (const Action& action : actions) {
     const Send* send = std::get_if<Send>(&action);
-    if (send == nullptr) std::visit([&](const auto& a) { Do(a, descriptor); }, action);
+    if (send == nullptr) std::visit([&](const auto& a) { Do(a); }, action);
     if (send != nullptr && std::holds_alternative<wire::Grant>(send->message)) RememberTime(send->to);
   }
   // An event of its own, so only when all of these are done.
@@ -554,10 +627,15 @@ bool Server::TakeBackGrant(const TakeBack& action) {
          process->second.page->TakeGrantBack(action.wait);
 }
 
-void Server::Do(const Send& action, const UniqueFd& descriptor) {
+void Server::Do(JobId from, const Send& action, const UniqueFd& descriptor) {
   auto process = processes_.find(action.to);
   if (process == processes_.end() || process->second.session < 0) return;
   static const UniqueFd none;
+  if (action.with_descriptor) {
+    const auto& jobs = core_.state().jobs;
+    HOCKET_CHECK(jobs.at(action.to).user == jobs.at(from).user)
+        << "a descriptor of job " << from << " was to go to another user's, " << action.to;
+  }
   SendOn(process->second.session, action.message, action.with_descriptor ? descriptor : none);
 }
 
@@ -578,7 +656,7 @@ void Server::CloseBroken() {
   }
 }
 
-void Server::Do(const SetTimer& action, const UniqueFd&) {
+void Server::Do(const SetTimer& action) {
   deadline_ = action.at;
   ArmTimer();
 }
@@ -592,19 +670,19 @@ void Server::ArmTimer() {
   timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
-void Server::Do(const Reject& action, const UniqueFd&) {
+void Server::Do(const Reject& action) {
   auto process = processes_.find(action.job);
   if (process != processes_.end() && process->second.session >= 0)
     broken_[process->second.session] = absl::StrCat("message rejected: ", action.reason);
 }
 
-void Server::Do(const Log& action, const UniqueFd&) {
+void Server::Do(const Log& action) {
   const auto job = core_.state().jobs.find(action.job);
   log_.Info(action.text, job == core_.state().jobs.end() ? LogSubject{.event = action.event}
                                                          : About(job->second, action.event));
 }
 
-void Server::Do(const TurnEnded& turn, const UniqueFd&) {
+void Server::Do(const TurnEnded& turn) {
   history_.Add(turn);
   RememberTime(turn.job);
   if (!log_.debug()) return;
@@ -617,7 +695,9 @@ void Server::Do(const TurnEnded& turn, const UniqueFd&) {
 
 void Server::AnswerCommand(int fd, const wire::Command& command) {
   constexpr size_t kPart = 32 * 1024;
-  const auto result = RunCommand(*this, command.command, command.arguments);
+  const Session& session = sessions_.at(fd);
+  if (session.has_queued()) return Refuse(fd, "read the answer to the last command before you ask another.");
+  const auto result = RunCommand(*this, AskerAt(session), command.command, command.arguments);
   if (!result.ok())
     return SendOn(fd, wire::CommandResult{.ok = false, .error = std::string(result.status().message())},
                   UniqueFd());

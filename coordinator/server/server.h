@@ -6,6 +6,10 @@
 // message is one event for the core; the core's actions are done at once, in order. Descriptors are passed on
 // and none is kept.
 //
+// With `system` it serves all users of the machine (rights.h says who may do what); a job's lane, its name,
+// its gang and its group are then its user's, and the lane's lock lies in a folder that only he can open:
+// <runtime dir>/users/<uid>.
+//
 // Run() and everything it calls use one thread. Stop() may be called from any thread and from a signal
 // handler.
 #ifndef HOCKET_COORDINATOR_SERVER_SERVER_H_
@@ -24,6 +28,7 @@
 #include "coordinator/server/endpoint.h"
 #include "coordinator/server/history.h"
 #include "coordinator/server/log.h"
+#include "coordinator/server/rights.h"
 #include "coordinator/server/session.h"
 #include "coordinator/server/state_files.h"
 #include "csrc/base/unique_fd.h"
@@ -39,6 +44,8 @@ struct ServerOptions {
   std::string first_overdue = "wait";        // likewise: "wait" or "go-on"
   double first_switch_share = 0.02;          // likewise
   absl::Duration grace = absl::Seconds(30);  // without a job; infinite: until stopped
+  absl::Duration mute = absl::Seconds(10);   // a connection that has said nothing for so long is closed
+  bool system = false;                       // serves all users; the daemon may give files away (root)
   std::string version;
 };
 
@@ -78,6 +85,9 @@ class Server {
   void Set(const SetOverdue& overdue);
   void Set(const SetQuota& quota);
   void StopSoon() { stopping_ = true; }
+  // By somebody who wants it to end, and not to be waited for.
+  void StopForGood();
+  std::vector<NamedJob> NamedJobs() const;
 
  private:
   // What is kept of a job beside the core's view, until its process is dead.
@@ -95,13 +105,16 @@ class Server {
   void Accept();
   void Read(int fd);
   void Received(int fd, wire::Received received);
+  Asker AskerAt(const Session& session) const;
+  std::string LockFolder(unsigned user) const;
+  absl::Status MakeLockFolder(unsigned user);
   void Admit(int fd, wire::Join join, UniqueFd page);
   void Refuse(int fd, const std::string& reason);
   void Close(int fd, const std::string& why);
   void ProcessEnded(JobId job);
   void HearOut(JobId job);
   void Forget(JobId job);
-  std::vector<JobId> FormerJobs(const wire::Join& join) const;
+  std::vector<JobId> FormerJobs(const JobJoins& joins) const;
   JobId IdFor(const wire::Join& join, const std::vector<JobId>& former);
   void TakeUpSettings(JobJoins& joins) const;
   void Remember(JobId job);
@@ -110,21 +123,23 @@ class Server {
   void AnswerCommand(int fd, const wire::Command& command);
 
   void Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor);
-  void Do(const Send& action, const UniqueFd& descriptor);
-  void Do(const SetTimer& action, const UniqueFd&);
+  void Do(JobId from, const Send& action, const UniqueFd& descriptor);
+  void Do(const Send&) {}  // before all others
+  void Do(const SetTimer& action);
   void ArmTimer();
-  void Do(const TakeBack& action, const UniqueFd&) {}  // Apply() does it, last
-  void Do(const LookAt& action, const UniqueFd&) {}    // the same
+  void Do(const TakeBack&) {}  // Apply() does it, last
+  void Do(const LookAt&) {}    // the same
   bool TakeBackGrant(const TakeBack& action);
   StepsSeen StepsOf(JobId job) const;
-  void Do(const Reject& action, const UniqueFd&);
-  void Do(const Log& action, const UniqueFd&);
-  void Do(const TurnEnded& action, const UniqueFd&);
+  void Do(const Reject& action);
+  void Do(const Log& action);
+  void Do(const TurnEnded& action);
   void SendOn(int fd, wire::Message message, const UniqueFd& descriptor);
   void CloseBroken();
 
   int TimeoutMs() const;
   void LookForSilence();
+  void CloseMute();
   bool Idle() const;
   void ExpectFormerJobs();
   std::string WhoKeepsUs() const;
@@ -150,6 +165,7 @@ class Server {
   std::map<int, std::string> broken_;  // sessions to be closed after the actions at hand, and why
   JobId next_job_ = 1;
   absl::Time idle_since_;
+  std::map<int, absl::Time> mute_;            // sessions that have said nothing yet, and until when they may
   std::map<JobId, TurnNumber> named_silent_;  // in which turn it was last
   absl::Time looked_for_silence_ = absl::InfinitePast();
   bool stopping_ = false;

@@ -25,7 +25,9 @@ Json DaemonJson(const Server& server, const State& state) {
           {"production_bound", state.policy_settings.production_bound},
           {"most_together", state.policy_settings.most_together},
           {"overdue", state.overdue_go_on ? kGoOn : kWait},
-          {"runtime_dir", server.options().runtime_dir}};
+          {"runtime_dir", server.options().runtime_dir},
+          {"system", server.options().system},
+          {"uid", geteuid()}};
 }
 
 Json DeviceJson(const Core& core, const Device& device) {
@@ -225,7 +227,7 @@ Json JobJson(Server& server, JobId id) {
           {"user", job.user},
           {"program", job.info.program},
           {"device", job.info.device},
-          {"lane", job.lane},
+          {"lane", LaneIndex(job.lane)},
           {"state", core.StateOf(id)},
           {"why", silence.empty() ? core.Explain(id) : absl::StrCat(core.Explain(id), "; ", silence)},
           {"silent", silence},

@@ -4,6 +4,7 @@
 //   <runtime dir>/hocketd.sock      the coordinator's socket
 //   <runtime dir>/start.lock        who may start a coordinator
 //   <runtime dir>/lane-<key>.lock   held by the kernel for the process that has the turn (docs: design)
+//   <runtime dir>/users/<uid>/      the same of one user's lanes, where a daemon serves several; his alone
 //   <runtime dir>/hocketd.log       the coordinator's log
 //   <runtime dir>/jobs/, settings   for a restarted coordinator: for whom it waits, and what people have set
 #ifndef HOCKET_CSRC_BASE_PATHS_H_
@@ -22,6 +23,16 @@ std::string RuntimeDir();
 // RuntimeDir(), created (mode 0700) where missing. kFailedPrecondition when it belongs to another user
 // or others may write to it; kUnavailable, with errno's text, when it cannot be made.
 absl::StatusOr<std::string> EnsureRuntimeDir();
+
+// The folder of a daemon that serves all users: $HOCKET_RUNTIME_DIR, else /run/hocket; made where missing,
+// for everybody to read. kFailedPrecondition: this process is not root's, or the folder is not, or others may
+// write to it. kUnavailable: as above.
+absl::StatusOr<std::string> EnsureSystemDir();
+
+// Whether a daemon that serves all users has its place in `dir`: its socket is there for everybody, in a
+// folder of root's (/run/hocket is that wherever it is; in a container without our root it does not look so).
+// No job starts one there.
+bool IsSystemDir(const std::string& dir);
 
 // <runtime dir>/hocketd.sock
 std::string SocketPath();

@@ -32,6 +32,7 @@ namespace hocket {
 namespace {
 
 constexpr auto kStartLimit = std::chrono::seconds(10);
+constexpr auto kSystemPatience = std::chrono::seconds(5);
 constexpr timespec kLockPause{0, 10'000'000};
 constexpr int kStarts = 5;  // of a daemon that is gone again before we reach it
 
@@ -182,6 +183,21 @@ absl::StatusOr<UniqueFd> TakeStartLock(const std::string& path, Clock::time_poin
   return lock;
 }
 
+// A daemon for all users is root's to start: it is being started anew, perhaps.
+absl::StatusOr<wire::Channel> AwaitSystemDaemon(const std::string& folder) {
+  const Clock::time_point deadline = Clock::now() + kSystemPatience;
+  auto channel = wire::Channel::Connect(folder + "/hocketd.sock");
+  while (!channel.ok() && absl::IsUnavailable(channel.status()) && Clock::now() < deadline) {
+    nanosleep(&kLockPause, nullptr);
+    channel = wire::Channel::Connect(folder + "/hocketd.sock");
+  }
+  if (channel.ok()) return channel;
+  return absl::UnavailableError(absl::StrCat(
+      std::string(channel.status().message()), "; that one serves all users, and only root starts it ",
+      "(systemctl start hocket).\n  Name a folder of your own in HOCKET_RUNTIME_DIR to have one of your own; "
+      "jobs of the two do not take turns with each other."));
+}
+
 absl::StatusOr<wire::Channel> StartAndConnect() {
   const Clock::time_point deadline = Clock::now() + kStartLimit;
   HOCKET_ASSIGN_OR_RETURN(const std::string folder, EnsureRuntimeDir());
@@ -216,6 +232,7 @@ absl::StatusOr<std::string> FindDaemon() {
 }
 
 absl::StatusOr<wire::Channel> ConnectOrStart() {
+  if (const std::string dir = RuntimeDir(); IsSystemDir(dir)) return AwaitSystemDaemon(dir);
   auto channel = wire::Channel::Connect(SocketPath());
   if (channel.ok()) return channel;
   if (absl::IsPermissionDenied(channel.status())) return absl::UnavailableError(channel.status().message());

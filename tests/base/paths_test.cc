@@ -70,5 +70,32 @@ TEST_F(PathsTest, SaysWhyAFolderCannotBeMade) {
   EXPECT_THAT(std::string(dir.status().message()), HasSubstr("HOCKET_RUNTIME_DIR"));
 }
 
+// --- the folder of a daemon that serves all users -------------------------------------------------
+
+TEST_F(PathsTest, ADaemonForAllUsersNeedsRootAndSaysSo) {
+  const bool root = geteuid() == 0;
+  ASSERT_TRUE(!root || seteuid(12345) == 0);
+  const auto dir = EnsureSystemDir();
+  ASSERT_TRUE(!root || seteuid(0) == 0);
+  EXPECT_THAT(std::string(dir.status().message()), HasSubstr("Without --system it serves you alone"));
+}
+
+TEST_F(PathsTest, ADaemonForAllUsersHasItsPlaceWhereRootHasPutASocketForEverybody) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, whose folder it must be";
+  const auto dir = EnsureSystemDir();
+  ASSERT_TRUE(dir.ok()) << dir.status().message();
+  struct stat info {};
+  ASSERT_EQ(stat(dir->c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0755u);
+  EXPECT_FALSE(IsSystemDir(*dir)) << "without a socket";
+  const std::string path = *dir + "/hocketd.sock";
+  ASSERT_EQ(mknod(path.c_str(), S_IFSOCK | 0600, 0), 0);
+  EXPECT_FALSE(IsSystemDir(*dir)) << "the socket is root's alone";
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  EXPECT_TRUE(IsSystemDir(*dir));
+  ASSERT_EQ(chown(dir->c_str(), 12345, static_cast<gid_t>(-1)), 0);
+  EXPECT_FALSE(IsSystemDir(*dir)) << "anybody could have put it there";
+}
+
 }  // namespace
 }  // namespace hocket

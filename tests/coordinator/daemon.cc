@@ -42,7 +42,8 @@ Daemon::~Daemon() {
   std::filesystem::remove_all(dir_);
 }
 
-std::pair<int, std::string> Daemon::Start(std::vector<std::string> flags) {
+std::pair<int, std::string> Daemon::Start(std::vector<std::string> flags,
+                                          const std::function<void()>& prepare) {
   std::vector<std::string> words = {HOCKETD_PATH, "--runtime-dir", dir_};
   words.insert(words.end(), flags.begin(), flags.end());
   std::vector<char*> arguments;
@@ -55,6 +56,7 @@ std::pair<int, std::string> Daemon::Start(std::vector<std::string> flags) {
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
     close(ends[1]);
+    if (prepare) prepare();
     execv(arguments[0], arguments.data());
     _exit(127);
   }

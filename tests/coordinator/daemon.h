@@ -27,8 +27,10 @@ class Daemon {
   std::string dir() const { return dir_; }
   std::string socket() const { return dir_ + "/hocketd.sock"; }
 
-  // Runs hocketd again in the same folder; its exit status, and what it said on stderr.
-  std::pair<int, std::string> Start(std::vector<std::string> flags = {});
+  // Runs hocketd again in the same folder; its exit status, and what it said on stderr. `prepare` is called
+  // in its process first.
+  std::pair<int, std::string> Start(std::vector<std::string> flags = {},
+                                    const std::function<void()>& prepare = {});
   void Kill(int signal);  // and waits until it is gone
   void AwaitEnd();
   size_t OpenDescriptors() const;
