@@ -8,6 +8,21 @@
 #include "coordinator/core/seconds.h"
 
 namespace hocket::coordinator {
+namespace {
+
+// That job's bytes. `own`: his who reads it; of another user's job the reasons are not for him.
+std::string WhyItStays(const Job& job, bool own) {
+  if (job.spill) return " and has been asked to spill";
+  if (!job.movable) {
+    if (!own) return " and cannot be moved now";
+    return job.why_not_movable.empty() ? " and does not stand at a door"
+                                       : absl::StrCat(" and cannot be moved: ", job.why_not_movable);
+  }
+  if (job.cannot_spill.empty()) return "";
+  return own ? absl::StrCat(" and cannot spill: ", job.cannot_spill) : " and cannot spill";
+}
+
+}  // namespace
 
 std::string Core::HolderOf(const Device& device) const {
   if (device.turn == 0) return "";
@@ -97,16 +112,8 @@ std::string Core::ExplainHolding(const Job& job) const {
                     FormatBytes(job.room->bytes), " of room");
     for (const Job* other : Others(job)) {
       if (other->persistent == 0) continue;
-      const bool own = other->user == job.user;
       absl::StrAppend(&text, "; ", NameFor(job, *other), " holds ", FormatBytes(other->persistent),
-                      other->spill                  ? " and has been asked to spill"
-                      : !other->movable             ? !own ? " and cannot be moved now"
-                                                      : other->why_not_movable.empty()
-                                                          ? " and does not stand at a door"
-                                                          : absl::StrCat(" and cannot be moved: ", other->why_not_movable)
-                                  : other->cannot_spill.empty() ? ""
-                      : !own                        ? " and cannot spill"
-                             : absl::StrCat(" and cannot spill: ", other->cannot_spill));
+                      WhyItStays(*other, other->user == job.user));
     }
   } else if (turn.in_order && !job.told_stop) {
     absl::StrAppend(&text, "; gives it up when those beside it have ended their steps");
