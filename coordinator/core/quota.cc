@@ -115,7 +115,9 @@ double Core::TimeUsed(const OnDevice& of) const {
 absl::Time Core::HeldBackUntil(EntityId entity) const {
   absl::Time until = absl::InfinitePast();
   for (const auto& [of, account] : state_.accounts) {
-    const auto pays = [&](JobId id) { return job(id).info.device == of.second && Owns(of.first, job(id)); };
+    const auto pays = [&, &of = of](JobId id) {
+      return job(id).info.device == of.second && Owns(of.first, job(id));
+    };
     const auto ranks = RanksOf(entity);
     if (std::any_of(ranks.begin(), ranks.end(), pays)) until = std::max(until, account.MayRunAt());
   }
@@ -125,9 +127,9 @@ absl::Time Core::HeldBackUntil(EntityId entity) const {
 bool Core::Capped(EntityId entity) const {
   const auto ranks = RanksOf(entity);
   return std::any_of(state_.accounts.begin(), state_.accounts.end(), [&](const auto& entry) {
-    const auto& [owner, device] = entry.first;
+    const OnDevice& of = entry.first;
     return std::any_of(ranks.begin(), ranks.end(),
-                       [&](JobId id) { return job(id).info.device == device && Owns(owner, job(id)); });
+                       [&](JobId id) { return job(id).info.device == of.second && Owns(of.first, job(id)); });
   });
 }
 

@@ -233,11 +233,13 @@ void Core::Erase(Job& job) {
   state_.jobs.erase(id);
 }
 
-// A device is remembered while memory of its dead is on the way back, though no job is left.
+// A device is remembered while memory of its dead is on the way back, though no job is left, and while it is
+// in the turn of a gang whose other ranks are elsewhere.
 void Core::ForgetUnusedDevices() {
   std::erase_if(state_.devices, [&](const auto& entry) {
     const auto& returning = entry.second.returning;
-    return std::none_of(state_.jobs.begin(), state_.jobs.end(),
+    return entry.second.turn == 0 &&
+           std::none_of(state_.jobs.begin(), state_.jobs.end(),
                         [&](const auto& job) { return job.second.info.device == entry.first; }) &&
            std::none_of(returning.begin(), returning.end(),
                         [&](const Returning& r) { return r.until > now_; });

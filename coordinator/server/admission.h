@@ -7,9 +7,15 @@
 
 #include "absl/status/status.h"
 #include "coordinator/core/state.h"
+#include "csrc/base/bytes.h"
 #include "csrc/wire/messages.h"
 
 namespace hocket::coordinator {
+
+// Of bytes: more than any device or host has, and the sum over all that may join does not wrap.
+inline constexpr Bytes kMaxBytes = Bytes{1} << 50;
+// No job is given a number from here on: there is room to count.
+inline constexpr JobId kMaxJobId = JobId{1} << 48;
 
 // kInvalidArgument: a sentence for the user that names the value and the range.
 absl::Status CheckJoin(const wire::Join& join);

@@ -305,7 +305,7 @@ JobId Server::IdFor(const wire::Join& join, const std::vector<JobId>& former) {
   const bool own = std::find(former.begin(), former.end(), join.job) != former.end();
   const auto file = files_.Read(join.job);  // somebody else's, who has not come back yet?
   const bool others = file && static_cast<uint64_t>(file->pid) != join.pid && ReadProcess(file->pid);
-  if (join.rejoin && !others && join.job != 0 && join.job < (JobId{1} << 48) &&
+  if (join.rejoin && !others && join.job != 0 && join.job < kMaxJobId &&
       (own || !core_.state().jobs.contains(join.job))) {
     next_job_ = std::max(next_job_, join.job + 1);
     return join.job;

@@ -74,7 +74,8 @@ void ReadQuota(const std::string& text, std::map<Owner, Quota>& quotas) {
   const bool known =
       kind == "group" ? CheckGroupName(name).ok() : kind == "user" && absl::SimpleAtoi(name, &uid);
   if (!known || (quota.time_cap != 0 && !CheckTimeCap(quota.time_cap).ok()) ||
-      (quota.time_guarantee != 0 && !CheckTimeGuarantee(quota.time_guarantee).ok()))
+      (quota.time_guarantee != 0 && !CheckTimeGuarantee(quota.time_guarantee).ok()) ||
+      quota.memory_guarantee >= kMaxBytes || quota.memory_cap >= kMaxBytes)
     return;
   quotas[kind == "group" ? Owner::Group(name) : Owner::User(uid)] = quota;
 }
@@ -115,16 +116,16 @@ std::optional<JobFile> StateFiles::Read(JobId id) const {
   JobFile file{.id = id};
   if (!(in >> file.pid >> file.process_start)) return std::nullopt;
   file.settings = ReadJobSettings(in);
+  if (!file.settings) return file;
   for (std::string key; in >> key;) {
     int64_t bytes = 0;
     double share = 0;
     std::string group;
-    if (key == "time_guarantee" && in >> share && CheckTimeGuarantee(share).ok() && file.settings)
+    if (key == "time_guarantee" && in >> share && CheckTimeGuarantee(share).ok())
       file.settings->time_guarantee = share;
-    if (key == "group" && in >> group && CheckGroupName(group).ok() && file.settings)
-      file.settings->group = group;
+    if (key == "group" && in >> group && CheckGroupName(group).ok()) file.settings->group = group;
     if (key == "time_cap") file.time = ReadTime(in);
-    if (key == "memory_guarantee" && in >> bytes && bytes > 0 && file.settings)
+    if (key == "memory_guarantee" && in >> bytes && bytes > 0 && Bytes(bytes) < kMaxBytes)
       file.settings->memory_guarantee = static_cast<Bytes>(bytes);
   }
   return file;
@@ -136,7 +137,7 @@ LeftBehind StateFiles::FindLeftBehind() {
   for (const auto& entry : std::filesystem::directory_iterator(jobs_, error)) {
     JobId id = 0;
     std::optional<JobFile> file;
-    if (absl::SimpleAtoi(entry.path().filename().string(), &id)) file = Read(id);
+    if (absl::SimpleAtoi(entry.path().filename().string(), &id) && id < kMaxJobId) file = Read(id);
     const auto process = file ? ReadProcess(file->pid) : std::nullopt;
     if (process && process->start == file->process_start) {
       former.living.push_back(*file);

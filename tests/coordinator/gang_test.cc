@@ -55,6 +55,21 @@ TEST(GangTest, ARankThatComesLaterHasPartInTheTurn) {
   EXPECT_EQ(s.Holder(), "r0, r1") << s.Story();
 }
 
+// The daemon ended here: it forgot a device with its last job, and the gang's turn on it was still to be
+// charged.
+TEST(GangTest, TheDeviceOfADeadRankIsRememberedUntilTheTurnOfItsGangIsOver) {
+  Script s("fifo");
+  s.Joins("r0", {.device = "gpu0"});
+  s.Joins("r1", {.device = "gpu1"});
+  s.FormsGang("ddp", {"r0", "r1"});
+  s.Asks("r0");
+  s.Asks("r1");
+  s.Dies("r0");
+  EXPECT_EQ(s.Holder("gpu1"), "r1") << s.Story();
+  s.GivesUp("r1");
+  EXPECT_EQ(s.Holder("gpu1"), "") << s.Story();
+}
+
 TEST(GangTest, NobodyElseHasTheTurnBeforeAllRanksGaveItUp) {
   Script s = GangAndThird();
   s.Asks("r0");

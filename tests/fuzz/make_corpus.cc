@@ -1,0 +1,162 @@
+// Writes the inputs that begin with frames into FOLDER/codec, FOLDER/core and FOLDER/server: real messages in
+// the order of real conversations.
+//
+//   make_corpus tests/fuzz/corpus
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "csrc/base/check.h"
+#include "csrc/wire/codec.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/moves.h"
+#include "tests/wire/random_message.h"
+
+namespace hocket::fuzz {
+namespace {
+
+// A conversation, as core_fuzz and server_fuzz play it.
+class Story {
+ public:
+  explicit Story(std::string beginning) { moves_ = std::move(beginning); }
+
+  Story& Says(int who, const wire::Message& message) {
+    return Does(who, Move::kGoodFrame, Output().Text(wire::Encode(message).value()));
+  }
+  Story& Does(int who, Move move, const Output& with = Output()) {
+    moves_ += static_cast<char>(who << 4 | static_cast<int>(move));
+    moves_ += with.bytes();
+    return *this;
+  }
+  Story& Waits(int ms) { return Does(0, Move::kTime, Output().Short(static_cast<unsigned>(ms))); }
+  Story& Asks(const std::string& command, const std::string& arguments) {
+    return Says(9, wire::Command{command, arguments});
+  }
+  const std::string& bytes() const { return moves_; }
+
+ private:
+  std::string moves_;
+};
+
+wire::Join Job(const std::string& name, uint64_t persistent = 0) {
+  return {.name = name,
+          .pid = 1,
+          .device = "gpu",
+          .capacity = 100 << 20,
+          .persistent = persistent,
+          .heeds_limit = true,
+          .heeds_restore = true,
+          .stands_by = true};
+}
+
+Story TwoInTurn(Story story) {
+  story.Says(0, Job("a")).Says(1, Job("b"));
+  story.Says(0, wire::Wait{.number = 1}).Says(1, wire::Wait{.number = 1}).Waits(120);
+  story.Says(0,
+             wire::TurnOver{.turn = 1, .steps = 3, .turn_steps = 3, .persistent = 1 << 20, .movable = true});
+  story.Says(1, wire::TurnOver{.turn = 2, .steps = 1, .turn_steps = 1}).Says(1, wire::Leave{});
+  return story;
+}
+
+Story Spills(Story story) {
+  story.Says(0, Job("a", 60 << 20)).Says(1, Job("b", 30 << 20));
+  story.Says(0, wire::Report{.persistent = 60 << 20, .spilled = 0, .steps = 1});
+  story.Says(1, wire::Wait{.number = 1}).Says(1, wire::NeedRoom{.bytes = 40 << 20, .says_free = true});
+  story.Says(0, wire::Spilled{.request = 1, .freed = 40 << 20, .persistent = 20 << 20, .spilled = 40 << 20});
+  story.Says(
+      0, wire::Wait{
+             .need = 40 << 20, .number = 1, .movable = true, .persistent = 20 << 20, .spilled = 40 << 20});
+  story.Says(1, wire::ArenaGrew{.chunk = 1, .size = 2 << 20})
+      .Says(1, wire::TurnOver{.turn = 1, .steps = 1, .movable = true});
+  story.Says(0, wire::ArenaLost{1})
+      .Says(0, wire::Restored{.request = 1, .restored = 40 << 20, .persistent = 60 << 20});
+  return story.Does(1, Move::kDies).Waits(2000);
+}
+
+Story GangsAndServes(Story story) {
+  wire::Join other = Job("g1");
+  other.device = "gpu1";
+  story.Says(0, Job("g0")).Says(1, other).Says(2, Job("c"));
+  story.Says(0, wire::Gang{"g", 0, 2}).Says(1, wire::Gang{"g", 1, 2});
+  story.Says(0, wire::Wait{.number = 1})
+      .Says(1, wire::Wait{.number = 1})
+      .Says(2, wire::Wait{.number = 1})
+      .Waits(200);
+  story.Says(0, wire::YieldAck{.turn = 1, .stop_step = 4, .step = 2, .accepted = true});
+  story.Says(1, wire::YieldAck{.turn = 1, .stop_step = 4, .step = 3, .accepted = true});
+  wire::Join server = Job("s");
+  server.serves = true;
+  story.Says(3, server).Says(3, wire::Wait{.number = 1}).Says(0, wire::StoodBy{});
+  return story.Does(2, Move::kHangsUp).Says(0, wire::TurnOver{.turn = 1, .steps = 4});
+}
+
+Story ComesBack(Story story) {
+  wire::Join join = Job("a", 10 << 20);
+  join.rejoin = join.holds_turn = true;
+  join.job = 2;
+  join.turn = 5;
+  story.Does(0, Move::kRestarts, Output().Byte(3));
+  return story.Says(0, join)
+      .Says(1, Job("b"))
+      .Says(1, wire::Wait{.number = 1})
+      .Waits(3000)
+      .Says(0, wire::TurnOver{.turn = 5, .steps = 9});
+}
+
+Story IsAsked(Story story) {
+  story.Says(0, Job("a")).Says(1, Job("b")).Says(0, wire::Wait{.number = 1});
+  for (const char* command : {"status", "jobs", "logs", "turns", "version", "policy", "switch-share"})
+    story.Asks(command, "{}");
+  story.Asks(
+      "set",
+      R"({"job":"a","weight":2,"priority":"high","total_steps":9,"group":"x","memory_limit":1048576})");
+  story.Asks("quota", R"({"group":"x","time_cap":0.5,"time_guarantee":0.2,"memory_cap":2097152})");
+  story.Asks("quota", R"({"job":"b","time_cap":0.5,"memory_guarantee":1048576})")
+      .Asks("quota", R"({"user":0})");
+  story.Asks("pause", R"({"job":"a"})").Asks("explain", R"({"job":"a"})").Asks("resume", R"({"job":1})");
+  story.Asks("policy", R"({"name":"pack","together":3,"bound":0.1,"overdue":"go-on"})");
+  return story.Asks("switch-share", R"({"share":0.1})").Asks("turns", R"({"since":1})");
+}
+
+void Write(const std::string& folder, const std::string& name, const std::string& bytes) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/" + name, std::ios::binary) << bytes;
+}
+
+void WriteAll(const std::string& folder) {
+  std::mt19937_64 random(1);
+  for (const wire::Message& message : wire::OneOfEach(random))
+    Write(folder + "/codec", absl::AsciiStrToLower(wire::NameOf(message)), wire::Encode(message).value());
+  const auto core = [](int policy) {
+    return Story(Output().Byte(static_cast<unsigned>(policy)).Byte(1).bytes());
+  };
+  Write(folder + "/core", "two_in_turn", TwoInTurn(core(0)).bytes());
+  Write(folder + "/core", "spills", Spills(core(1)).bytes());
+  Write(folder + "/core", "gangs_and_serves", GangsAndServes(core(2)).bytes());
+  Write(folder + "/core", "comes_back", ComesBack(core(3)).bytes());
+  const Story fresh(Output().Byte(0).bytes());
+  Write(folder + "/server", "two_in_turn", TwoInTurn(fresh).bytes());
+  Write(folder + "/server", "spills", Spills(fresh).bytes());
+  Write(folder + "/server", "gangs_and_serves", GangsAndServes(fresh).bytes());
+  Write(folder + "/server", "is_asked", IsAsked(fresh).bytes());
+  const std::string job = "1 1\n1.5 high 10 0\nmemory_guarantee 5\ntime_cap 0.5 1 2 0\n";
+  const Story restarted(
+      Output().Byte(2).Byte(0).Text("policy srtf\nquota group x 0.5 0.1 0 0\n").Byte(2).Text(job).bytes());
+  Write(folder + "/server", "comes_back", ComesBack(restarted).bytes());
+}
+
+}  // namespace
+}  // namespace hocket::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: make_corpus FOLDER\n";
+    return 2;
+  }
+  hocket::fuzz::WriteAll(argv[1]);
+}
