@@ -66,9 +66,9 @@ void Core::LookAhead(Turn& turn) {
 
 // The policy is asked when somebody waits for whom it would matter. A gang's ranks have several devices.
 JobId Core::NextAfter(const Turn& turn) const {
-  const bool matters = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-    return entry.second.info.device == turn.devices.front() && entry.second.turn == 0 &&
-           MayRestore(entry.second);
+  const bool matters = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
+    const Job& other = job(id);
+    return other.info.device == turn.devices.front() && other.turn == 0 && MayRestore(other);
   });
   if (!matters) return 0;
   const Device& device = state_.devices.at(turn.devices.front());
@@ -148,7 +148,8 @@ Bytes Core::Promised(const Job& holder) const {
 // What is free, less what is promised: to the holder, and to those who restore already.
 Bytes Core::RoomAhead(const Turn& turn) const {
   Bytes promised = 0;
-  for (const auto& [id, job] : state_.jobs) {
+  for (JobId id : active_) {
+    const Job& job = this->job(id);
     if (job.info.device != turn.devices.front()) continue;
     if (job.turn != 0) promised += Promised(job);
     if (job.ahead) promised += job.ahead->bytes;

@@ -23,8 +23,11 @@ std::vector<Action> Core::Handle(const Event& event) {
   actions_.clear();
   auto found = state_.jobs.find(event.job);
   Job* job = found == state_.jobs.end() ? nullptr : &found->second;
+  if (job != nullptr) active_.insert(event.job);
   std::visit([&](const auto& what) { On(job, what); }, event.what);
+  if (state_.jobs.contains(event.job)) active_.insert(event.job);
   Settle();
+  std::erase_if(active_, [&](JobId id) { return !Active(this->job(id)); });
   return std::exchange(actions_, {});
 }
 
@@ -53,8 +56,8 @@ void Core::Settle() {
     LookAhead(turn);
     LookAtCompany(turn);
   }
-  for (auto& [id, job] : state_.jobs) {
-    if (job.room) ServeRoom(job);
+  for (JobId id : ActiveJobs()) {
+    if (job(id).room) ServeRoom(job(id));
   }
   KeepMemoryCaps();
   if (now_ >= timer_) timer_ = absl::InfiniteFuture();  // it has fired
@@ -66,11 +69,16 @@ void Core::Settle() {
 
 absl::Time Core::NextDeadline() const {
   absl::Time next = WindowOpen() ? state_.window_ends : absl::InfiniteFuture();
-  for (const auto& [id, job] : state_.jobs) {
+  for (JobId id : active_) {
+    const Job& job = this->job(id);
     if (job.spill && !job.unresponsive) next = std::min(next, AnswerLimit(*job.spill));
     if (job.ahead && !job.unresponsive) next = std::min(next, AnswerLimit(*job.ahead));
     if (job.room) next = std::min(next, job.room->retry_at);
-    if (const absl::Time until = HeldBackUntil(job.entity); until > now_) next = std::min(next, until);
+  }
+  if (!state_.accounts.empty()) {
+    for (const auto& [id, job] : state_.jobs) {
+      if (const absl::Time until = HeldBackUntil(job.entity); until > now_) next = std::min(next, until);
+    }
   }
   for (const auto& [key, device] : state_.devices) {
     if (device.kept_until > now_) next = std::min(next, device.kept_until);
@@ -97,6 +105,14 @@ absl::Time Core::NextDeadline() const {
     if (!turn.asked_idle && !turn.company) next = std::min(next, AskIdleTime(turn));
   }
   return next;
+}
+
+// --- who takes part ------------------------------------------------------------------------------
+
+bool Core::Active(const Job& job) const {
+  const bool may_be_back_soon = job.left != absl::InfinitePast() && now_ < job.left + kMaxKeepFree;
+  return job.waiting || job.turn != 0 || job.room || job.spill || job.ahead || job.after_others ||
+         job.overstays != 0 || job.set_aside || may_be_back_soon;
 }
 
 // --- what people ask for --------------------------------------------------------------------------

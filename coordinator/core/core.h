@@ -162,6 +162,12 @@ class Core {
   // Everything that may follow from an event: spills, room, grants, yields, the next timer.
   void Settle();
 
+  // Whether an event of another job can concern it: who neither asks nor has anything, and has not had a turn
+  // lately, is not looked at. So thousands may be connected, of whom a few take turns.
+  bool Active(const Job& job) const;
+  // A copy: looking at some may make others active.
+  std::vector<JobId> ActiveJobs() const { return {active_.begin(), active_.end()}; }
+
   // turns.cc
   struct Next {
     EntityId entity = 0;
@@ -190,7 +196,7 @@ class Core {
   void LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint64_t steps);
   bool KeepFree(Device& device, EntityId next);
   std::uint64_t StepsSince(const Job& job) const;
-  std::vector<JobView> Absent(const DeviceKey& device) const;
+  bool IsAbsent(const Job& other, const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
   absl::Time IdleTime(const Turn& turn) const;
   absl::Time AskIdleTime(const Turn& turn) const;
@@ -424,6 +430,7 @@ class Core {
   std::uint64_t next_restore_ = 1;
   EntityId next_gang_ = EntityId{1} << 62;
   bool anybody_serves_ = false;
+  std::set<JobId> active_;  // all that are Active(), and until the end of an event perhaps others
   EntityId reserved_ = 0;                // a gang of several devices for which they are being kept free
   std::map<EntityId, int> passed_over_;  // how often one that does not fit now has let others go first
   std::vector<Action> actions_;

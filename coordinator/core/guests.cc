@@ -89,7 +89,8 @@ bool Core::FitsBeside(const Job& job, const Turn& turn) const {
     if (index != lane && MayClose(device, index)) Add(SizeOf(other), room);
   }
   for (JobId id : MembersOf(turn)) Add(Promised(this->job(id)), promised);
-  for (const auto& [id, other] : state_.jobs) {
+  for (JobId id : active_) {
+    const Job& other = this->job(id);
     if (other.info.device == device.key && other.ahead) Add(other.ahead->bytes, promised);
   }
   return promised <= room;

@@ -37,8 +37,8 @@ int Core::FirstLane(const Job& job) const {
 // does.
 int Core::LaneOf(const Job& job) const {
   const auto taken = [&](int lane) {
-    return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-      const Job& other = entry.second;
+    return std::any_of(active_.begin(), active_.end(), [&](JobId id) {
+      const Job& other = this->job(id);
       return other.id != job.id && other.info.device == job.info.device && other.lane == lane &&
              (other.turn != 0 || other.set_aside);
     });
@@ -52,11 +52,15 @@ int Core::LaneOf(const Job& job) const {
 }
 
 bool Core::LaneInUse(const Device& device, int lane) const {
-  return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-    const Job& job = entry.second;
-    return job.info.device == device.key && job.lane == lane &&
-           (job.turn != 0 || job.overstays != 0 || GangOf(job) != nullptr);
+  const auto in_lane = [&](JobId id) { return job(id).info.device == device.key && job(id).lane == lane; };
+  const bool runs = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
+    return in_lane(id) && (job(id).turn != 0 || job(id).overstays != 0);
   });
+  return runs || std::any_of(state_.gangs.begin(), state_.gangs.end(), [&](const auto& gang) {
+           const auto& ranks = gang.second.ranks;
+           return std::any_of(ranks.begin(), ranks.end(),
+                              [&](const auto& rank) { return in_lane(rank.second); });
+         });
 }
 
 // Nobody runs in it, and somebody does in another, or it is not its user's first. A gang keeps its lanes. Who
@@ -64,10 +68,10 @@ bool Core::LaneInUse(const Device& device, int lane) const {
 // another user has the turn is a reason only where room is lacking: the next turn is perhaps this one's.
 bool Core::MayClose(const Device& device, int lane, CloseFor why) const {
   const auto serves = [&](int in) {
-    return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-      const Job& job = entry.second;
-      return Serves(job) && !job.gone && job.lane == in && job.info.device == device.key;
-    });
+    return anybody_serves_ && std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+             const Job& job = entry.second;
+             return Serves(job) && !job.gone && job.lane == in && job.info.device == device.key;
+           });
   };
   if (LaneInUse(device, lane) || serves(lane)) return false;
   return LaneIndex(lane) > 0 || std::any_of(device.lanes.begin(), device.lanes.end(), [&](const auto& other) {

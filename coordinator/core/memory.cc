@@ -259,6 +259,7 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
     const Bytes kept = guaranteed_too ? 0 : KeptFor(*victim, job);
     if (kept == victim->persistent) continue;
     const Bytes bytes = kept == 0 ? wanted - coming : std::min(wanted - coming, victim->persistent - kept);
+    active_.insert(victim->id);
     victim->spill = SpillOrder{.request = next_spill_++, .bytes = bytes, .for_job = job.id, .sent = now_};
     SendTo(victim->id, wire::Spill{.request = victim->spill->request, .bytes = victim->spill->bytes});
     coming += std::min(victim->spill->bytes, victim->persistent);
@@ -295,7 +296,8 @@ Bytes Core::KeptFor(const Job& victim, const Job& asker) const {
 }
 
 void Core::GiveUpOnSilentVictims() {
-  for (auto& [id, job] : state_.jobs) {
+  for (JobId id : ActiveJobs()) {
+    Job& job = this->job(id);
     if (job.unresponsive) continue;
     if (job.spill && now_ >= AnswerLimit(*job.spill))
       SaySilent(job, now_ - job.spill->sent, absl::StrCat("a request for ", FormatBytes(job.spill->bytes)));
@@ -315,6 +317,7 @@ void Core::SaySilent(Job& job, absl::Duration since, const std::string& to_what)
 
 // At the grant already: what the ledger says will be missing is asked for before the job has noticed.
 void Core::ForeseeRoom(Job& job) {
+  if (job.need == 0) return;
   const Bytes free = Free(DeviceOf(job));
   if (job.need <= free) return;
   job.room = RoomRequest{.bytes = job.need - free, .restoring = true, .since = now_};

@@ -107,7 +107,8 @@ void Core::TellLimit(Job& job) {
 
 // Those that may grow now. Those of a gang share what is left: they are told once, with the turn.
 void Core::KeepMemoryCaps() {
-  for (auto& [id, job] : state_.jobs) {
+  for (JobId id : active_) {
+    Job& job = this->job(id);
     const bool may_grow = job.turn != 0 || job.overstays != 0;
     if (may_grow && !job.gone && job.entity == id) TellLimit(job);
   }

@@ -170,7 +170,8 @@ void Core::UseTimeSoFar() {
 
 // Also those whose cap is new, or whose gang has just become complete.
 void Core::HoldBack() {
-  for (auto& [id, job] : state_.jobs) {
+  for (JobId id : ActiveJobs()) {
+    Job& job = this->job(id);
     if (!job.waiting) continue;
     const bool back = now_ < HeldBackUntil(job.entity);
     if (job.held_back && !back) BeginToWait(job);

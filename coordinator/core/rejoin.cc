@@ -78,6 +78,7 @@ void Core::Replace(Job& former, JobJoins& joins) {
   auto account = state_.accounts.extract(own);
   if (joins.join.rejoin && account) joins.time = std::move(account.mapped());
   state_.jobs.erase(id);
+  active_.erase(id);
 }
 
 // What it knows of the arena is the truth only if it has the turn: a chunk that another job has adopted since
@@ -231,6 +232,7 @@ void Core::Erase(Job& job) {
   state_.accounts.erase(own);
   state_.guarantees.erase(own);
   state_.jobs.erase(id);
+  active_.erase(id);
 }
 
 // A device is remembered while memory of its dead is on the way back, though no job is left, and while it is

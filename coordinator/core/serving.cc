@@ -64,7 +64,8 @@ bool Core::MayServeIn(const Turn& turn, const Job& job) const {
 // Requests that this turn is interrupted for; the earliest first.
 std::vector<JobId> Core::RequestsIn(const Turn& turn) const {
   std::vector<std::pair<absl::Time, JobId>> asked;
-  for (const auto& [id, job] : state_.jobs) {
+  for (JobId id : active_) {
+    const Job& job = this->job(id);
     if (job.waiting && job.info.serves && MayServeIn(turn, job)) asked.emplace_back(job.asked, id);
   }
   std::sort(asked.begin(), asked.end());

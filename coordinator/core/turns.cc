@@ -114,7 +114,8 @@ bool Core::DevicesFree(EntityId entity) const {
 // for whom the turn that lasts there is only interrupted.
 std::vector<EntityId> Core::Candidates(const Device& device) const {
   std::vector<std::pair<absl::Time, EntityId>> asked;
-  for (const auto& [id, job] : state_.jobs) {
+  for (JobId id : active_) {
+    const Job& job = this->job(id);
     if (!job.waiting || Granted(job.entity) || !Eligible(job.entity)) continue;
     if (job.info.serves && device.turn != 0 && MayServeIn(state_.turns.at(device.turn), job)) continue;
     const auto devices = DevicesOf(job.entity);
@@ -207,24 +208,21 @@ std::vector<EntityId> Core::NotAfterOthers(std::vector<EntityId> candidates) con
   return first.empty() ? candidates : first;
 }
 
-// Single jobs that have had a turn of `device`, and neither wait nor have one now.
-std::vector<JobView> Core::Absent(const DeviceKey& device) const {
-  std::vector<JobView> views;
-  for (const auto& [id, other] : state_.jobs) {
-    const bool absent = !other.waiting && other.turn == 0 && other.left != absl::InfinitePast() &&
-                        !other.after_others && !other.info.serves && now_ >= HeldBackUntil(other.entity);
-    if (absent && !other.gone && !other.paused && !other.unresponsive && other.entity == id &&
-        other.info.device == device)
-      views.push_back(ViewOf(id));
-  }
-  return views;
+// A single job that has had a turn of `device`, and neither waits nor has one now.
+bool Core::IsAbsent(const Job& other, const DeviceKey& device) const {
+  const bool absent = !other.waiting && other.turn == 0 && other.left != absl::InfinitePast() &&
+                      !other.after_others && !other.info.serves && now_ >= HeldBackUntil(other.entity);
+  return absent && !other.gone && !other.paused && !other.unresponsive && other.entity == other.id &&
+         other.info.device == device;
 }
 
 // For somebody who may be back before a turn of `next` would be over, if the policy says so.
 bool Core::KeepFree(Device& device, EntityId next) {
   device.kept_until = absl::InfinitePast();
   const JobView view = ViewOf(next);
-  for (const JobView& absent : Absent(device.key)) {
+  for (JobId id : active_) {  // who has left earlier is not waited for
+    if (!IsAbsent(job(id), device.key)) continue;
+    const JobView absent = ViewOf(id);
     const absl::Time until = absent.left + std::min(kMaxKeepFree, device.policy->KeepFree(absent, view));
     if (until <= device.kept_until) continue;
     device.kept_until = until;
@@ -238,9 +236,13 @@ absl::Time Core::StopForAbsent(const Turn& turn) const {
   absl::Time stop = absl::InfiniteFuture();
   if (turn.asked_stop) return stop;
   for (const DeviceKey& key : turn.devices) {
-    for (const JobView& absent : Absent(key))
-      stop =
-          std::min(stop, absent.left + state_.devices.at(key).policy->StopFor(absent, ViewOf(turn.entity)));
+    const Policy& policy = *state_.devices.at(key).policy;
+    if (!policy.StopsForAbsent()) continue;
+    for (const auto& [id, other] : state_.jobs) {
+      if (!IsAbsent(other, key)) continue;
+      const JobView absent = ViewOf(id);
+      stop = std::min(stop, absent.left + policy.StopFor(absent, ViewOf(turn.entity)));
+    }
   }
   return stop;
 }
@@ -265,9 +267,9 @@ void Core::GrantTurn(const Next& next) {
     device.turn = turn.number;
     device.policy->Granted(ViewOf(entity));
   }
-  for (auto& [id, job] : state_.jobs) {
-    if (std::find(turn.devices.begin(), turn.devices.end(), job.info.device) != turn.devices.end())
-      job.after_others = false;
+  for (JobId id : active_) {
+    if (std::count(turn.devices.begin(), turn.devices.end(), job(id).info.device) > 0)
+      job(id).after_others = false;
   }
   GrantWaitingRanks(turn);
 }
@@ -329,7 +331,7 @@ bool Core::Fits(EntityId entity) const {
     const Job& rank = job(id);
     const int lane = LaneOf(rank);
     const Bytes grows = ranks.size() == 1 && LaneIndex(lane) > 0 ? Growth(rank, lane) : 0;
-    return !rank.waiting || rank.need + grows <= Reachable(rank);
+    return !rank.waiting || rank.need + grows == 0 || rank.need + grows <= Reachable(rank);
   });
 }
 
@@ -337,7 +339,8 @@ bool Core::Fits(EntityId entity) const {
 
 // By those who have no part in it and could have one.
 bool Core::Contended(const Turn& turn) const {
-  for (const auto& [id, job] : state_.jobs) {
+  for (JobId id : active_) {
+    const Job& job = this->job(id);
     if (!job.waiting || job.entity == turn.entity || !Eligible(job.entity)) continue;
     if (job.info.serves && MayServeIn(turn, job)) continue;
     for (const DeviceKey& key : DevicesOf(job.entity)) {

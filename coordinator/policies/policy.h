@@ -103,7 +103,9 @@ class Policy {
   }
 
   // The other way round: `holder` has the turn and nobody waits. Until how long after `absent` left may it
-  // begin another step? Infinite: as long as nobody waits.
+  // begin another step? Infinite: as long as nobody waits. Asked of each absent job at each event, so only
+  // where StopsForAbsent().
+  virtual bool StopsForAbsent() const { return false; }
   virtual absl::Duration StopFor(const JobView& absent, const JobView& holder) const {
     return absl::InfiniteDuration();
   }

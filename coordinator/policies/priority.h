@@ -32,6 +32,7 @@ class ProductionFirst final : public Policy {
   std::string Standing(const JobView& job) const override;
   absl::Duration Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const override;
   absl::Duration KeepFree(const JobView& absent, const JobView& next) const override;
+  bool StopsForAbsent() const override { return true; }
   absl::Duration StopFor(const JobView& absent, const JobView& holder) const override;
   void Asked(const JobView& job) override;
   void Granted(const JobView& job) override;

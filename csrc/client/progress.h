@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "allocator/caching_allocator.h"
+#include "csrc/base/mutex.h"
 #include "csrc/base/unique_fd.h"
 #include "csrc/wire/shared_page.h"
 

@@ -1,7 +1,8 @@
 """A hand-over that moves no bytes against a raw relay of its messages, and a boundary while nobody waits.
 
 Both sides run in C++ (csrc/client/bench) and under real-time scheduling where that is allowed, so that a hand-over is
-measured and not the other work of the machine; the record says which.
+measured and not the other work of the machine; the record says which. What ``hocket.steps()`` costs a Python loop is
+measured beside it (iterator_job.py).
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
 
 from tests.bench import harness
 
+RELAY = "the same two messages relayed raw through one process, same sockets"
+CONNECTED = 1000
 
-def _measure(program: str, rounds: int) -> dict[str, list[float]]:
-    """What ``program`` prints: lists of the same length, one number for each of ``rounds`` blocks."""
-    command = harness.undisturbed([harness.binary(program), str(rounds)])
-    environment = {"HOCKET_DAEMON": harness.binary("hocketd"), **os.environ}
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+def measure(command: Sequence[str]) -> dict[str, list[float]]:
+    """What a program prints: lists of the same length, one number for each block."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "HOCKET_DAEMON": harness.binary("hocketd"), "HOCKET_RUNTIME_DIR": folder}
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if said.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with status {said.returncode}:\n{said.stderr[-3000:]}")
     return json.loads(said.stdout)
@@ -27,32 +34,66 @@ def _ratios(measured: dict[str, list[float]], above: str, below: str) -> list[fl
     return [a / b for a, b in zip(measured[above], measured[below], strict=True)]
 
 
+def _hand_overs(turns: dict[str, list[float]]) -> list[harness.Figure]:
+    """With the two jobs alone, and with many more connected."""
+    of = {"": ("hand_over", "relay"), f", {CONNECTED} jobs connected": ("crowd", "crowd_relay")}
+    return [
+        harness.figure(
+            f"{above}_{percentile}",
+            f"end of a turn to the next job's start, nothing to move, {percentile}{more}",
+            _ratios(turns, f"{above}_{percentile}_ns", f"{below}_{percentile}_ns"),
+            goal,
+            f"{RELAY}, {percentile}",
+        )
+        for more, (above, below) in of.items()
+        for percentile, goal in (("p50", 1.3), ("p99", 2.0))
+    ]
+
+
 def run(quick: bool) -> None:
     rounds = 5 if quick else 20
-    turns = _measure("client_hand_over_bench", rounds)
-    ends = _measure("client_boundary_bench", rounds)
-    relay = "the same two messages relayed raw through one process, same sockets"
+    program = [harness.binary("client_hand_over_bench"), str(rounds), str(50 if quick else CONNECTED)]
+    turns = measure(harness.undisturbed(program))
+    ends = measure(harness.undisturbed([harness.binary("client_boundary_bench"), str(rounds)]))
+    job = [sys.executable, "-m", "tests.bench.iterator_job", str(rounds)]
+    loops = measure(harness.emulate("bench-iterator", "1GiB", job))
     figures = [
+        *_hand_overs(turns),
         harness.figure(
-            f"hand_over_{percentile}",
-            f"end of a turn to the next job's start, nothing to move, {percentile}",
-            _ratios(turns, f"hand_over_{percentile}_ns", f"relay_{percentile}_ns"),
-            2.0,
-            f"{relay}, {percentile}",
-        )
-        for percentile in ("p50", "p99")
-    ]
-    figures.append(
+            "coordinator_cpu",
+            "the coordinator at 1000 hand-overs in a second",
+            [ns / 1e6 * 100 for ns in turns["cpu_ns"]],  # of a millisecond
+            5.0,
+            "a processor core",
+            unit="%",
+        ),
         harness.figure(
             "boundary",
             "both ends of a step while nobody waits, CPU time",
+            ends["boundary_ns"],
+            100.0,
+            "a step without Hocket",
+            unit="ns",
+        ),
+        harness.figure(
+            "boundary_atomics",
+            "the same",
             _ratios(ends, "boundary_ns", "atomics_ns"),
             5.0,
             "two atomic additions",
-        )
-    )
+        ),
+        harness.figure(
+            "iterator",
+            "a pass of `for x in hocket.steps(...)` while nobody waits, more CPU time",
+            [a - b for a, b in zip(loops["steps_ns"], loops["plain_ns"], strict=True)],
+            1000.0,
+            "a pass of `for x in ...`",
+            unit="ns",
+        ),
+    ]
     extra = {
-        "nanoseconds": {**turns, **ends},
-        "speaks_of": ["coordinator", "csrc/client", "csrc/wire"],
+        "nanoseconds": {**turns, **ends, **loops},
+        "connected": int(program[-1]),
+        "speaks_of": ["coordinator", "csrc/client", "csrc/wire", "python/hocket"],
     }
     harness.record("hand_over", figures, extra=extra)
