@@ -17,7 +17,7 @@ Core::Core(CoreOptions options) : options_(std::move(options)), next_turn_(optio
   state_.quotas = options_.quotas;
 }
 
-std::vector<Action> Core::Handle(const Event& event) {
+std::vector<Action> Core::Handle(const Event& event, const SendEarly& early) {
   HOCKET_CHECK(event.at >= now_) << "an event at " << event.at << " after one at " << now_;
   now_ = event.at;
   actions_.clear();
@@ -26,12 +26,21 @@ std::vector<Action> Core::Handle(const Event& event) {
   if (job != nullptr) active_.insert(event.job);
   std::visit([&](const auto& what) { On(job, what); }, event.what);
   if (state_.jobs.contains(event.job)) active_.insert(event.job);
-  Settle();
+  Settle(early);
   std::erase_if(active_, [&](JobId id) { return !Active(this->job(id)); });
   return std::exchange(actions_, {});
 }
 
-void Core::Settle() {
+void Core::SendNow(const SendEarly& early) {
+  if (!early) return;
+  std::erase_if(actions_, [&](const Action& action) {
+    const Send* send = std::get_if<Send>(&action);
+    if (send != nullptr) early(*send);
+    return send != nullptr;
+  });
+}
+
+void Core::Settle(const SendEarly& early) {
   ForgetUnusedDevices();
   GiveUpOnSilentVictims();
   HoldBack();
@@ -48,6 +57,7 @@ void Core::Settle() {
     CloseLanes(device);
     Schedule(device);
   }
+  SendNow(early);
   if (anybody_serves_) LetServe();
   for (auto& [number, turn] : state_.turns) {
     AskIfContended(turn);
@@ -101,8 +111,9 @@ absl::Time Core::NextDeadline() const {
       if (!turn.asked_idle && Capped(turn.entity)) next = std::min(next, IdleTime(turn));
       continue;
     }
-    next = std::min(next, StopTime(turn));
-    if (!turn.asked_idle && !turn.company) next = std::min(next, AskIdleTime(turn));
+    const absl::Time stop = StopTime(turn);
+    next = std::min(next, stop);
+    if (!turn.asked_idle && !turn.company) next = std::min(next, AskIdleTime(turn, stop));
   }
   return next;
 }

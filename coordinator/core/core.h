@@ -80,7 +80,11 @@ class Core {
 
   // Applies one event and returns what is now to be done, in order. An event that breaks the protocol yields
   // one Reject and changes nothing.
-  std::vector<Action> Handle(const Event& event);
+  //
+  // `early`, where it is given, is called with each Send that is decided together with who has the turn, before
+  // it is looked after everything else: a job waits for it. It must not call the core.
+  using SendEarly = std::function<void(const Send&)>;
+  std::vector<Action> Handle(const Event& event, const SendEarly& early = {});
 
   const State& state() const { return state_; }
   absl::Time now() const { return now_; }  // of the last event
@@ -160,7 +164,8 @@ class Core {
   void On(Job* job, const wire::Leave& event);
 
   // Everything that may follow from an event: spills, room, grants, yields, the next timer.
-  void Settle();
+  void Settle(const SendEarly& early);
+  void SendNow(const SendEarly& early);
 
   // Whether an event of another job can concern it: who neither asks nor has anything, and has not had a turn
   // lately, is not looked at. So thousands may be connected, of whom a few take turns.
@@ -199,7 +204,7 @@ class Core {
   bool IsAbsent(const Job& other, const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
   absl::Time IdleTime(const Turn& turn) const;
-  absl::Time AskIdleTime(const Turn& turn) const;
+  absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
   bool IdlesAfterEachStep(const Turn& turn) const;
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
   absl::Duration SwitchCost(EntityId entity) const;

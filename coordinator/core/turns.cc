@@ -368,8 +368,9 @@ void Core::AskIfContended(Turn& turn) {
   turn.wanted_since = std::min(turn.wanted_since, now_);
   turn.first_wanted = std::min(turn.first_wanted, now_);
   if (paused && !StopsAtOnce(turn)) AskToStop(turn);
-  if (!turn.asked_stop && now_ >= StopTime(turn)) AskToStopInOrder(turn);
-  if (!turn.asked_idle && (paused || (!together && now_ >= AskIdleTime(turn)))) AskForTurn(turn);
+  const absl::Time stop = turn.asked_stop ? absl::InfiniteFuture() : StopTime(turn);
+  if (now_ >= stop) AskToStopInOrder(turn);
+  if (!turn.asked_idle && (paused || (!together && now_ >= AskIdleTime(turn, stop)))) AskForTurn(turn);
 }
 
 void Core::SendYield(const Job& job, bool now, std::uint64_t stop_step) {
@@ -410,10 +411,11 @@ absl::Time Core::IdleTime(const Turn& turn) const {
 }
 
 // The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in
-// its way, and the answer would be no.
-absl::Time Core::AskIdleTime(const Turn& turn) const {
+// its way, and the answer would be no. Nor shortly before it is asked to `stop`, which says this, too.
+absl::Time Core::AskIdleTime(const Turn& turn, absl::Time stop) const {
   const absl::Duration begins = std::min(kHolderBegins, ViewOf(turn.entity).step.mean() / 2);
-  return std::max(IdleTime(turn), turn.start + begins);
+  const absl::Time ask = std::max(IdleTime(turn), turn.start + begins);
+  return stop > ask && stop - ask <= kHolderBegins ? stop : ask;
 }
 
 // Nothing where no bytes had to move lately.

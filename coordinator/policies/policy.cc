@@ -7,8 +7,10 @@
 namespace hocket::coordinator {
 
 std::vector<JobView> Policy::Order(std::vector<JobView> waiting) const {
-  std::stable_sort(waiting.begin(), waiting.end(),
-                   [this](const JobView& a, const JobView& b) { return Before(a, b); });
+  if (waiting.size() > 1) {
+    std::stable_sort(waiting.begin(), waiting.end(),
+                     [this](const JobView& a, const JobView& b) { return Before(a, b); });
+  }
   return waiting;
 }
 
