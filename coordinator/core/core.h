@@ -204,6 +204,7 @@ class Core {
   bool IsAbsent(const Job& other, const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
   absl::Time IdleTime(const Turn& turn) const;
+  bool FirstStepOutlasts(const Turn& turn, absl::Time stop) const;
   absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
   bool IdlesAfterEachStep(const Turn& turn) const;
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);

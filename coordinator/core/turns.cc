@@ -369,7 +369,7 @@ void Core::AskIfContended(Turn& turn) {
   turn.first_wanted = std::min(turn.first_wanted, now_);
   if (paused && !StopsAtOnce(turn)) AskToStop(turn);
   const absl::Time stop = turn.asked_stop ? absl::InfiniteFuture() : StopTime(turn);
-  if (now_ >= stop) AskToStopInOrder(turn);
+  if (now_ >= stop || (!turn.asked_stop && FirstStepOutlasts(turn, stop))) AskToStopInOrder(turn);
   if (!turn.asked_idle && (paused || (!together && now_ >= AskIdleTime(turn, stop)))) AskForTurn(turn);
 }
 
@@ -408,6 +408,14 @@ absl::Time Core::IdleTime(const Turn& turn) const {
   const JobView view = ViewOf(turn.entity);
   const bool pays = view.gap.known() && view.gap.mean() > 2 * cost;
   return pays ? turn.start : turn.start + Quantum(turn.entity);
+}
+
+// Then the holder can be asked to stop at once: it does so at the end of a step, and there is no timer to wake
+// us in between.
+bool Core::FirstStepOutlasts(const Turn& turn, absl::Time stop) const {
+  if (turn.company || state_.gangs.contains(turn.entity)) return false;
+  const Estimator& step = job(turn.entity).step;
+  return step.settled() && stop < turn.start + step.Lower();
 }
 
 // The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in
