@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import Any
 
-from tests.bench import harness
+from tests.bench import causes, harness
 from tests.bench.harness import EMULATED, RESULTS, ROOT
 
 HEAD = """# Results
@@ -21,6 +21,10 @@ none for us (`perf_event_open` says ENOENT).
 
 | figure | goal | measured | met | baseline | device | torch | commit, date |
 |---|---|---|---|---|---|---|---|
+"""
+CAUSES = """
+Goals that are not met, why not, and what was tried:
+
 """
 CHECKS = """
 What either holds or does not:
@@ -83,6 +87,13 @@ def _check_row(check: dict[str, Any], data: dict[str, Any]) -> str:
     )
 
 
+def _causes(figures: list[dict[str, Any]]) -> str:
+    """Of the figures that miss their goals, in the order of the page; those without a cause say so."""
+    missed = {f["name"]: f["text"] for f in figures if harness.met(f) == "no"}
+    lines = [f"- {text}: {causes.CAUSES.get(name, 'not looked into')}\n" for name, text in sorted(missed.items())]
+    return CAUSES + "".join(lines) if lines else ""
+
+
 def _table(table: dict[str, Any]) -> str:
     lines = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
     return f"\n{table['title']}:\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -96,6 +107,7 @@ def write() -> str:
     rows = [(figure["name"], data["device"], _row(figure, data)) for data in figures for figure in data["figures"]]
     # The emulated and the real figure of one benchmark stand side by side.
     page += "".join(row for _, _, row in sorted(rows, key=lambda row: row[:2]))
+    page += _causes([figure for data in figures for figure in data["figures"]])
     page += CHECKS + "".join(_check_row(check, data) for data in records for check in data.get("checks", ()))
     page += "".join(_table(table) for data in records for table in data.get("tables", ()))
     for data in records:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import allocation, harness, inference, inference_job, source, table
+from tests.bench import allocation, causes, harness, inference, inference_job, source, table
 
 CALIBRATE = pathlib.Path(__file__).parents[2] / "scripts" / "calibrate"
 
@@ -70,6 +71,16 @@ def test_a_tree_in_which_only_records_have_changed_is_not_dirty(
     assert source.commit() == clean and not clean.endswith("-dirty")
     code.write_text("changed")
     assert source.commit() == f"{clean}-dirty"
+
+
+def test_a_goal_that_is_not_met_is_listed_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(causes, "CAUSES", {"high": "too many copies.", "low": "no cause: it is met."})
+    rows = [dataclasses.asdict(figure([value] * 5)) for value in (0.9, 1.1, 1.2)]
+    for row, name in zip(rows, ("low", "high", "higher"), strict=True):
+        row |= {"name": name, "text": f"figure {name}"}
+    said = table._causes(rows)
+    assert "- figure high: too many copies.\n" in said and "- figure higher: not looked into\n" in said
+    assert "figure low" not in said and table._causes(rows[:1]) == ""
 
 
 def test_a_figure_taken_beside_other_work_says_so() -> None:
