@@ -594,16 +594,16 @@ void Server::RememberSettings() {
 void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor) {
   std::vector<JobId> granted;
   const auto early = [&](const Send& send) {
-    Do(send, descriptor);
+    Do(job, send, descriptor);
     if (std::holds_alternative<wire::Grant>(send.message)) granted.push_back(send.to);
   };
   const std::vector<Action> actions =
       core_.Handle({.at = Now(), .job = job, .what = std::move(what)}, early);
   // What is said to jobs first, in order: somebody waits for it. Records, the log and the timer can wait.
-  for (JobId to : granted) RememberTime(to);
   for (const Action& action : actions) {
     if (const Send* send = std::get_if<Send>(&action)) Do(job, *send, descriptor);
   }
+  for (JobId to : granted) RememberTime(to);
   for (const Action& action : actions) {
     const Send* send = std::get_if<Send>(&action);
     if (send == nullptr) std::visit([&](const auto& a) { Do(a); }, action);

@@ -29,8 +29,8 @@ CAUSES = {
     "exchange_4": _EXCHANGE,
     "sliced_slowed": "this is the driver's time-slicing, which Hocket is compared with.",
     "timing_step_cpu_unpaced": (
-        "the pauses cost it, not the emulated GPU: its baseline has none. With a step every 20 ms in the baseline, too, "
-        "the figure is the row above, and met."
+        "the pauses cost it, not the emulated GPU: its baseline has none. With a step every 20 ms in the baseline, "
+        "too, the figure is the row above, and met."
     ),
     "coordinator_cpu": (
         "by perf, six tenths are the kernel's: waking up twice for a hand-over (a virtual machine pays for its idle "
