@@ -81,8 +81,8 @@ class Core {
   // Applies one event and returns what is now to be done, in order. An event that breaks the protocol yields
   // one Reject and changes nothing.
   //
-  // `early`, where it is given, is called with each Send that is decided together with who has the turn, before
-  // it is looked after everything else: a job waits for it. It must not call the core.
+  // `early`, where it is given, is called with each Send that is decided together with who has the turn,
+  // before it is looked after everything else: a job waits for it. It must not call the core.
   using SendEarly = std::function<void(const Send&)>;
   std::vector<Action> Handle(const Event& event, const SendEarly& early = {});
 
@@ -437,7 +437,7 @@ class Core {
   EntityId next_gang_ = EntityId{1} << 62;
   bool anybody_serves_ = false;
   std::set<JobId> active_;  // all that are Active(), and until the end of an event perhaps others
-  EntityId reserved_ = 0;                // a gang of several devices for which they are being kept free
+  EntityId reserved_ = 0;   // a gang of several devices for which they are being kept free
   std::map<EntityId, int> passed_over_;  // how often one that does not fit now has let others go first
   std::vector<Action> actions_;
 };

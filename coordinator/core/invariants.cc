@@ -40,7 +40,8 @@ void Core::CheckInvariants() const {
   HOCKET_CHECK(timer_ > now_) << "a timer is to fire at " << timer_ << ", and it is " << now_;
   for (const auto& [id, job] : state_.jobs) {
     CheckJob(job, state_);
-    HOCKET_CHECK(!Active(job) || active_.contains(id)) << job.info.name << " takes part, and is not looked at";
+    HOCKET_CHECK(!Active(job) || active_.contains(id))
+        << job.info.name << " takes part, and is not looked at";
     const absl::Time until = HeldBackUntil(job.entity);
     HOCKET_CHECK(!job.waiting || job.held_back == (now_ < until))
         << job.info.name << " is " << (job.held_back ? "" : "not ") << "held back, at " << now_

@@ -410,8 +410,8 @@ absl::Time Core::IdleTime(const Turn& turn) const {
   return pays ? turn.start : turn.start + Quantum(turn.entity);
 }
 
-// Then the holder can be asked to stop at once: it does so at the end of a step, and there is no timer to wake
-// us in between.
+// Then the holder can be asked to stop at once: it does so at the end of a step, and there is no timer to
+// wake us in between.
 bool Core::FirstStepOutlasts(const Turn& turn, absl::Time stop) const {
   if (turn.company || state_.gangs.contains(turn.entity)) return false;
   const Estimator& step = job(turn.entity).step;

@@ -597,8 +597,7 @@ void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descri
     Do(job, send, descriptor);
     if (std::holds_alternative<wire::Grant>(send.message)) granted.push_back(send.to);
   };
-  const std::vector<Action> actions =
-      core_.Handle({.at = Now(), .job = job, .what = std::move(what)}, early);
+  const std::vector<Action> actions = core_.Handle({.at = Now(), .job = job, .what = std::move(what)}, early);
   // What is said to jobs first, in order: somebody waits for it. Records, the log and the timer can wait.
   for (const Action& action : actions) {
     if (const Send* send = std::get_if<Send>(&action)) Do(job, *send, descriptor);
