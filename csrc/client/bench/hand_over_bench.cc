@@ -7,9 +7,8 @@
 //               sends on what it receives: the same kind of socket, as many bytes as a TurnOver has, and
 //               nothing else done
 //
-//   crowd       a hand-over while CONNECTED jobs (default 1000), each a process, have joined as well, of
-//   which
-//               two take turns
+//   crowd       a hand-over while CONNECTED jobs (default 1000), each a process, have joined, of which two
+//               take turns
 //   cpu         of the coordinator, for a hand-over, where there are a thousand in a second
 //
 // In all, whoever has got the turn (or the message) works for a while before it passes it on, as a step does.
