@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": ("doctor", "What was found on this machine, and what to do about each problem."),
     "demo": ("demo", "Two real trainings take turns on one GPU too small for both."),
     "serve": ("serve", "Run the coordinator in the foreground."),
+    "restart": ("restart", "Replace the coordinator by this installation's, while jobs run."),
     "stop": ("stop", "End the coordinator when no job needs it."),
 }
 
