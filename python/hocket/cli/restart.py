@@ -43,7 +43,8 @@ def _version_of(program: Path) -> str:
         said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise click.ClickException(
-            f"cannot run {program}: {error}. Nothing was changed. Install Hocket again, or name another in HOCKET_DAEMON."
+            f"cannot run {program}: {error}. Nothing was changed. "
+            "Install Hocket again, or name another in HOCKET_DAEMON."
         ) from None
     return said.stdout.split()[-1]
 
