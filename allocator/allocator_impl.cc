@@ -34,9 +34,9 @@ constexpr std::size_t kMostWatched = 16;              // promises beside each ot
 
 // docs/decisions/0001-chunk-size.md
 Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
-  constexpr Bytes kChunksPerDevice = 1024;
+  constexpr Bytes kChunksPerDevice = 2048;
   const Bytes size = std::bit_floor(std::max<Bytes>(1, capacity / kChunksPerDevice));
-  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 32_MiB));
+  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 16_MiB));
 }
 
 }  // namespace

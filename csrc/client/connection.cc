@@ -1,5 +1,6 @@
 #include "csrc/client/connection.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -9,6 +10,9 @@
 
 namespace hocket {
 namespace {
+
+constexpr std::size_t kMostWaiting = 256;  // of the 1,024 descriptors that a process may have, as a rule
+constexpr int kPatienceMs = 1000;
 
 bool Watch(const UniqueFd& set, int fd, std::uint32_t events) {
   epoll_event event{};
@@ -81,8 +85,15 @@ std::vector<int> Connection::Descriptors() const {
 
 void Connection::Send(wire::Message message, UniqueFd descriptor) {
   if (!up()) return;
+  const bool has_descriptor = static_cast<bool>(descriptor);
   queue_.emplace_back(std::move(message), std::move(descriptor));
   Flush();
+  if (has_descriptor && queue_.size() > kMostWaiting) AwaitReader();
+}
+
+void Connection::AwaitReader() {
+  pollfd poller{fd(), POLLOUT, 0};
+  if (poll(&poller, 1, kPatienceMs) > 0) Flush();
 }
 
 void Connection::Flush() {

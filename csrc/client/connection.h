@@ -40,7 +40,9 @@ class Connection {
   // -1: down.
   int fd() const { return up() ? channel_->fd() : -1; }
 
-  // Never blocks. A peer that has gone is noticed by the next Receive().
+  // Never blocks, but where so many descriptors wait to be sent that the process could run out of them: then
+  // it waits, up to a second, for the coordinator to read. A peer that has gone is noticed by the next
+  // Receive().
   void Send(wire::Message message, UniqueFd descriptor = UniqueFd());
   bool has_queue() const { return !queue_.empty(); }
   void Flush();
@@ -63,6 +65,8 @@ class Connection {
   std::vector<int> Descriptors() const;
 
  private:
+  void AwaitReader();
+
   std::optional<wire::Channel> channel_;
   std::deque<std::pair<wire::Message, UniqueFd>> queue_;
   bool watched_ = false;  // both sets have the socket

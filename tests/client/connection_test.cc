@@ -2,6 +2,7 @@
 #include "csrc/client/connection.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -76,6 +77,32 @@ TEST_F(ConnectionTest, AWakingOfTheDoorIsNotLostBeforeSomebodyComesThere) {
   EXPECT_EQ(connection_.AwaitAtDoor(Connection::kNoLimit), Connection::Woken::kOtherwise);
   ASSERT_TRUE(coordinator.Send(wire::Grant{.turn = 1}).ok());
   EXPECT_EQ(connection_.AwaitAtDoor(Connection::kNoLimit), Connection::Woken::kByMessage);
+}
+
+// A large arena is told to a job that joins, chunk by chunk.
+TEST_F(ConnectionTest, MoreDescriptorsAreSentThanAProcessMayHave) {
+  constexpr int kMessages = 3000;
+  constexpr rlim_t kAllowed = 800;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{kAllowed, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  wire::Channel coordinator = Connect();
+  int came = 0;
+  std::thread reader([&] {
+    for (int i = 0; i < kMessages; ++i) came += coordinator.Receive()->descriptor ? 1 : 0;
+  });
+  int sent = 0;
+  for (int i = 0; i < kMessages; ++i) {
+    UniqueFd descriptor(dup(STDERR_FILENO));
+    sent += descriptor ? 1 : 0;
+    connection_.Send(wire::ArenaGrew{.chunk = 1, .size = 1}, std::move(descriptor));
+  }
+  while (connection_.has_queue()) connection_.Flush();
+  reader.join();
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(sent, kMessages);
+  EXPECT_EQ(came, kMessages);
 }
 
 TEST_F(ConnectionTest, TheEndOfTheCoordinatorWakesBoth) {
