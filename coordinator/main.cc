@@ -1,5 +1,6 @@
 // hocketd: gives turns on this machine's GPUs. Flags, objects, run.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -217,6 +218,8 @@ class Parent {
 };
 
 absl::Status Serve(Flags flags, Parent& parent) {
+  if (flags.server.system)
+    umask(0077);  // the folder is everybody's to read; the log and the settings are not
   HOCKET_ASSIGN_OR_RETURN(flags.server.runtime_dir,
                           flags.server.system ? EnsureSystemDir() : EnsureRuntimeDir());
   HOCKET_ASSIGN_OR_RETURN(

@@ -218,6 +218,7 @@ class Core {
   bool Contended(const Turn& turn) const;
   std::vector<EntityId> Candidates(const Device& device) const;
   std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
+  double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
 
   // guests.cc

@@ -29,6 +29,7 @@ struct Quota {
   double time_guarantee = 0;
   Bytes memory_guarantee = 0;
   Bytes memory_cap = 0;  // resident and spilled
+  double weight = 0;     // of a user, against the others' (fair); 0: 1, as of everybody
   bool operator==(const Quota&) const = default;
 };
 

@@ -139,6 +139,11 @@ std::uint64_t Core::StepsSince(const Job& job) const {
   return run > reported ? run - reported : 0;
 }
 
+double Core::WeightOf(unsigned user) const {
+  const auto quota = state_.quotas.find(Owner::User(user));
+  return quota == state_.quotas.end() || quota->second.weight == 0 ? 1 : quota->second.weight;
+}
+
 JobView Core::ViewOf(EntityId entity) const {
   JobView view{.id = entity, .asked = absl::InfiniteFuture(), .left = absl::InfinitePast(), .now = now_};
   view.weight = 0;
@@ -146,6 +151,7 @@ JobView Core::ViewOf(EntityId entity) const {
   for (JobId id : RanksOf(entity)) {
     const Job& rank = job(id);
     view.user = rank.user;
+    view.user_weight = WeightOf(rank.user);
     view.weight = std::max(view.weight, rank.info.weight);
     view.priority = std::max(view.priority, rank.priority);
     if (rank.waiting) view.asked = std::min(view.asked, rank.asked);

@@ -35,6 +35,7 @@ const char* NameOf(Priority priority) {
 Json View(const JobView& job) {
   return {{"id", job.id},
           {"user", job.user},
+          {"user_weight", job.user_weight},
           {"weight", job.weight},
           {"priority", NameOf(job.priority)},
           {"waits", Since(job.asked, job.now)},

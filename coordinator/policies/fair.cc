@@ -62,7 +62,7 @@ absl::Duration Fair::Keep(const JobView& holder, absl::Duration held, const GpuV
   const double seconds = absl::ToDoubleSeconds(held);
   const double behind = next.user == holder.user
                             ? (JobServed(next) - JobServed(holder)) * Share(holder) - seconds
-                            : UserServed(next) - UserServed(holder) - seconds;
+                            : (UserServed(next) - UserServed(holder)) * holder.user_weight - seconds;
   return std::max(absl::ZeroDuration(), absl::Seconds(behind));
 }
 
@@ -76,7 +76,7 @@ absl::Duration Fair::KeepFree(const JobView& absent, const JobView& next) const 
 
 void Fair::Asked(const JobView& job) {
   auto [user, new_user] = users_.try_emplace(job.user);
-  user->second.served = new_user ? all_.floor : all_.Enter(user->second.served, 1);
+  user->second.served = new_user ? all_.floor : all_.Enter(user->second.served, 1 / job.user_weight);
   Group& group = user->second.jobs_of;
   auto [served, new_job] = user->second.jobs.try_emplace(job.id, group.floor);
   if (!new_job) served->second = group.Enter(served->second, 1 / Share(job));
@@ -92,10 +92,10 @@ void Fair::Granted(const JobView& job) {
 void Fair::Charge(const JobView& job, absl::Duration device_time, bool contended) {
   User& user = users_[job.user];
   const double seconds = absl::ToDoubleSeconds(device_time);
-  user.served += seconds;
+  user.served += seconds / job.user_weight;
   user.jobs[job.id] += seconds / Share(job);
   if (!contended) return;
-  all_.Added(seconds);
+  all_.Added(seconds / job.user_weight);
   user.jobs_of.Added(seconds / Share(job));
 }
 

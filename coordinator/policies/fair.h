@@ -1,7 +1,8 @@
-// Device time in proportion to weight: first equally among users, then by weight among a user's jobs.
+// Device time in proportion to weight: first among users (by `hocket quota --user U --weight W`; 1 unless
+// set), then among a user's jobs.
 //
-// Each user and each job has a virtual time: the device time it has had, divided (for a job) by its weight.
-// The least is next. A priority multiplies the weight: high 4, normal 1, low 1/4.
+// Each user and each job has a virtual time: the device time it has had, divided by its weight. The least is
+// next. A priority multiplies a job's weight: high 4, normal 1, low 1/4.
 //
 // Whoever comes, or comes back after a pause, starts near where the one that runs stands: it neither starves
 // the others nor pays for the time it was away. *Near*: who was away between two steps only has waited for
@@ -45,7 +46,7 @@ class Fair final : public Policy {
     void Added(double time);
   };
   struct User {
-    double served = 0;  // seconds of device time
+    double served = 0;  // seconds of device time, divided by the user's weight
     Group jobs_of;
     std::map<EntityId, double> jobs;  // seconds of device time, divided by Share()
   };

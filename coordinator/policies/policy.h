@@ -27,8 +27,9 @@ enum class Priority { kLow, kNormal, kHigh };
 // What a policy may know about a job. Of a gang: of the rank that says most.
 struct JobView {
   EntityId id = 0;
-  unsigned user = 0;  // uid
-  double weight = 1;  // > 0
+  unsigned user = 0;       // uid
+  double user_weight = 1;  // of all his jobs, against the other users'; > 0
+  double weight = 1;       // > 0
   Priority priority = Priority::kNormal;
   absl::Time asked;               // since when it waits; infinite future: it does not
   absl::Time left;                // end of its last turn; infinite past: it has had none

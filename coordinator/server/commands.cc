@@ -273,6 +273,16 @@ absl::Status CheckMemoryTogether(const State& state, const Owner& owner, Bytes g
   return absl::OkStatus();
 }
 
+// 0 for null: as of everybody.
+absl::StatusOr<double> UserWeight(const Owner& owner, const Json& arguments) {
+  if (owner.kind != Owner::Kind::kUser)
+    return absl::InvalidArgumentError("a weight is a user's against the others', or a job's (hocket set).");
+  if (arguments["weight"].is_null()) return 0.0;
+  HOCKET_ASSIGN_OR_RETURN(const double weight, Number(arguments, "weight"));
+  HOCKET_RETURN_IF_ERROR(CheckWeight(weight));
+  return weight;
+}
+
 // Of a group or a user: `whose`, for people.
 Result QuotaTogether(Server& server, const Owner& owner, const std::string& whose, const Json& arguments) {
   const State& state = server.core().state();
@@ -290,6 +300,9 @@ Result QuotaTogether(Server& server, const Owner& owner, const std::string& whos
   }
   if (arguments.contains("memory_cap")) {
     HOCKET_ASSIGN_OR_RETURN(quota.memory_cap, SizeOrNone(arguments, "memory_cap"));
+  }
+  if (arguments.contains("weight")) {
+    HOCKET_ASSIGN_OR_RETURN(quota.weight, UserWeight(owner, arguments));
   }
   HOCKET_RETURN_IF_ERROR(CheckMemoryCap(whose, quota.memory_cap, quota.memory_guarantee));
   double promised = TimePromised(state, "", owner);

@@ -436,6 +436,7 @@ void Server::Admit(int fd, wire::Join join, UniqueFd page) {
   if (absl::Status watched = Watch(pidfd, EPOLLIN); !watched.ok()) log_.Error(std::string(watched.message()));
   const bool rejoin = joins.join.rejoin;
   Apply(id, std::move(joins));
+  ShowSigns();
   Remember(id);
   const Job& job = core_.state().jobs.at(id);
   log_.Info(
@@ -505,6 +506,13 @@ void Server::ProcessEnded(JobId job) {
   }
   Forget(job);
   Apply(job, JobDied{});
+  ShowSigns();
+}
+
+void Server::ShowSigns() {
+  std::set<std::string> devices;
+  for (const auto& [id, job] : core_.state().jobs) devices.insert(job.info.device);
+  signs_.Show({.uid = geteuid(), .pid = getpid(), .epoch = epoch_}, devices);
 }
 
 std::string Server::WhoKeepsUs() const {

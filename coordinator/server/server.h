@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@
 #include "coordinator/server/state_files.h"
 #include "csrc/base/unique_fd.h"
 #include "csrc/wire/shared_page.h"
+#include "csrc/wire/sign.h"
 
 namespace hocket::coordinator {
 
@@ -117,6 +119,7 @@ class Server {
   std::vector<JobId> FormerJobs(const JobJoins& joins) const;
   JobId IdFor(const wire::Join& join, const std::vector<JobId>& former);
   void TakeUpSettings(JobJoins& joins) const;
+  void ShowSigns();
   void Remember(JobId job);
   void RememberTime(JobId job);
   void RememberSettings();
@@ -159,6 +162,7 @@ class Server {
   absl::Time deadline_ = absl::InfiniteFuture();  // when the core wants to be woken
   absl::Time armed_ = absl::InfiniteFuture();     // when timer_ fires; never after deadline_
   UniqueFd stop_;
+  wire::Signs signs_;
   std::map<int, Session> sessions_;
   std::map<JobId, Process> processes_;
   std::map<int, JobId> pidfds_;

@@ -70,7 +70,8 @@ void ReadQuota(const std::string& text, std::map<Owner, Quota>& quotas) {
   Quota quota;
   unsigned uid = 0;
   if (!(in >> kind >> name >> quota.time_cap >> quota.time_guarantee >> quota.memory_guarantee)) return;
-  if (!(in >> quota.memory_cap)) quota.memory_cap = 0;  // of an older coordinator
+  if (!(in >> quota.memory_cap)) quota.memory_cap = 0;  // of an older coordinator, as below
+  if (!(in >> quota.weight) || !CheckWeight(quota.weight).ok()) quota.weight = 0;
   const bool known =
       kind == "group" ? CheckGroupName(name).ok() : kind == "user" && absl::SimpleAtoi(name, &uid);
   if (!known || (quota.time_cap != 0 && !CheckTimeCap(quota.time_cap).ok()) ||
@@ -158,8 +159,8 @@ std::string StateFiles::Write(const Settings& settings) {
   if (settings.most_together > 0) absl::StrAppend(&text, "most_together ", settings.most_together, "\n");
   if (!settings.overdue.empty()) absl::StrAppend(&text, "overdue ", settings.overdue, "\n");
   for (const auto& [of, quota] : settings.quotas)
-    absl::StrAppendFormat(&text, "quota %s %.17g %.17g %d %d\n", ToText(of), quota.time_cap,
-                          quota.time_guarantee, quota.memory_guarantee, quota.memory_cap);
+    absl::StrAppendFormat(&text, "quota %s %.17g %.17g %d %d %.17g\n", ToText(of), quota.time_cap,
+                          quota.time_guarantee, quota.memory_guarantee, quota.memory_cap, quota.weight);
   const std::string why = Replace(settings_, text);
   return why.empty() ? "" : why + ". The next coordinator will not know what was set.";
 }

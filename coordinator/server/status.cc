@@ -30,6 +30,17 @@ Json DaemonJson(const Server& server, const State& state) {
           {"uid", geteuid()}};
 }
 
+// Other daemons that give turns on it, as far as they can be seen.
+Json OthersJson(const Server& server, const std::vector<wire::CoordinatorSeen>& seen,
+                const DeviceKey& device) {
+  Json others = Json::array();
+  for (const wire::CoordinatorSeen& other : seen) {
+    if (other.device == device && (other.epoch != server.epoch() || other.pid != getpid()))
+      others.push_back({{"uid", other.uid}, {"pid", other.pid}});
+  }
+  return others;
+}
+
 Json DeviceJson(const Core& core, const Device& device) {
   Json jobs = Json::array();
   Bytes persistent = 0;
@@ -160,6 +171,7 @@ Json QuotaJson(const Core& core, const Owner& owner) {
                {"time_guarantee", nullptr},
                {"memory_cap", nullptr},
                {"memory_guarantee", quota.memory_guarantee},
+               {"weight", nullptr},
                {"jobs", std::move(jobs)},
                {"devices", std::move(devices)}};
   if (owner.kind == Owner::Kind::kGroup) {
@@ -167,6 +179,7 @@ Json QuotaJson(const Core& core, const Owner& owner) {
   } else {
     json["uid"] = owner.id;
   }
+  if (quota.weight > 0) json["weight"] = quota.weight;
   if (quota.time_cap > 0) json["time_cap"] = quota.time_cap;
   if (quota.time_guarantee > 0) json["time_guarantee"] = quota.time_guarantee;
   if (quota.memory_cap > 0) json["memory_cap"] = quota.memory_cap;
@@ -267,7 +280,11 @@ Json StatusJson(Server& server) {
   server.Apply(0, Tick{});
   const Core& core = server.core();
   Json devices = Json::array();
-  for (const auto& [key, device] : core.state().devices) devices.push_back(DeviceJson(core, device));
+  const std::vector<wire::CoordinatorSeen> seen = wire::CoordinatorsSeen();
+  for (const auto& [key, device] : core.state().devices) {
+    devices.push_back(DeviceJson(core, device));
+    devices.back()["others"] = OthersJson(server, seen, key);
+  }
   Json jobs = Json::array();
   for (const auto& [id, job] : core.state().jobs) jobs.push_back(JobJson(server, id));
   return {{"daemon", DaemonJson(server, core.state())},

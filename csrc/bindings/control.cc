@@ -10,6 +10,7 @@
 #include "csrc/base/paths.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/bindings/errors.h"
+#include "csrc/wire/sign.h"
 
 namespace py = pybind11;
 
@@ -68,6 +69,15 @@ py::dict ProbeDriver() {
                   py::arg("version") = DriverVersion().value_or(0), py::arg("devices") = list);
 }
 
+py::list Coordinators() {
+  py::list list;
+  for (const wire::CoordinatorSeen& seen : wire::CoordinatorsSeen()) {
+    list.append(py::dict(py::arg("uid") = seen.uid, py::arg("pid") = seen.pid, py::arg("epoch") = seen.epoch,
+                         py::arg("device") = seen.device));
+  }
+  return list;
+}
+
 }  // namespace
 }  // namespace hocket
 
@@ -82,4 +92,5 @@ PYBIND11_MODULE(_control, m) {
   m.def("parse_bytes", &Parse, py::arg("text"));
   m.def("format_bytes", &FormatBytes, py::arg("size"));
   m.def("probe_driver", &ProbeDriver);
+  m.def("coordinators", &Coordinators);
 }

@@ -14,6 +14,12 @@ class DriverFound(TypedDict):
     version: int
     devices: list[DeviceFound]
 
+class CoordinatorSeen(TypedDict):
+    uid: int
+    pid: int
+    epoch: int
+    device: str
+
 built_for_torch: str
 version: str
 
@@ -23,3 +29,4 @@ def runtime_dir() -> str: ...
 def parse_bytes(text: str) -> int: ...
 def format_bytes(size: int) -> str: ...
 def probe_driver() -> DriverFound: ...
+def coordinators() -> list[CoordinatorSeen]: ...

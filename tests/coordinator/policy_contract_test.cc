@@ -150,6 +150,20 @@ TEST(FairTest, UsersShareFirstThenTheirJobs) {
   EXPECT_NEAR(s.Share("b2"), 0.5 / 3, 0.02) << s.Story();
 }
 
+TEST(FairTest, UsersShareByTheirWeights) {
+  Script s("fair");
+  s.Allows(Owner::User(1), {.weight = 3});
+  s.Joins("alone", {.user = 1});
+  for (const char* job : {"b1", "b2"}) s.Joins(job, {.weight = 8, .user = 2});
+  for (const char* job : {"alone", "b1", "b2"}) s.Lives(job);
+  s.RunsFor(Seconds(30));
+  EXPECT_NEAR(s.Share("alone"), 0.75, 0.02) << s.Story();
+  EXPECT_NEAR(s.Share("b2"), 0.25 / 2, 0.02) << s.Story();
+  s.Allows(Owner::User(1), {});
+  s.RunsFor(Seconds(60));
+  EXPECT_NEAR(s.Share("alone"), (0.75 * 30 + 0.5 * 60) / 90, 0.02) << s.Story();
+}
+
 TEST(FairTest, WhoComesBackAfterAPauseDoesNotCatchUp) {
   Script s("fair");
   s.Joins("a");

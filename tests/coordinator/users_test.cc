@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -235,6 +237,17 @@ TEST_F(UsersTest, WhatTakesFromOthersIsForRoot) {
   EXPECT_EQ(Asks(0, "policy", {{"name", "fifo"}}).value()["policy"], "fifo");
 }
 
+TEST_F(UsersTest, AUsersWeightIsRootsToSetAndOutlivesTheDaemon) {
+  EXPECT_EQ(Asks(0, "quota", {{"user", kAnn}, {"weight", 2.5}}).value()["together"][0]["weight"], 2.5);
+  EXPECT_THAT(Refusal(0, "quota", {{"user", kAnn}, {"weight", 0}}), HasSubstr("weight 0 is not allowed"));
+  EXPECT_THAT(Refusal(0, "quota", {{"group", "1.g"}, {"weight", 2}}), HasSubstr("a weight is a user's"));
+  daemon_->Kill(SIGKILL);
+  ASSERT_EQ(daemon_->Start({"--system"}).first, 0);
+  EXPECT_EQ(Asks(kAnn, "quota").value()["together"][0]["weight"], 2.5);
+  EXPECT_EQ(Asks(0, "quota", {{"user", kAnn}, {"weight", nullptr}}).value()["together"][0]["weight"],
+            nullptr);
+}
+
 TEST_F(UsersTest, NamesAndGroupsAreAUsersOwn) {
   Peer ann = Joins(kAnn, {.name = "train", .group = "team"});
   Peer bob = Joins(kBob, {.name = "train", .group = "team"});
@@ -250,6 +263,19 @@ TEST_F(UsersTest, NamesAndGroupsAreAUsersOwn) {
   EXPECT_THAT(Refusal(0, "quota", {{"group", "team"}}), HasSubstr("such as 1000.team"));
   EXPECT_EQ(Asks(kBob, "quota").value()["together"].size(), 0u);
   EXPECT_EQ(Asks(kAnn, "quota").value()["together"].size(), 1u);
+}
+
+TEST_F(UsersTest, WhatTheDaemonWritesIsRootsToRead) {
+  Peer ann = Joins(kAnn, {.name = "a"});
+  ann.Hear<wire::Joined>();
+  Asks(0, "policy", {{"name", "fifo"}}).value();
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(daemon_->dir())) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    EXPECT_LT(As(kBob, [&] { return open(entry.path().c_str(), O_RDONLY); }), 0) << entry.path();
+  }
+  EXPECT_GE(files, 4) << "the log, the lock, the settings and a job";
 }
 
 // --- nobody uses the daemon up --------------------------------------------------------------------
@@ -293,6 +319,23 @@ TEST_F(UsersTest, WhoDoesNotReadAnswersGetsNoMore) {
 }
 
 // --- the daemon itself ----------------------------------------------------------------------------
+
+TEST_F(UsersTest, ItNeedsNoMoreOfRootThanToGiveFoldersAway) {
+  daemon_->Kill(SIGKILL);
+  const auto only_chown = [] {
+    for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; ++capability) {
+      HOCKET_CHECK(capability == CAP_CHOWN || prctl(PR_CAPBSET_DROP, capability) == 0) << capability;
+    }
+  };
+  const auto [status, text] = daemon_->Start({"--system"}, only_chown);
+  ASSERT_EQ(status, 0) << text;
+  for (int times = 0; times < 2; ++times) {
+    Peer ann = Joins(kAnn, {.name = "a"});
+    Peer bob = Joins(kBob, {.name = "b"});
+    EXPECT_EQ(ann.Hear<wire::Joined>().name, "a");
+    EXPECT_EQ(bob.Hear<wire::Joined>().name, "b");
+  }
+}
 
 TEST_F(UsersTest, ItsSocketStaysForTheNextOneUntilSomebodyStopsIt) {
   daemon_->Kill(SIGTERM);

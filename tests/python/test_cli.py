@@ -318,11 +318,25 @@ def test_quota_is_a_groups_or_a_users(answers) -> None:
     ]
     hocket("quota", "--user", "root", "--time-guarantee", "none", **tell)
     hocket("quota", "--user", "123", **tell)
+    hocket("quota", "--user", "123", "--weight", "2", **tell)
+    hocket("quota", "--user", "123", "--weight", "none", **tell)
     assert asked() == [
         ["quota", {"group": "vision", "time_cap": 0.5}],
         ["quota", {"user": 0, "time_guarantee": None}],
         ["quota", {"user": 123}],
+        ["quota", {"user": 123, "weight": 2.0}],
+        ["quota", {"user": 123, "weight": None}],
     ]
+
+
+def test_a_weight_is_a_users_or_a_jobs_and_the_command_for_each_is_named(answers) -> None:
+    fake, _ = answers
+    answer = hocket("quota", "--group", "vision", "--weight", "2", **fake(quota={}))
+    assert answer.returncode == 2
+    assert "hocket set JOB --weight W" in " ".join(answer.stderr.replace("│", " ").split())
+    weighed = {**VISION, "kind": "user", "uid": 0, "time_cap": None, "time_guarantee": None, "memory_guarantee": 0}
+    tell = fake(quota={"quotas": [], "together": [{**weighed, "weight": 2.5, "jobs": [], "devices": []}]})
+    assert hocket("quota", **tell).stdout == "user root: weight 2.5; no job now\n"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tomllib
 
@@ -271,6 +272,31 @@ def test_units_start_commands_that_exist_and_parse(tmp_path: pathlib.Path) -> No
         assert word == command
         assert hocket(word, "--help").returncode == 0
         assert f"Environment=XDG_CONFIG_HOME={tmp_path}" in path.read_text()
+
+
+def test_the_systems_unit_starts_a_coordinator_for_all_and_takes_no_place_from_ones_own_environment(
+    tmp_path: pathlib.Path,
+) -> None:
+    answer = hocket("systemd", "--system", "--install", "--root", str(tmp_path), HOCKET_RUNTIME_DIR="/tmp/mine")
+    assert answer.returncode == 0, answer.stderr
+    folder = tmp_path / "etc" / "systemd" / "system"
+    assert [path.name for path in folder.iterdir()] == ["hocket.service"]
+    unit = (folder / "hocket.service").read_text()
+    assert re.search(r"^ExecStart=/.*hocket serve --system$", unit, re.MULTILINE), unit
+    assert "/tmp/mine" not in unit
+    assert {"RuntimeDirectory=hocket", "RuntimeDirectoryPreserve=restart"} <= set(unit.splitlines())
+    assert "systemctl enable --now hocket.service" in answer.stdout
+    if shutil.which("systemd-analyze"):
+        said = subprocess.run(
+            ["systemd-analyze", "verify", str(folder / "hocket.service")], capture_output=True, text=True, timeout=60
+        )
+        assert not [line for line in said.stderr.splitlines() if "hocket" in line], said.stderr
+
+
+def test_units_are_a_users_or_the_systems(tmp_path: pathlib.Path) -> None:
+    answer = hocket("systemd", "--system", "--user")
+    assert answer.returncode == 2
+    assert "give one of --user and --system" in answer.stderr
 
 
 def test_systemd_itself_finds_nothing_wrong_with_them(tmp_path: pathlib.Path) -> None:

@@ -65,8 +65,8 @@ class Machine:
         limits = {resource.RLIMIT_NOFILE: 4096, resource.RLIMIT_MEMLOCK: most}
         self._system.getrlimit = lambda which: (limits[which], limits[which])
 
-    def coordinator(self, path: str, pid: int) -> None:
-        self.coordinators[path] = {"daemon": {"pid": pid, "version": checks.__version__}, "jobs": []}
+    def coordinator(self, path: str, pid: int, epoch: int = 1) -> None:
+        self.coordinators[path] = {"daemon": {"pid": pid, "epoch": epoch, "version": checks.__version__}, "jobs": []}
 
     def _ask(self, command: str, path: str, timeout_ms: int) -> dict | None:
         answer = self.coordinators.get(path)
@@ -112,6 +112,31 @@ def test_a_second_coordinator_is_named_with_how_to_end_it(machine: Machine) -> N
         "a second coordinator runs at /run/hocket/hocketd.sock: jobs of the two do not take turns with each other",
     )
     assert advice == "End that one when its jobs have ended: HOCKET_RUNTIME_DIR=/run/hocket hocket stop"
+    assert said.exit_code == 0, "a note does not count"
+
+
+def test_other_coordinators_of_a_device_are_named_with_what_to_do(machine: Machine) -> None:
+    machine.coordinator("/nowhere/hocketd.sock", pid=5, epoch=1)
+    seen = [(os.geteuid(), 5, 1), (os.geteuid(), 5, 2), (os.geteuid() + 1, 7, 1)]
+    machine.control.coordinators = lambda: [  # type: ignore[attr-defined]
+        {"uid": uid, "pid": pid, "epoch": epoch, "device": f"GPU-{i}"} for uid, pid, epoch in seen for i in range(2)
+    ]
+    said = machine.doctor()
+    own = finding(
+        said,
+        "--",
+        f"another coordinator, of uid {os.geteuid()} (pid 5), gives turns on GPU-0, GPU-1: between "
+        "its jobs and yours the driver time-slices",
+    )
+    assert own.startswith("Let both use one folder")
+    other = finding(
+        said,
+        "--",
+        f"another coordinator, of uid {os.geteuid() + 1} (pid 7), gives turns on GPU-0, GPU-1: "
+        "between its jobs and yours the driver time-slices",
+    )
+    assert other == "Root can run one for all users: hocketd --system."
+    assert said.output.count("another coordinator") == 2, "its own is not another"
     assert said.exit_code == 0, "a note does not count"
 
 

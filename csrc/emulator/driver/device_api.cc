@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "csrc/emulator/driver/gpu.h"
+#include "csrc/emulator/driver/shared_state.h"
 
 using hocket::cuda::Device;
 using hocket::cuda::Result;
@@ -74,7 +75,7 @@ constexpr const char* kName = "Hocket emulated GPU";
 // Differs between users, names and ordinals; the same in every process.
 Uuid UuidOf(int device) {
   const std::string seed =
-      absl::StrCat("hocket-emulator-", geteuid(), "-", Settings::Get().name, "-", device);
+      absl::StrCat("hocket-emulator-", OwnerOf(Settings::Get()), "-", Settings::Get().name, "-", device);
   Uuid uuid;
   for (int half = 0; half < 2; ++half) {
     std::uint64_t hash = 14695981039346656037ull + half;  // FNV-1a

@@ -77,6 +77,7 @@ Settings FromEnvironment() {
   settings.peers = ReadInt("HOCKET_EMULATOR_PEERS", 0, 0, 1) == 1;
   settings.host_mapping = ReadInt("HOCKET_EMULATOR_HOST_MAPPING", 1, 0, 1) == 1;
   settings.timing = ReadTiming();
+  settings.all_users = ReadInt("HOCKET_EMULATOR_ALL_USERS", 0, 0, 1) == 1;
   settings.check = ReadInt("HOCKET_EMULATOR_CHECK", 0, 0, 1) == 1;
   settings.teardown = std::chrono::milliseconds(ReadInt("HOCKET_EMULATOR_TEARDOWN_MS", 0, 0, kDayInMs));
   settings.copy_delay = std::chrono::microseconds(ReadInt("HOCKET_EMULATOR_COPY_DELAY_US", 0, 0, 60'000'000));

@@ -19,6 +19,7 @@ struct Settings {
   bool host_mapping = true;       // HOCKET_EMULATOR_HOST_MAPPING=0: no host memory at device addresses
   bool timing = false;            // HOCKET_EMULATOR_MODE=timing
   bool check = false;             // HOCKET_EMULATOR_CHECK=1
+  bool all_users = false;         // HOCKET_EMULATOR_ALL_USERS=1: one device for all, as a GPU is
   std::chrono::milliseconds teardown{0};    // HOCKET_EMULATOR_TEARDOWN_MS
   std::chrono::microseconds copy_delay{0};  // HOCKET_EMULATOR_COPY_DELAY_US, added to each copy
   Bytes context_memory = 0;                 // HOCKET_EMULATOR_CONTEXT_MEMORY, taken by each context

@@ -61,17 +61,30 @@ bool Held(const ChunkRecord& chunk) {
   std::abort();
 }
 
+UniqueFd OpenOwn(const std::string& path) {
+  return UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
+// The kernel lets nobody open another user's file there as if he made it.
+UniqueFd OpenForAll(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (fd || errno != ENOENT) return fd;
+  fd = UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd && fchmod(fd.get(), 0666) != 0) fd.Reset();
+  return fd;
+}
+
 // Opens and locks the page: one process at a time creates, enters or removes it.
-UniqueFd OpenPage(const std::string& path) {
+UniqueFd OpenPage(const std::string& path, bool all_users) {
   while (true) {
-    UniqueFd fd =
-        AboveStandard(UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)));
+    UniqueFd fd = AboveStandard(all_users ? OpenForAll(path) : OpenOwn(path));
+    if (!fd && all_users && errno == EEXIST) continue;
     if (!fd) Fail(path, "open");
     if (flock(fd.get(), LOCK_EX) != 0) Fail(path, "lock");
     struct stat info;
     if (fstat(fd.get(), &info) != 0) Fail(path, "inspect");
     if (info.st_nlink == 0) continue;  // removed by its last user before we had the lock
-    if (info.st_uid != geteuid()) {
+    if (info.st_uid != geteuid() && !all_users) {
       errno = EPERM;
       Fail(path, "use another user's");
     }
@@ -102,9 +115,12 @@ class SharedState::Guard {
   pthread_mutex_t& mutex_;
 };
 
+std::string OwnerOf(const Settings& settings) { return settings.all_users ? "all" : absl::StrCat(geteuid()); }
+
 SharedState::SharedState(const Settings& settings)
-    : path_(absl::StrCat("/dev/shm/hocket-emulator-", geteuid(), "-", settings.name)), settings_(settings) {
-  const UniqueFd fd = OpenPage(path_);
+    : path_(absl::StrCat("/dev/shm/hocket-emulator-", OwnerOf(settings), "-", settings.name)),
+      settings_(settings) {
+  const UniqueFd fd = OpenPage(path_, settings_.all_users);
   void* page = mmap(nullptr, sizeof(SharedLayout), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (page == MAP_FAILED) Fail(path_, "map");
   madvise(page, sizeof(SharedLayout), MADV_DONTFORK);
@@ -311,7 +327,7 @@ bool SharedState::AddContext(int device) {
 }
 
 void SharedState::Leave() {
-  const UniqueFd fd = OpenPage(path_);
+  const UniqueFd fd = OpenPage(path_, settings_.all_users);
   const Guard guard(*this);
   Bury(self_);
   Reap();

@@ -1,5 +1,6 @@
 // The emulated devices as all processes of a user see them: a page of tables in /dev/shm, under
-// hocket-emulator-<uid>-<name>.
+// hocket-emulator-<uid>-<name>; or all processes of all users (hocket-emulator-all-<name>: whoever may use
+// the page may spoil it).
 //
 //   processes   who uses the devices: pid and start time; dead ones linger for the teardown delay
 //   chunks      device memory: an id, a device, a size and the set of processes that hold it
@@ -64,6 +65,9 @@ struct SharedEventRecord {
 };
 
 struct SharedLayout;
+
+// Whose the devices are, as part of their names: a uid, or "all".
+std::string OwnerOf(const Settings& settings);
 
 class SharedState {
  public:

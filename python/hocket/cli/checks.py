@@ -18,7 +18,7 @@ from typing import Any
 from hocket import _coordinator
 from hocket._job import REBUILD, allocator_from_environment, load_control
 from hocket._version import __version__
-from hocket.cli import emulate, serve
+from hocket.cli import common, emulate, serve
 from hocket.errors import HocketError, NotBuilt
 
 GIB = 1 << 30
@@ -174,12 +174,27 @@ def coordinator() -> Iterator[Finding]:
                 f"that coordinator is version {daemon['version']}, this is {__version__}: they understand each other",
                 "hocket stop, once its jobs have ended, lets the next job start the new one.",
             )
+    yield from _others_seen((status["daemon"]["pid"], status["daemon"].get("epoch")) if status else None)
     for other in (f"/tmp/hocket-{os.geteuid()}/hocketd.sock", "/run/hocket/hocketd.sock"):
         if other != path and _answers(other):
             yield note(
                 f"a second coordinator runs at {other}: jobs of the two do not take turns with each other",
                 f"End that one when its jobs have ended: HOCKET_RUNTIME_DIR={os.path.dirname(other)} hocket stop",
             )
+
+
+def _others_seen(own: tuple[int, int] | None) -> Iterator[Finding]:
+    """Coordinators that give turns on a device, and are not ours: another user's, or in another folder or container."""
+    seen: dict[tuple[int, int, int], list[str]] = {}
+    for other in load_control().coordinators():
+        if (other["pid"], other["epoch"]) != own:
+            seen.setdefault((other["uid"], other["pid"], other["epoch"]), []).append(other["device"])
+    for (uid, pid, _), devices in seen.items():
+        yield note(
+            f"another coordinator, of uid {uid} (pid {pid}), gives turns on {', '.join(devices)}: between its jobs and "
+            "yours the driver time-slices",
+            common.one_for_both(os.geteuid(), uid),
+        )
 
 
 def _answers(path: str) -> bool:

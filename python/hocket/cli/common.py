@@ -71,3 +71,10 @@ def policy(daemon: dict[str, Any]) -> str:
     """Who decides, as ``status`` says it: "fair", or "mine.py (has failed, fair decides: ...)"."""
     trouble = daemon.get("policy_trouble")  # an older coordinator says nothing
     return daemon["policy"] + (f" (has failed, fair decides: {trouble})" if trouble else "")
+
+
+def one_for_both(uid: int, other: int) -> str:
+    """What to do about two coordinators of one device, of these users."""
+    if uid == other:
+        return "Let both use one folder: the same HOCKET_RUNTIME_DIR, mounted into a container that has its own /tmp."
+    return "Root can run one for all users: hocketd --system."

@@ -56,6 +56,10 @@ def command(lines: int, job: str | None, as_json: bool) -> None:
     wanted = (said for said in _entries(path) if job in (None, said.get("name"), str(said.get("job", ""))))
     try:
         last = collections.deque(wanted, maxlen=lines)
+    except PermissionError:
+        raise click.ClickException(
+            f"the log at {path} is of a coordinator that serves several users: only root may read it."
+        ) from None
     except OSError as error:
         raise click.ClickException(
             f"there is no log at {path}: {error.strerror}. No coordinator has run there yet."

@@ -40,11 +40,16 @@ class Size(click.ParamType):
 
 
 class Weight(click.ParamType):
-    """A finite number > 0."""
+    """A finite number > 0. With ``or_none`` also ``none``, which stays that word."""
 
     name = "number"
 
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+    def __init__(self, or_none: bool = False) -> None:
+        self.or_none = or_none
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float | str:
+        if self.or_none and value == NO_LIMIT:
+            return NO_LIMIT
         try:
             weight = float(value)
         except ValueError:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hocket.cli.common import ask, duration, size
-from hocket.cli.options import GroupName, Percent, Size, User, said
+from hocket.cli.options import GroupName, Percent, Size, User, Weight, said
 
 
 @click.command()
@@ -24,6 +24,8 @@ from hocket.cli.options import GroupName, Percent, Size, User, said
               help="The most memory it may hold, on the device and spilled; none: no cap.")  # fmt: skip
 @click.option("--memory-guarantee", type=Size(or_none=True),
               help="So much of it is spilled last, when nothing else makes room; none: nothing.")  # fmt: skip
+@click.option("--weight", type=Weight(or_none=True),
+              help="With --user: the share of all that user's jobs against other users' (fair); none: 1.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(job: str | None, group: str | None, user: int | None, as_json: bool, **options: Any) -> None:
     """Show what jobs may use at most and get at least, and what they use; with an option, change it for JOB (its
@@ -36,6 +38,8 @@ def command(job: str | None, group: str | None, user: int | None, as_json: bool,
     if len(whose) > 1:
         raise click.UsageError("a quota is a job's, a group's or a user's: give one of JOB, --group and --user")
     changes = said(options)
+    if "weight" in changes and user is None:
+        raise click.UsageError("a weight here is a user's: --user U --weight W. A job's: hocket set JOB --weight W")
     if changes and not whose:
         raise click.UsageError("name the JOB, --group or --user whose quota is to be changed")
     answer = ask("quota", **whose, **changes)
@@ -73,6 +77,8 @@ def _of_jobs_together(quota: dict[str, Any]) -> list[str]:
         text.append(f"memory cap {size(cap)}")
     if quota["memory_guarantee"]:
         text.append(f"memory guarantee {size(quota['memory_guarantee'])}")
+    if quota.get("weight") is not None:  # an older coordinator knows none
+        text.append(f"weight {quota['weight']:g}")
     if not text:
         text.append("no quota")
     for used in quota["devices"]:

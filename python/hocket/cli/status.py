@@ -61,7 +61,19 @@ def _shown(status: dict[str, Any] | None):
         f"policy {common.policy(daemon)}; coordinator {daemon['version']}, pid {daemon['pid']}, "
         f"up {common.duration(daemon['uptime_s'])}"
     )
-    return Group(head, *(_device(status, device) for device in status["devices"]))
+    shown = []
+    for device in status["devices"]:
+        shown += [_device(status, device), *(Text(line, style="yellow") for line in _others(daemon, device))]
+    return Group(head, *shown)
+
+
+def _others(daemon: dict[str, Any], device: dict[str, Any]) -> list[str]:
+    """Other coordinators of the same device; an older one does not look for them."""
+    return [
+        f"A coordinator of uid {other['uid']} (pid {other['pid']}) gives turns on it, too: between the two the driver "
+        f"time-slices, and memory is whoever's comes first. {common.one_for_both(daemon['uid'], other['uid'])}"
+        for other in device.get("others", [])
+    ]
 
 
 def _device(status: dict[str, Any], device: dict[str, Any]):
