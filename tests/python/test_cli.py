@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import pty
 import re
+import select
+import signal
 import subprocess
 import sys
 
@@ -450,3 +453,42 @@ def test_completion_is_a_script_of_that_shell(shell: str) -> None:
 def test_words_are_completed() -> None:
     words = {"COMP_WORDS": "hocket si", "COMP_CWORD": "1", "_HOCKET_COMPLETE": "bash_complete"}
     assert "simulate" in hocket(**words).stdout
+
+
+COMPLETES = r"""
+fpath=({folder} $fpath)
+autoload -Uz compinit && compinit -D -u
+PS1='ready> '
+"""
+
+
+def test_zsh_completes_hockets_words(tmp_path: pathlib.Path) -> None:
+    """In a real zsh, at a terminal: what is typed becomes the only word that begins so."""
+    (tmp_path / "_hocket").write_text(hocket("completion", "zsh").stdout)
+    start = START.format(tests=str(pathlib.Path(__file__).parent), python=str(PYTHON))
+    (tmp_path / "start.py").write_text(start)
+    (tmp_path / "hocket").write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/start.py "$@"\n')
+    (tmp_path / "hocket").chmod(0o755)
+    (tmp_path / ".zshrc").write_text(COMPLETES.format(folder=tmp_path))
+    environment = {"ZDOTDIR": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "dumb"}
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execvpe("zsh", ["zsh", "-d", "-i"], environment | {"HOME": str(tmp_path), "HOCKET_CONFIG": os.devnull})
+    try:
+        _read_until(terminal, "ready> ")
+        os.write(terminal, b"hocket tra\t")
+        _read_until(terminal, "trace ")
+        os.write(terminal, b"--perf\t")
+        _read_until(terminal, "--perfetto")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
+
+
+def _read_until(terminal: int, wanted: str) -> None:
+    """What is shown until it holds ``wanted``; fails where nothing more comes."""
+    said = ""
+    while wanted not in said:
+        assert select.select([terminal], [], [], 60)[0], f"no {wanted!r} in what zsh shows:\n{said}"
+        said += os.read(terminal, 4096).decode(errors="replace")

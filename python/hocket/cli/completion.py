@@ -20,4 +20,6 @@ def command(shell: str) -> None:
 
     made = get_completion_class(shell)
     assert made is not None
-    click.echo(made(main, {}, "hocket", "_HOCKET_COMPLETE").source())
+    script = made(main, {}, "hocket", "_HOCKET_COMPLETE").source()
+    # From $fpath, click's says only in the first call that it is one: the second Tab of a shell would complete nothing.
+    click.echo(script.replace("$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _hocket"))
