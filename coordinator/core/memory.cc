@@ -215,8 +215,8 @@ bool Core::CanBeSpilled(const Job& job) const {
          job.cannot_spill.empty();
 }
 
-// Who can be spilled for `job`, first those that do not wait, then the one whose turn is farthest away. Who
-// serves comes last.
+// Who can be spilled for `job`, first those that do not wait, then the one whose turn is farthest away. After
+// them those whose bytes the policy wants to stay; who serves comes last.
 std::vector<Job*> Core::Victims(const Job& job) {
   std::vector<Job*> victims;
   std::vector<EntityId> waiting;
@@ -236,6 +236,9 @@ std::vector<Job*> Core::Victims(const Job& job) {
       if (rank.info.device == job.info.device && CanBeSpilled(rank)) victims.push_back(&rank);
     }
   }
+  const Policy& policy = *DeviceOf(job).policy;
+  std::stable_partition(victims.begin(), victims.end(),
+                        [&](Job* victim) { return !policy.StaysResident(ViewOf(victim->entity)); });
   std::stable_partition(victims.begin(), victims.end(), [&](Job* victim) { return !Serves(*victim); });
   return victims;
 }

@@ -39,6 +39,9 @@ bool ProductionFirst::CheaperInPauses(absl::Duration cost) const {
 }
 
 bool ProductionFirst::Affords(const JobView& job) const {
+  for (const auto& [id, account] : accounts_) {
+    if (account.has_waited) return false;
+  }
   const absl::Duration cost = Cost(job);
   return cost <= Budget() && !CheaperInPauses(cost);
 }
@@ -95,9 +98,10 @@ std::string ProductionFirst::Standing(const JobView& job) const {
 
 // A production job goes on until its account, which grows with its turn, can pay for the next one.
 absl::Duration ProductionFirst::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
+  if (!Production(holder) && std::any_of(gpu.waiting.begin(), gpu.waiting.end(), Production))
+    return absl::ZeroDuration();
   const JobView next = InOrder(*this, gpu).front();
   if (Production(holder) == Production(next)) return fair_.Keep(holder, held, gpu);
-  if (!Production(holder)) return absl::ZeroDuration();
   return std::max(absl::ZeroDuration(), (Cost(next) - Budget()) / bound_ - held);
 }
 
@@ -134,13 +138,14 @@ void ProductionFirst::Asked(const JobView& job) {
   account.gap = job.gap;
   if (!account.asks && job.left != absl::InfinitePast())
     Earn(account, std::min(job.now - CountedUntil(job), job.gap.Upper()));
+  if (!account.asks) account.has_waited = false;
   account.asks = true;
   account.asked = job.now;
 }
 
 void ProductionFirst::Granted(const JobView& job) {
   fair_.Granted(job);
-  if (Production(job)) accounts_[job.id].asks = false;
+  if (Production(job)) accounts_[job.id].asks = accounts_[job.id].has_waited = false;
 }
 
 void ProductionFirst::Charge(const JobView& job, absl::Duration device_time, bool contended) {
@@ -154,7 +159,9 @@ void ProductionFirst::Charge(const JobView& job, absl::Duration device_time, boo
   }
   costs_[job.id] = Cost(job);
   for (auto& [id, account] : accounts_) {
-    if (account.asks) Pay(account, std::min(device_time + job.last_ready, job.now - account.asked));
+    if (!account.asks) continue;
+    account.has_waited = true;
+    Pay(account, std::min(device_time + job.last_ready, job.now - account.asked));
   }
 }
 

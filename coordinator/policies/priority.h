@@ -9,8 +9,12 @@
 // by the upper bound of its measured step and the lower bound of the gap, it is back in time, or if the
 // account can pay for the worst. So a gap that is long enough is used at once, a short one now and then.
 // Before a production job that asks, or goes on, it comes only where no gap makes that much cheaper:
-// otherwise what is saved up would buy few steps at their full price. A job whose steps nobody has measured
+// otherwise what is saved up would buy few steps at their full price. However much is saved up, production
+// that asks waits for one opportunistic step at most. A job whose steps nobody has measured
 // yet is let in when no account is in debt, and what it costs is earned afterwards.
+//
+// Room is made of what opportunistic jobs hold, also where a production job is between two steps: it would
+// wait for its bytes when it asks.
 //
 // Among production jobs, and among opportunistic ones, device time is shared as in fair.
 #ifndef HOCKET_COORDINATOR_POLICIES_PRIORITY_H_
@@ -34,6 +38,7 @@ class ProductionFirst final : public Policy {
   absl::Duration KeepFree(const JobView& absent, const JobView& next) const override;
   bool StopsForAbsent() const override { return true; }
   absl::Duration StopFor(const JobView& absent, const JobView& holder) const override;
+  bool StaysResident(const JobView& job) const override { return Production(job); }
   void Asked(const JobView& job) override;
   void Granted(const JobView& job) override;
   void Charge(const JobView& job, absl::Duration device_time, bool contended) override;
@@ -47,6 +52,7 @@ class ProductionFirst final : public Policy {
     absl::Time counted_until = absl::InfinitePast();  // the end of the turn that was counted last
     Estimate gap;                                     // as known last
     bool asks = false;
+    bool has_waited = false;  // since it asks, an opportunistic turn has ended
     absl::Time asked;
   };
 
