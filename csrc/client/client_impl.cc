@@ -25,9 +25,9 @@ constexpr auto kExitPatience = std::chrono::seconds(1);
 // request to the next that waits already.
 constexpr auto kServerIdleLimit = std::chrono::microseconds(200);
 
-bool ForceSpill() {
+std::string ForceSpill() {
   const char* value = std::getenv("HOCKET_FORCE_SPILL");
-  return value != nullptr && std::string(value) == "1";
+  return value != nullptr ? value : "";
 }
 
 // The child keeps the number, so that nobody closes somebody else's file by it.
@@ -45,7 +45,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Join(const JobOptions& options,
                                                      const std::string& device_uuid,
                                                      const std::string& device_name, Bytes capacity) {
   HOCKET_ASSIGN_OR_RETURN(wire::Join facts, JoinFor(options, device_uuid, device_name, capacity));
-  ClientTuning tuning{.connect = ConnectOrStart, .force_spill = ForceSpill()};
+  const std::string forced = ForceSpill();
+  ClientTuning tuning{.connect = ConnectOrStart,
+                      .force_spill = forced == "1" || forced == "random",
+                      .spill_at_random = forced == "random"};
   if (facts.serves) tuning.idle_limit = kServerIdleLimit;
   return ClientImpl::Join(std::move(facts), std::move(tuning));
 }

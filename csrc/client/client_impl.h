@@ -33,6 +33,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -66,8 +67,9 @@ struct ClientTuning {
   Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
   // A connection that ended sooner may have been refused: the next one is made after a pause.
   Clock::duration steady = std::chrono::seconds(1);
-  Bytes least_part = 32_MiB;  // of a spill that is told in parts
-  bool force_spill = false;   // HOCKET_FORCE_SPILL
+  Bytes least_part = 32_MiB;     // of a spill that is told in parts
+  bool force_spill = false;      // HOCKET_FORCE_SPILL
+  bool spill_at_random = false;  // then: all, nothing or a part
 };
 
 class ClientImpl final : public Client {
@@ -187,6 +189,8 @@ class ClientImpl final : public Client {
   absl::Status Take(bool for_step, bool interruptible);
   bool Give() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool GiveForRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How much of what it holds such a hand-over moves.
+  double ForcedShare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status GiveAndTakeBack(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DrainDevice();
   std::optional<Word> PassMemory();
@@ -298,7 +302,8 @@ class ClientImpl final : public Client {
 
   // Constant after construction.
   const ClientTuning tuning_;
-  UniqueFd wake_;  // eventfd: the agent looks at its work
+  std::minstd_rand forced_draw_ ABSL_GUARDED_BY(mutex_);  // the same in each run
+  UniqueFd wake_;                                         // eventfd: the agent looks at its work
 
   StateWord word_;
   std::atomic<Word> guessed_{0};  // of the steps that the word counts, those that are guessed: never more

@@ -1,5 +1,7 @@
 // The turn comes and goes.
+#include <algorithm>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "csrc/base/status_macros.h"
@@ -138,9 +140,16 @@ void ClientImpl::AbortGive() {
   ArmIdleCheck();
 }
 
+double ClientImpl::ForcedShare() {
+  if (!tuning_.spill_at_random) return 1;
+  const double drawn = std::uniform_real_distribution<>(-1, 2)(forced_draw_);
+  return std::clamp(drawn, 0.0, 1.0);  // a third each: nothing, a part, everything
+}
+
 // HOCKET_FORCE_SPILL: as if somebody had had the turn in between. REQUIRES: the word says giving.
 absl::Status ClientImpl::GiveAndTakeBack(Waiter& waiter) {
   phase_ = Phase::kGiving;
+  const double share = ForcedShare();
   Word asks = 0;
   bool drained;
   {
@@ -150,7 +159,10 @@ absl::Status ClientImpl::GiveAndTakeBack(Waiter& waiter) {
     drained = before.has_value();
     asks = before.value_or(0) & kAsks;
     CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-    if (drained && allocator != nullptr) (void)allocator->Spill(kEverything);
+    if (drained && allocator != nullptr) {
+      const auto held = static_cast<double>(allocator->Held().persistent);
+      (void)allocator->Spill(share == 1 ? kEverything : static_cast<Bytes>(share * held));
+    }
   }
   if (!drained) {
     AbortGive();

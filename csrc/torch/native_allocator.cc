@@ -99,7 +99,12 @@ c10::DataPtr NativeAllocator::allocateWithAddress(size_t size, void* address) {
 
 std::pair<size_t, size_t> NativeAllocator::getMemoryInfo(c10::DeviceIndex device) {
   const Devices::Device& used = UseDevice(device);
-  return {used.Room(), used.Limit()};
+  // The fraction is the native allocator's to heed, and the device's memory what it is of.
+  const auto share =
+      static_cast<Bytes>(native_.getMemoryFraction(device) * static_cast<double>(used.capacity));
+  const Bytes limit = std::min(used.Limit(), share);
+  const Bytes beyond = used.Limit() - limit;
+  return {used.Room() - std::min(used.Room(), beyond), limit};
 }
 
 void NativeAllocator::attachAllocatorTraceTracker(pytorch::caching::AllocatorTraceTracker) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -334,6 +335,27 @@ TEST(MemoryTest, ForcedSpillsMoveEverythingAtEveryBoundary) {
   thread.join();
   EXPECT_EQ(scene.allocator().Held().spilled_total, 300u);
   EXPECT_EQ(scene.allocator().Held().restored_total, 300u);
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+}
+
+TEST(MemoryTest, SpillsAtRandomMoveAllOrNothingOrAPart) {
+  Scene::Options forced;
+  forced.force_spill = forced.spill_at_random = true;
+  Scene scene(forced);
+  std::set<Bytes> moved;
+  std::thread thread([&] {
+    for (int i = 0; i < 30; ++i) {
+      const Bytes before = scene.allocator().Held().spilled_total;
+      scene.Step();
+      moved.insert(scene.allocator().Held().spilled_total - before);
+    }
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  thread.join();
+  EXPECT_EQ(*moved.begin(), 0u);
+  EXPECT_EQ(*moved.rbegin(), 100u);
+  EXPECT_GT(moved.size(), 4u);
   EXPECT_EQ(scene.allocator().Held().spilled, 0u);
 }
 

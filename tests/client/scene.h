@@ -103,6 +103,7 @@ class Scene {
   struct Options {
     bool with_allocator = true;
     bool force_spill = false;
+    bool spill_at_random = false;
     Clock::duration idle_limit = std::chrono::milliseconds(0);
     Clock::duration guessed_idle_limit = std::chrono::hours(1);
     Clock::duration implicit_quantum = std::chrono::milliseconds(0);
@@ -131,6 +132,7 @@ class Scene {
     tuning.retry_pause = options.retry_pause;
     tuning.steady = options.steady;
     tuning.force_spill = options.force_spill;
+    tuning.spill_at_random = options.spill_at_random;
     tuning.least_part = options.least_part;
     auto joining = std::async(std::launch::async, [&] {
       return ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0", .capacity = 1000}, tuning);

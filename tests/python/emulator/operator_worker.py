@@ -29,7 +29,7 @@ import torch
 MOVED = "--moved" in sys.argv
 if MOVED:
     sys.argv.remove("--moved")
-    os.environ["HOCKET_FORCE_SPILL"] = "1"
+    os.environ.setdefault("HOCKET_FORCE_SPILL", "1")
 else:
     sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "python"))
 import _hocket_start  # noqa: E402

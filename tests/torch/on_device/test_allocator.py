@@ -14,6 +14,7 @@ def block(mib: float) -> torch.Tensor:
     return torch.empty(int(mib * MIB), dtype=torch.uint8, device="cuda")
 
 
+@pytest.mark.hockets_own
 def test_it_is_hockets():
     assert torch.cuda.get_allocator_backend() == "hocket"
 
@@ -111,6 +112,7 @@ def test_of_a_fraction_of_0_nothing_can_be_had():
         torch.cuda.set_per_process_memory_fraction(1.0)
 
 
+@pytest.mark.hockets_own
 def test_without_the_cache_memory_is_the_drivers():
     before = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()
     torch.cuda.caching_allocator_enable(False)
@@ -228,6 +230,7 @@ def test_a_pool_goes_back_to_what_was_in_use_at_a_checkpoint(graph_pool):
     assert torch._C._cuda_checkPoolLiveAllocations(0, pool, set())
 
 
+@pytest.mark.hockets_own
 def test_a_checkpoint_of_a_pool_that_is_not_there_is_an_error():
     with pytest.raises(RuntimeError, match="no private pool"):
         torch._C._cuda_getCheckpointState(0, (0, 123456))
@@ -293,6 +296,7 @@ def test_a_forked_child_holds_nothing():
     assert x.sum().item() == 3 * MIB
 
 
+@pytest.mark.hockets_own
 def test_a_free_of_what_is_nobodys_is_an_error():
     with pytest.raises(ValueError, match="no block of this process"):
         torch.cuda.caching_allocator_delete(0x1000)
@@ -372,6 +376,7 @@ def test_the_history_carries_the_programs_note(history):
     assert notes[y.data_ptr()] == ""
 
 
+@pytest.mark.hockets_own
 def test_the_history_shows_memory_that_comes_and_goes(history):
     torch.cuda.empty_cache()
     x = block(40)
@@ -420,6 +425,17 @@ def test_pytorchs_trace_is_told_of_each_block():
     assert told == [("new", address), ("gone", address)]
 
 
+def test_memory_info_heeds_the_fraction():
+    torch.cuda.set_per_process_memory_fraction(0.5)
+    try:
+        free, total = torch.cuda.mem_get_info()
+        assert total == 128 * MIB
+        assert 0 < free <= total
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@pytest.mark.hockets_own
 def test_memory_info_is_the_jobs_room_and_not_the_devices():
     torch.cuda.set_per_process_memory_fraction(0.5)
     try:
