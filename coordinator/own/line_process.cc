@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "csrc/base/steady.h"
 
 namespace hocket::coordinator {
 namespace {
@@ -75,7 +75,7 @@ LineProcess::~LineProcess() {
 
 bool LineProcess::Await(short events, absl::Time deadline) const {
   for (;;) {
-    const absl::Duration left = std::max(absl::ZeroDuration(), deadline - absl::Now());
+    const absl::Duration left = std::max(absl::ZeroDuration(), deadline - SteadyNow());
     const absl::Duration whole = absl::Ceil(left, absl::Milliseconds(1));
     pollfd poller{socket_.get(), events, 0};
     const int ready = poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(whole)));
@@ -84,7 +84,7 @@ bool LineProcess::Await(short events, absl::Time deadline) const {
 }
 
 absl::Status LineProcess::Send(const std::string& line, absl::Duration patience) {
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Time deadline = SteadyNow() + patience;
   const std::string text = line + "\n";
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t now =
@@ -101,7 +101,7 @@ absl::Status LineProcess::Send(const std::string& line, absl::Duration patience)
 }
 
 absl::StatusOr<std::string> LineProcess::Receive(absl::Duration patience) {
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Time deadline = SteadyNow() + patience;
   std::size_t looked_at = 0;
   for (;;) {
     const std::size_t end = received_.find('\n', looked_at);

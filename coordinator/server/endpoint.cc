@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/base/steady.h"
 #include "csrc/wire/address.h"
 #include "csrc/wire/channel.h"
 
@@ -26,12 +27,12 @@ absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
   const std::string path = dir + "/hocketd.lock";
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return Cannot("open " + path);
-  const absl::Time until = absl::Now() + kPatience;
+  const absl::Time until = SteadyNow() + kPatience;
   while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return Cannot("lock " + path);
     if (wire::Channel::Connect(dir + "/hocketd.sock").ok())
       return absl::AlreadyExistsError(absl::StrCat("a coordinator runs already in ", dir, "."));
-    if (absl::Now() > until) {
+    if (SteadyNow() > until) {
       return absl::UnavailableError(absl::StrCat("a coordinator holds ", path,
                                                  " but does not answer. See hocketd.log in that folder; end "
                                                  "it, or name another folder in HOCKET_RUNTIME_DIR."));

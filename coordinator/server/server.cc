@@ -30,6 +30,7 @@
 #include "csrc/base/check.h"
 #include "csrc/base/process.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/base/steady.h"
 #include "csrc/wire/codec.h"
 
 namespace hocket::coordinator {
@@ -110,6 +111,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      spare_(eventfd(0, EFD_CLOEXEC)),
       idle_since_(started_) {}
 
 Server::~Server() = default;
@@ -134,12 +136,7 @@ void Server::ExpectFormerJobs() {
   Apply(0, std::move(restarted));
 }
 
-// CLOCK_MONOTONIC as an absl::Time: the same clock as Python's time.monotonic().
-absl::Time Server::Now() const {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return absl::TimeFromTimespec(now);
-}
+absl::Time Server::Now() const { return SteadyNow(); }
 
 absl::Status Server::Watch(int fd, uint32_t events) {
   epoll_event event{};
@@ -215,6 +212,7 @@ void Server::Dispatch(int fd, uint32_t events) {
 void Server::Accept() {
   static const size_t max_sessions = MaxSessions();
   UniqueFd socket(accept4(endpoint_.listener(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket && (errno == EMFILE || errno == ENFILE)) return TurnAwayWithSpare();
   if (!socket) return;
   const int fd = socket.get();
   wire::Channel channel(std::move(socket));
@@ -241,6 +239,22 @@ void Server::Accept() {
   if (!Watch(fd, EPOLLIN).ok()) return;
   sessions_.try_emplace(fd, std::move(channel), peer->first, peer->second);
   mute_[fd] = Now() + options_.mute;
+}
+
+// Who asks is told, rather than left to wait for a descriptor while we are woken for him again and again.
+void Server::TurnAwayWithSpare() {
+  spare_ = UniqueFd();
+  {
+    UniqueFd socket(accept4(endpoint_.listener(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (socket) {
+      const std::string why = std::string(Cannot("take a connection", EMFILE).message());
+      wire::Channel channel(std::move(socket));
+      (void)channel.TryReceive();  // who has said something that is not read hears of a reset connection only
+      (void)channel.Send(wire::Refused{why});
+      log_.Warning(why, {.event = "refused"});
+    }
+  }
+  spare_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
 }
 
 Asker Server::AskerAt(const Session& session) const {
@@ -409,6 +423,9 @@ void Server::Admit(int fd, wire::Join join, UniqueFd page) {
     return Refuse(fd, absl::StrCat("cannot join: ", good.message()));
   Session& session = sessions_.at(fd);
   Process process{.pidfd = OpenPid(session.pid()), .page = std::nullopt, .session = fd};
+  if (!process.pidfd && errno != ESRCH)
+    return Refuse(fd,
+                  std::string(Cannot(absl::StrCat("join: cannot watch process ", session.pid())).message()));
   if (!process.pidfd) return Close(fd, absl::StrCat("process ", session.pid(), " is gone already"));
   if (page) {
     auto view = wire::SharedPageView::Open(page.get());

@@ -105,6 +105,7 @@ class Server {
   absl::Status Watch(int fd, uint32_t events);
   void Dispatch(int fd, uint32_t events);
   void Accept();
+  void TurnAwayWithSpare();
   void Read(int fd);
   void Received(int fd, wire::Received received);
   Asker AskerAt(const Session& session) const;
@@ -163,6 +164,7 @@ class Server {
   absl::Time armed_ = absl::InfiniteFuture();     // when timer_ fires; never after deadline_
   UniqueFd stop_;
   wire::Signs signs_;
+  UniqueFd spare_;  // given up for a moment to turn somebody away when there is no other descriptor
   std::map<int, Session> sessions_;
   std::map<JobId, Process> processes_;
   std::map<int, JobId> pidfds_;

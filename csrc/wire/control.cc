@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/base/steady.h"
 #include "csrc/wire/channel.h"
 
 namespace hocket::wire {
@@ -18,7 +18,7 @@ namespace {
 // Waits until something is there to read. kDeadlineExceeded at `deadline`.
 absl::Status AwaitReadable(int fd, absl::Time deadline) {
   while (true) {
-    const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()));
+    const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - SteadyNow()));
     pollfd poller{fd, POLLIN, 0};
     const int ready = poll(&poller, 1, static_cast<int>(left));
     if (ready > 0) return absl::OkStatus();
@@ -43,7 +43,7 @@ absl::StatusOr<CommandResult> NextPart(Channel& channel, absl::Time deadline) {
 
 absl::StatusOr<std::string> Control(const std::string& socket_path, const std::string& command,
                                     const std::string& arguments_json, int timeout_ms) {
-  const absl::Time deadline = absl::Now() + absl::Milliseconds(timeout_ms);
+  const absl::Time deadline = SteadyNow() + absl::Milliseconds(timeout_ms);
   HOCKET_ASSIGN_OR_RETURN(Channel channel, Channel::Connect(socket_path));
   HOCKET_RETURN_IF_ERROR(channel.Send(Command{.command = command, .arguments = arguments_json}));
   std::string answer;

@@ -22,6 +22,7 @@ BENCHMARKS = {
     "exchange": "hand-over of two jobs that do not fit together / plain copies of their bytes both ways at once",
     "losses": "jobs whose losses are those of plain torch, to the last bit",
     "device_time": "the emulated GPU's timing mode: step time, CPU time, shares / what its model says",
+    "kill_to_turn": "from the kill of the holder to the next job's turn / kill to waitpid of an equal process",
     "killed_memory": "when the emulated GPU has a killed process's memory back / the kernel's report",
     "allocation": "malloc + free and reserved memory, recorded histories / PyTorch's native allocator",
     "production": "what an opportunistic job costs a production job, and gets / alone, and an oracle",

@@ -1,5 +1,6 @@
-// A job of its own process with memory on the emulated device: memory_job NAME STEPS. The environment names
-// the coordinator and the device, which other processes share.
+// A job of its own process with memory on the emulated device: memory_job NAME STEPS [WORKERS]. The
+// environment names the coordinator and the device, which other processes share. After its first step it
+// forks so many WORKERS, which do nothing and outlive it, as a loader's may.
 //
 // In each step it does what programs do (tests/allocator/model), with every byte known, and looks at all of
 // them at its begin. Writes a byte to stdout after each step: 'm' if memory has come back from the host for
@@ -41,8 +42,15 @@ void Apply(CachingAllocator& allocator, Blocks& blocks, const Operation& operati
   }
 }
 
+void Fork() {
+  if (fork() != 0) return;
+  close(STDOUT_FILENO);  // whoever reads our steps is to see our end
+  close(STDERR_FILENO);
+  for (;;) pause();
+}
+
 // The exit status.
-int Run(const char* name, int steps) {
+int Run(const char* name, int steps, int workers) {
   Driver& driver = EmulatedGpu::Get().driver();
   auto client = Client::Join({.name = name}, *driver.DeviceUuid(0), "emulated", *driver.DeviceCapacity(0));
   if (!client.ok()) {
@@ -63,6 +71,7 @@ int Run(const char* name, int steps) {
     const Bytes total = (*allocator)->Held().restored_total;
     (*client)->EndStep();
     if (write(STDOUT_FILENO, std::exchange(restored, total) == total ? "s" : "m", 1) != 1) return 5;
+    for (; workers > 0; --workers) Fork();
     (*client)->BeginAway();  // here it may be spilled, whether or not somebody else is in a step
     (*client)->EndAway();
   }
@@ -78,4 +87,7 @@ int Run(const char* name, int steps) {
 }  // namespace
 }  // namespace hocket::testing
 
-int main(int argc, char** argv) { return argc == 3 ? hocket::testing::Run(argv[1], std::atoi(argv[2])) : 64; }
+int main(int argc, char** argv) {
+  if (argc != 3 && argc != 4) return 64;
+  return hocket::testing::Run(argv[1], std::atoi(argv[2]), argc == 4 ? std::atoi(argv[3]) : 0);
+}
