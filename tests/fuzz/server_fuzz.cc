@@ -167,6 +167,8 @@ class World {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hocket;
   static const std::string& folder = *new std::string(fuzz::MakeFolder());
+  static const int removed = std::atexit([] { std::filesystem::remove_all(folder); });
+  HOCKET_CHECK(removed == 0) << "the folder would stay";
   static auto& log = *new absl::StatusOr<coordinator::Logger>(
       coordinator::Logger::Open(folder + "/hocketd.log", "error", false));
   HOCKET_CHECK(log.ok()) << log.status().message();

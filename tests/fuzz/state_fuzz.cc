@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "coordinator/server/admission.h"
@@ -73,6 +74,8 @@ void CheckSettings(StateFiles& files) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hocket::coordinator;
   static const std::string& folder = *new std::string(MakeFolder());
+  static const int removed = std::atexit([] { std::filesystem::remove_all(folder); });
+  HOCKET_CHECK(removed == 0) << "the folder would stay";
   static StateFiles& files = *new StateFiles(folder);
   const std::string text(reinterpret_cast<const char*>(data), size);
   const size_t end = text.find('\0');
