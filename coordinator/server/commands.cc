@@ -58,7 +58,10 @@ absl::StatusOr<JobId> FindJob(Server& server, const Json& arguments) {
 Result Status(Server& server, const Json&) { return StatusJson(server); }
 
 Result Version(Server& server, const Json&) {
-  return Json{{"version", server.options().version}, {"pid", getpid()}, {"epoch", server.epoch()}};
+  return Json{{"version", server.options().version},
+              {"pid", getpid()},
+              {"epoch", server.epoch()},
+              {"system", server.options().system}};
 }
 
 // "name": one that there is; "program": the command of one of the user's own (own/own_policy.h).
@@ -386,7 +389,11 @@ Result Stop(Server& server, const Json& arguments) {
         "cannot stop: ", running.size(), " job(s) take turns here (", absl::StrJoin(running, ", "),
         "). End them first, or use --force: they go on, and the first of them starts a coordinator again."));
   }
-  server.StopForGood();
+  if (arguments.value("restart", Json()) == true) {
+    server.StopSoon();  // another takes its place at once
+  } else {
+    server.StopForGood();
+  }
   return Json{{"stopped", true}};
 }
 

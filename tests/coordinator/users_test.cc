@@ -341,6 +341,11 @@ TEST_F(UsersTest, ItsSocketStaysForTheNextOneUntilSomebodyStopsIt) {
   daemon_->Kill(SIGTERM);
   EXPECT_TRUE(std::filesystem::exists(daemon_->socket()));
   ASSERT_EQ(daemon_->Start({"--system"}).first, 0);
+  EXPECT_EQ(Asks(0, "version").value()["system"], true);
+  EXPECT_TRUE(Asks(0, "stop", {{"restart", true}}).ok());
+  daemon_->AwaitEnd();
+  EXPECT_TRUE(std::filesystem::exists(daemon_->socket()));
+  ASSERT_EQ(daemon_->Start({"--system"}).first, 0);
   EXPECT_TRUE(Asks(0, "stop").ok());
   daemon_->AwaitEnd();
   EXPECT_FALSE(std::filesystem::exists(daemon_->socket()));

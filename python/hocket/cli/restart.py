@@ -31,7 +31,7 @@ def command() -> None:
         old = common.ask_if_it_runs("version")
         if old:
             _end(old["pid"])
-        _start(program)
+        _start(program, for_all=bool(old and old.get("system")))
         new = common.ask("version")
     took = f", in the place of {old['version']} (pid {old['pid']})" if old else "; none ran before"
     click.echo(f"the coordinator {version} (pid {new['pid']}) serves{took}.")
@@ -66,7 +66,7 @@ def _end(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        common.ask("stop", force=True)
+        common.ask("stop", force=True, restart=True)
         if not select.select([process], [], [], PATIENCE)[0]:
             raise click.ClickException(
                 f"the coordinator (pid {pid}) has not ended in {PATIENCE} s. Is it stopped? See `hocket doctor`."
@@ -75,8 +75,10 @@ def _end(pid: int) -> None:
         os.close(process)
 
 
-def _start(program: Path) -> None:
-    started = subprocess.run([program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+def _start(program: Path, for_all: bool) -> None:
+    """``for_all``: one that serves all users, as the old one did."""
+    command = [program, *(["--system"] if for_all else [])]
+    started = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
     if started.returncode != 0:
         raise click.ClickException(
             f"{started.stderr.strip() or f'{program} ended with status {started.returncode}'}. "
