@@ -164,6 +164,7 @@ struct TurnEnded {
   Bytes ahead = 0;           // before it, for it
   Bytes spilled = 0;         // by others, to make room for it
   absl::Duration ready;      // from the grant until it ran
+  absl::Duration waited;     // from the Wait to the grant; zero where it was not seen (a restart)
   absl::Duration hand_over;  // from the end of the turn before (or the asking) to its first step
   bool died = false;
   std::string reason;  // the policy's

@@ -532,6 +532,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
                    .died = how == PartEnds::kByDeath,
                    .reason = guest ? turn.guests.at(job.id) : turn.reason};
   record.hand_over = job.granted_after + ready;
+  if (job.asked != absl::Time()) record.waited = job.granted - job.asked;
   actions_.emplace_back(std::move(record));
   UseTime(job, BeganToUse(job, ready));
   CountUse(DeviceOf(job), BeganToUse(job, ready), turn.contended);

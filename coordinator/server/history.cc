@@ -19,6 +19,7 @@ nlohmann::json ToJson(const TurnEnded& turn, std::uint64_t index) {
           {"spilled", turn.spilled},
           {"ready_ns", absl::ToInt64Nanoseconds(turn.ready)},
           {"ahead", turn.ahead},
+          {"waited_ns", absl::ToInt64Nanoseconds(turn.waited)},
           {"hand_over_ns", absl::ToInt64Nanoseconds(turn.hand_over)},
           {"died", turn.died},
           {"reason", turn.reason}};

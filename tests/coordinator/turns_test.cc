@@ -82,6 +82,20 @@ TEST(TurnsTest, AskingTwiceIsRejectedAndChangesNothing) {
   EXPECT_EQ(s.Holder(), "a");
 }
 
+TEST(TurnsTest, ATurnsRecordSaysHowLongItWasWaitedFor) {
+  Script s;
+  s.Joins("a");
+  s.Joins("b");
+  s.Asks("a");
+  s.Passes(Milliseconds(3));
+  s.Asks("b");
+  s.Passes(Milliseconds(7));
+  s.GivesUp("a");
+  EXPECT_EQ(s.turns().back().waited, absl::ZeroDuration()) << s.Story();
+  s.GivesUp("b");
+  EXPECT_EQ(s.turns().back().waited, Milliseconds(7)) << s.Story();
+}
+
 TEST(TurnsTest, AFreeHandOverLastsOneStep) {
   Script s("fifo");
   s.Joins("a", {.step = Milliseconds(10)});

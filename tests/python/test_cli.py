@@ -412,7 +412,8 @@ def test_trace_collects_every_page_and_begins_with_the_first_arrival(answers, tm
     fake, _ = answers
     turn = {"turn": 1, "job": 1, "name": "a", "device": "GPU-1", "start_ns": 5_000, "end_ns": 9_000, "ready_ns": 1_000,
             "steps": 2, "restored": 0, "ahead": 0, "spilled": 0, "died": False, "reason": "came first"}  # fmt: skip
-    pages = [{"turns": [turn], "next": 1}, {"turns": [turn], "next": 2}, {"turns": [], "next": 2}]
+    later = turn | {"start_ns": 20_000, "end_ns": 29_000, "waited_ns": 4_000, "restored": 64}
+    pages = [{"turns": [turn], "next": 1}, {"turns": [later], "next": 2}, {"turns": [], "next": 2}]
     jobs = {"jobs": [{"name": "b", "arrival_s": 12.0, "steps": 3}, {"name": "a", "arrival_s": 10.0, "steps": 2}]}
     variables = fake(jobs=jobs, turns=pages)
     answer = hocket("trace", "-o", str(tmp_path / "day.json"), **variables)
@@ -422,9 +423,12 @@ def test_trace_collects_every_page_and_begins_with_the_first_arrival(answers, tm
 
     hocket("trace", "--perfetto", "-o", str(tmp_path / "turns.json"), **variables)
     events = json.loads((tmp_path / "turns.json").read_text())["traceEvents"]
-    assert [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"][:2] == [
+    assert [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"] == [
         ("gets ready", 5.0, 1.0),
         ("turn", 6.0, 3.0),
+        ("waits", 16.0, 4.0),
+        ("restores", 20.0, 1.0),
+        ("turn", 21.0, 8.0),
     ]
 
 

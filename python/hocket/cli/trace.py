@@ -43,7 +43,8 @@ def recorded() -> dict[str, Any]:
 
 
 def events(trace: dict[str, Any]):
-    """The turns as trace events: a process for each device, a thread for each job; times in microseconds."""
+    """The turns and the waits for them as trace events: a process for each device, a thread for each job; in
+    microseconds."""
     devices = {device: number for number, device in enumerate(sorted({turn["device"] for turn in trace["turns"]}), 1)}
     seen = set()
     for device, number in devices.items():
@@ -54,12 +55,22 @@ def events(trace: dict[str, Any]):
             seen.add(turn["job"])
             yield {"ph": "M", **place, "name": "thread_name", "args": {"name": turn["name"]}}
         start, end, ready = (turn[key] / 1e3 for key in ("start_ns", "end_ns", "ready_ns"))
+        waited = turn.get("waited_ns", 0) / 1e3  # an older coordinator does not say
+        if waited > 0:
+            yield {"ph": "X", **place, "name": "waits", "ts": start - waited, "dur": waited, "args": {}}
         if ready > 0:
             moved = {
                 "restored": turn["restored"],
                 "restored ahead of the turn": turn.get("ahead", 0),
                 "spilled by others": turn["spilled"],
             }
-            yield {"ph": "X", **place, "name": "gets ready", "ts": start, "dur": ready, "args": moved}
+            yield {
+                "ph": "X",
+                **place,
+                "name": "restores" if turn["restored"] else "gets ready",
+                "ts": start,
+                "dur": ready,
+                "args": moved,
+            }
         args = {"turn": turn["turn"], "steps": turn["steps"], "why": turn["reason"], "died": turn["died"]}
         yield {"ph": "X", **place, "name": "turn", "ts": start + ready, "dur": end - start - ready, "args": args}
