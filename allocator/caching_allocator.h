@@ -58,6 +58,7 @@ struct Holdings {
   Bytes following = 0;       // of it, chunks whose bytes are on their way (SetStage)
   Bytes arena = 0;           // chunks of the lane's arena known here (each is counted once per lane)
   Bytes spilled = 0;         // private chunks whose bytes lie on the host: what must come back first
+  Bytes host_left = 0;       // so much more could be spilled
   Bytes chunk = 0;           // of the device: spilled bytes come back in wholes of it
   Bytes transient_peak = 0;  // arena chunks in which a block lay at any time of the last turn
   Bytes spilled_total = 0;   // bytes copied to the host since the start (live ones only)

@@ -262,6 +262,7 @@ Holdings AllocatorImpl::HeldLocked() const {
   held.following = persistent_->region().arriving() + transient_->region().arriving();
   held.arena = arena_.size() * chunk_size_;
   held.spilled = persistent_->spilled() + transient_->spilled();
+  held.host_left = host_->budget() - host_->used();
   held.maps_spilled = host_->maps_chunks();
   held.chunk = chunk_size_;
   return held;

@@ -78,7 +78,7 @@ JobId Core::NextAfter(const Turn& turn) const {
 
 bool Core::MayRestore(const Job& job) const {
   return job.waiting && job.spilled > 0 && !job.paused && !job.gone && !job.spill && !job.unresponsive &&
-         !job.held_back && job.info.heeds_restore;
+         !job.held_back && !job.held_out && job.info.heeds_restore;
 }
 
 // Of those that can be spilled for `next`, the ones that wait, and have their turns after him; the one whose
@@ -87,7 +87,8 @@ bool Core::MayRestore(const Job& job) const {
 std::vector<Job*> Core::Behind(Turn& turn, const Job& next) {
   std::vector<std::pair<JobId, bool>> candidates;
   for (const Job* other : Others(next)) {
-    if (other->waiting && CanBeSpilled(*other)) candidates.emplace_back(other->id, other->paused);
+    if (other->waiting && CanBeSpilled(*other))
+      candidates.emplace_back(other->id, other->paused || other->held_out);
   }
   if (candidates != turn.candidates_behind) {
     turn.behind = BehindInOrder(next, candidates);

@@ -44,6 +44,7 @@ void Core::Settle(const SendEarly& early) {
   ForgetUnusedDevices();
   GiveUpOnSilentVictims();
   HoldBack();
+  HoldOut();
   for (auto& [number, turn] : state_.turns) {
     if (now_ >= RealignTime(turn)) Realign(turn);
     GrantWaitingRanks(turn);
@@ -84,6 +85,7 @@ absl::Time Core::NextDeadline() const {
     if (job.spill && !job.unresponsive) next = std::min(next, AnswerLimit(*job.spill));
     if (job.ahead && !job.unresponsive) next = std::min(next, AnswerLimit(*job.ahead));
     if (job.room) next = std::min(next, job.room->retry_at);
+    if (job.held_out) next = std::min(next, RetryOfLack(job));
   }
   if (!state_.accounts.empty()) {
     for (const auto& [id, job] : state_.jobs) {
@@ -130,7 +132,7 @@ bool Core::Active(const Job& job) const {
 
 void Core::On(Job* job, const SetPaused& event) {
   if (job == nullptr) return;
-  if (job->waiting && !job->held_back && job->paused && !event.paused) BeginToWait(*job);
+  if (job->waiting && !job->held_back && !job->held_out && job->paused && !event.paused) BeginToWait(*job);
   job->paused = event.paused;
 }
 
@@ -146,7 +148,8 @@ void Core::On(Job* job, const SetPolicy& event) {
   state_.policy = event.name;
   for (auto& [key, device] : state_.devices) device.policy = MakePolicyNamed(event.name);
   for (const auto& [id, other] : state_.jobs) {
-    if (other.waiting && !other.held_back) DeviceOf(other).policy->Asked(ViewOf(other.entity));
+    if (other.waiting && !other.held_back && !other.held_out)
+      DeviceOf(other).policy->Asked(ViewOf(other.entity));
   }
 }
 

@@ -25,6 +25,7 @@
 //                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
 //                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
 //                 quota.cc  time caps (time_account.h)               memory_caps.cc of groups and users
+//                 lacking.cc who waits for room that others have to give back (lack.h)
 //                 guarantees.cc shares of time (time_guarantee.h)    serving.cc  requests, and who stands by
 //                 explain.cc why a job stands where it stands        invariants.cc
 //
@@ -35,6 +36,7 @@
 //   no job waits and has the turn; no job with the turn is being spilled
 //   a device is free only if nobody who waits for it could be granted it, or while it is kept for one that
 //     the policy expects back soon
+//   who is held out lacks room, and somebody else takes part on its device who may give it back
 //   who is held back has used up what its time cap allows, and waits
 //   every job is in exactly one lane of its device; a lane's chunks are counted once
 //   all jobs of a lane, and of a gang, are one user's: nobody gets a descriptor of another user's memory
@@ -343,7 +345,7 @@ class Core {
   absl::Time StopForGuarantees(const Turn& turn, absl::Time stop) const;
 
   // memory.cc
-  void Holds(Job& job, Bytes persistent, Bytes spilled, bool movable);
+  void Holds(Job& job, Bytes persistent, Bytes spilled, bool movable, Bytes host_left);
   void ServeRoom(Job& job);
   void ServeGuest(Job& job);
   void MakeRoomFromGuests(Job& job);
@@ -374,6 +376,35 @@ class Core {
   bool OthersMaySuffice(const Job& job) const;
   Bytes Reachable(const Job& job) const;
   std::string RoomArithmetic(const Job& job) const;
+
+  // lacking.cc
+  void HostTakes(Job& job, Bytes more) const;
+  Bytes HostLeft(const Job& job) const;
+  Bytes Gives(const Job& job) const;
+  bool CanGoOn(const Job& other, const Job& after) const;
+  RoomSum SumFor(const Job& job, Bytes wanted) const;
+  Bytes Stays(const Job& job, Bytes grows_by) const;
+  bool ShutsOut(const Job& job, Bytes grows_by) const;
+  void HoldOut();
+  bool LacksRoom(const Job& job) const;
+  bool IsNew(const Job& job) const;
+  bool NewOneMustWait(const Job& job) const;
+  bool OlderOneLacks(const Job& job) const;
+  Bytes NeedOf(const Job& job) const;
+  absl::Time LackSince(const Job& job) const;
+  bool KeepsFromStep(const Job& job, Bytes stays) const;
+  bool SomebodyGoesOn(const Job& job) const;
+  void LetOldestTry(Device& device);
+  bool WaitsForOthers(Job& job);
+  void LetOthersGoFirst(Job& job);
+  void NoteShortage(Job& job, Bytes bytes);
+  void NoLongerLacks(Job& job);
+  Job* LatestInTheWay(const Job& job);
+  bool RefuseLatest(Job& job);
+  absl::Time RetryOfLack(const Job& job) const;
+  Bytes NeedIn(const Job& job) const;
+  std::string NeedInWords(const Job& job) const;
+  std::string ExplainLack(const Job& job) const;
 
   // ahead.cc
   void LookAhead(Turn& turn);
@@ -437,8 +468,9 @@ class Core {
   std::uint64_t next_restore_ = 1;
   EntityId next_gang_ = EntityId{1} << 62;
   bool anybody_serves_ = false;
-  std::set<JobId> active_;  // all that are Active(), and until the end of an event perhaps others
-  EntityId reserved_ = 0;   // a gang of several devices for which they are being kept free
+  bool any_held_out_ = false;  // or was, when it was looked at last
+  std::set<JobId> active_;     // all that are Active(), and until the end of an event perhaps others
+  EntityId reserved_ = 0;      // a gang of several devices for which they are being kept free
   std::map<EntityId, int> passed_over_;  // how often one that does not fit now has let others go first
   std::vector<Action> actions_;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/core/lack.h"
 #include "coordinator/core/owner.h"
 #include "coordinator/core/time_account.h"
 #include "csrc/base/bytes.h"
@@ -29,6 +30,7 @@ struct JobJoins {
   std::optional<TimeAccount> time;  // of its time cap, as it stood then; none: it had no cap
   Bytes memory_guarantee = 0;       // as people had set it
   double time_guarantee = 0;        // the same
+  std::optional<KnownNeed> known;   // from earlier runs of its program
   std::vector<JobId> replaces;      // what the same process was until now, known to the core: no longer
 };
 // The process is gone (its pidfd says so).

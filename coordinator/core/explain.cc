@@ -157,6 +157,7 @@ std::string Core::ExplainWaiting(const Job& job) const {
                     FormatBytes(job.spilled), " are on the host");
   absl::StrAppend(&text, ExplainQuotas(job));
   if (job.held_back) return text;
+  if (job.held_out) return absl::StrCat(text, ExplainLack(job));
   const Device& device = DeviceOf(job);
   if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(job));
   const Turn& turn = state_.turns.at(device.turn);

@@ -106,7 +106,8 @@ void Core::Complete(Gang& gang) {
     rank.entity = gang.id;
   }
   for (JobId id : RanksOf(gang.id)) {
-    if (job(id).waiting && !job(id).held_back) DeviceOf(job(id)).policy->Asked(ViewOf(gang.id));
+    if (job(id).waiting && !job(id).held_back && !job(id).held_out)
+      DeviceOf(job(id)).policy->Asked(ViewOf(gang.id));
   }
   KeepOnlyRanks(gang);
   AdoptTurnsOfRanks(gang);

@@ -25,6 +25,8 @@ void CheckJob(const Job& job, const State& state) {
       << job.info.name << " has asked again, but counts as one whose Grant was taken back";
   HOCKET_CHECK(!job.told_stand_by || job.turn != 0) << job.info.name << " stands by and has no turn";
   HOCKET_CHECK(!job.stands_by || job.told_stand_by) << job.info.name << " stands by and was not told to";
+  HOCKET_CHECK(!job.held_out || (job.waiting && job.entity == job.id))
+      << job.info.name << " is held out and does not wait, or is a gang's rank";
   HOCKET_CHECK(!job.held_back || job.waiting) << job.info.name << " is held back and does not wait";
   if (job.turn == 0) return;
   auto turn = state.turns.find(job.turn);
@@ -42,6 +44,8 @@ void Core::CheckInvariants() const {
     CheckJob(job, state_);
     HOCKET_CHECK(!Active(job) || active_.contains(id))
         << job.info.name << " takes part, and is not looked at";
+    HOCKET_CHECK(!job.held_out || SomebodyGoesOn(job))
+        << job.info.name << " waits for room, and nobody goes on who could give it back";
     const absl::Time until = HeldBackUntil(job.entity);
     HOCKET_CHECK(!job.waiting || job.held_back == (now_ < until))
         << job.info.name << " is " << (job.held_back ? "" : "not ") << "held back, at " << now_

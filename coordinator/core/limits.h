@@ -65,6 +65,11 @@ inline constexpr absl::Duration kMostStandBy = absl::Seconds(1);
 // Of work that a job may have queued on a device where another serves: a request waits for it. Less, and the
 // device would run dry before the job has woken.
 inline constexpr absl::Duration kMostQueued = absl::Milliseconds(3);
+// Who has found no room, and waits until others have given some back, tries again after so long though the
+// ledger knows of none: it does not know everything. Longer each time,
+inline constexpr absl::Duration kLeastLackPause = absl::Seconds(1);
+// up to this.
+inline constexpr absl::Duration kMostLackPause = absl::Minutes(1);
 // So often a job whose bytes do not fit now lets others go first before it gets the turn and waits in it.
 inline constexpr int kMaxPassedOver = 3;
 

@@ -41,9 +41,10 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
 }
 
 // Who says so answers, and can be asked to spill again.
-void Core::Holds(Job& job, Bytes persistent, Bytes spilled, bool movable) {
+void Core::Holds(Job& job, Bytes persistent, Bytes spilled, bool movable, Bytes host_left) {
   job.persistent = persistent;
   job.spilled = spilled;
+  HostTakes(job, host_left);
   job.unresponsive = false;
   job.movable = movable && job.turn == 0;
   job.why_not_movable.clear();
@@ -52,7 +53,7 @@ void Core::Holds(Job& job, Bytes persistent, Bytes spilled, bool movable) {
 
 void Core::On(Job* job, const wire::Spilled& event) {
   if (job == nullptr) return;
-  Holds(*job, event.persistent, event.spilled, event.movable);
+  Holds(*job, event.persistent, event.spilled, event.movable, event.host_left);
   if (!event.movable) job->why_not_movable = event.why_not;
   job->spilled_total += event.freed;
   if (job->turn == 0 && job->restored_ahead > 0) {  // in vain
@@ -102,11 +103,17 @@ void Core::Credit(const SpillOrder& order, Bytes bytes) {
 void Core::ServeRoom(Job& job) {
   RoomRequest& room = *job.room;
   if (room.freed >= room.bytes) return AnswerRoom(job, true, "");
+  if (job.shortage && job.shortage->refuse && room.asked && !room.restoring)
+    return AnswerRoom(job, false, RoomArithmetic(job));
   if (IsGuest(job) && job.asides < kMostAsides) return ServeGuest(job);
   if (GiveLanesBack(DeviceOf(job)) > 0) room.lanes_until = now_ + kReturningRetry;
   if (now_ < room.lanes_until) return RetryRoomAt(job, kReturningRetry);
   if (std::exchange(room.lanes_until, absl::InfinitePast()) != absl::InfinitePast())
     return AnswerRoom(job, true, "");
+  if (room.asked && !room.restoring && job.turn != 0 && ShutsOut(job, room.bytes)) {
+    if (now_ >= room.retry_at) return AnswerRoom(job, true, "");
+    return SomebodyGoesOn(job) ? LetOthersGoFirst(job) : AnswerRoom(job, false, RoomArithmetic(job));
+  }
   const Bytes coming = AskToSpill(job, room.bytes - room.freed);
   if (room.asked && room.restoring && room.freed > 0) return AnswerRoom(job, true, "");
   if (coming > 0) {  // its answer comes
@@ -119,7 +126,10 @@ void Core::ServeRoom(Job& job) {
   if (job.turn != 0 && !state_.turns.at(job.turn).guests.empty()) return MakeRoomFromGuests(job);
   if (now_ < room.retry_at) return WaitForRoom(job);
   for (const Job* other : Others(job)) this->job(other->id).cannot_spill.clear();  // asked again next time
-  AnswerRoom(job, true, "", /*step_aside=*/room.others_first && OthersCouldUseTurn(job));
+  const bool aside = room.others_first && OthersCouldUseTurn(job);
+  if (!aside && RefuseLatest(job)) return;
+  if (aside && !OthersMaySuffice(job)) NoteShortage(job, room.bytes);
+  AnswerRoom(job, true, "", aside);
 }
 
 // Nobody is moved for one that runs beside others: it gives its turn up where it stands, and waits for
@@ -160,7 +170,9 @@ void Core::WaitForRoom(Job& job) {
                                    [](const Job* other) { return !other->cannot_spill.empty(); });
   const bool may_change = refused && now_ < job.room->since + kCannotSpillLimit;
   job.room->others_first = job.room->restoring || OthersMaySuffice(job);
+  if (!job.room->others_first && WaitsForOthers(job)) return;
   if (job.room->others_first || may_change) return RetryRoomAt(job, kRoomRetry);
+  if (RefuseLatest(job)) return;
   AnswerRoom(job, false, RoomArithmetic(job));
 }
 
@@ -179,7 +191,8 @@ bool Core::OthersCouldUseTurn(const Job& job) const {
   const auto others = Others(job);
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
     const bool stuck = !other->movable && other->persistent > 0;
-    return other->waiting && Eligible(other->entity) && (stuck || Fits(other->entity));
+    return other->waiting && Eligible(other->entity) &&
+           (stuck || Fits(other->entity) || CanGoOn(*other, job));
   });
 }
 
@@ -189,6 +202,8 @@ void Core::RetryRoomAt(Job& job, absl::Duration after) {
 
 void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside) {
   const bool asked = job.room->asked;
+  if (asked && !ok) NoLongerLacks(job);
+  if (step_aside) job.lacks_since = std::min(job.lacks_since, now_);
   job.unclaimed = asked ? 0 : job.room->freed;
   if (asked && ok && !step_aside && !job.room->restoring) RememberReach(job, job.room->bytes);
   job.room.reset();
@@ -222,7 +237,7 @@ std::vector<Job*> Core::Victims(const Job& job) {
   std::vector<EntityId> waiting;
   for (const Job* other : Others(job)) {
     if (!CanBeSpilled(*other)) continue;
-    if (other->waiting && !other->paused) {
+    if (other->waiting && !other->paused && !other->held_out) {
       if (std::find(waiting.begin(), waiting.end(), other->entity) == waiting.end())
         waiting.push_back(other->entity);
     } else {
@@ -356,7 +371,7 @@ Bytes Core::Reachable(const Job& job) const {
   Bytes bytes = Free(DeviceOf(job));
   for (const Returning& r : DeviceOf(job).returning) Add(r.until > now_ ? r.bytes : 0, bytes);
   for (const Job* other : Others(job)) {
-    if (other->movable && !other->unresponsive && other->turn == 0) Add(other->persistent, bytes);
+    Add(Gives(*other), bytes);
   }
   return bytes;
 }

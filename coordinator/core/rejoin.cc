@@ -40,6 +40,7 @@ void Core::On(Job*, const JobJoins& event) {
   job.lane = FirstLane(job);
   job.joined = now_;
   job.paused = joins.paused;
+  job.known = joins.known;
   job.guarantee = joins.memory_guarantee;
   const OnDevice own(Owner::Job(id), join.device);
   if (joins.time) state_.accounts.emplace(own, *std::move(joins.time));
@@ -216,7 +217,9 @@ void Core::Depart(Job& job, bool crashed) {
   job.gone_since = now_;
   job.overstays = 0;
   job.set_aside = false;
-  job.waiting = job.held_back = job.movable = false;
+  job.waiting = job.held_back = job.held_out = job.movable = false;
+  NoLongerLacks(job);
+  ++DeviceOf(job).departures;
   job.spill.reset();
   job.ahead.reset();
   job.room.reset();
@@ -226,6 +229,7 @@ void Core::Depart(Job& job, bool crashed) {
 
 void Core::Erase(Job& job) {
   Device& device = DeviceOf(job);
+  ++device.departures;
   if (job.persistent > 0) Expect(device, job.persistent, kDeadMemoryLimit);
   const JobId id = job.id;
   const OnDevice own(Owner::Job(id), job.info.device);

@@ -14,6 +14,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/core/events.h"
+#include "coordinator/core/lack.h"
 #include "coordinator/core/owner.h"
 #include "coordinator/core/step_watch.h"
 #include "coordinator/core/time_guarantee.h"
@@ -113,13 +114,20 @@ struct Job {
   bool gone = false;  // no longer takes part; its process lives and its bytes count
   absl::Time gone_since = absl::InfinitePast();
   bool unresponsive = false;  // did not answer a Spill, or take up a Grant, in time
+  bool held_out = false;      // it waits, and lacks room that others have to give back first: the same
   bool held_back = false;     // it waits, and has had what its time cap allows: as if it did not ask yet
 
   // The ledger, as last told.
   Bytes persistent = 0;
   Bytes spilled = 0;
   Bytes transient_peak = 0;
-  Bytes guarantee = 0;              // of these, spilled last
+  Bytes host = wire::kNoHostLimit;  // what its host memory takes of it, as told last; max: it has not said
+  std::optional<KnownNeed> known;   // from earlier runs of its program
+  Bytes most_held = 0;              // persistent and spilled together, in this run
+  Bytes most_transient = 0;
+  absl::Time lacks_since = absl::InfiniteFuture();  // it gave its turn up for want of room, first of several
+  std::optional<Shortage> shortage;                 // then, if nobody can be moved for it
+  Bytes guarantee = 0;                              // of these, spilled last
   std::optional<Bytes> told_limit;  // of its memory, by us; none: it knows its own, as it joined
   bool movable = false;
   std::string why_not_movable;
@@ -192,6 +200,7 @@ struct Device {
   absl::Time free_since;
   std::map<int, Lane> lanes;
   std::vector<Returning> returning;
+  std::uint64_t departures = 0;  // of jobs and of their processes: memory has come back
   Bytes unseen = 0;  // in use besides what the ledger knows, as seen last: the driver's own, other programs'
   absl::Time counted_until = absl::InfinitePast();  // guarantees know what it has done
   absl::Time kept_until = absl::InfinitePast();     // free until then for `kept_for`, which may be back soon

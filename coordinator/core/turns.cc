@@ -26,7 +26,7 @@ void Core::On(Job* job, const wire::Wait& event) {
   if (job->overstays != 0) ComesBack(*job);  // who asks for a turn has none
   job->held_back = now_ < HeldBackUntil(job->entity);
   if (!job->held_back) BeginToWait(*job);
-  if (event.movable) Holds(*job, event.persistent, event.spilled, /*movable=*/true);
+  if (event.movable) Holds(*job, event.persistent, event.spilled, /*movable=*/true, event.host_left);
   job->waiting = true;
   job->wait = event.number;
   job->need = event.need;
@@ -76,6 +76,9 @@ void Core::On(Job* job, const wire::TurnOver& event) {
   job->persistent = event.persistent;
   job->spilled = event.spilled;
   job->transient_peak = event.transient_peak;
+  job->most_transient = std::max(job->most_transient, job->transient_peak);
+  HostTakes(*job, event.host_left);
+  if (!event.stood_aside) NoLongerLacks(*job);
   job->movable = event.movable;
   job->why_not_movable = event.why_not_movable;
   job->cannot_spill.clear();
@@ -93,7 +96,7 @@ bool Core::Eligible(EntityId entity) const {
   bool waits = false;
   for (JobId id : RanksOf(entity)) {
     const Job& rank = job(id);
-    if (rank.paused || rank.spill || rank.unresponsive || rank.held_back) return false;
+    if (rank.paused || rank.spill || rank.unresponsive || rank.held_back || rank.held_out) return false;
     waits |= rank.waiting;
   }
   return waits;
@@ -310,7 +313,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
     grant.fresh_arena = true;
   }
   grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
-  job.waiting = job.held_back = false;
+  job.waiting = job.held_back = job.held_out = false;
   job.waited += now_ - job.asked;
   job.movable = job.accompanied = job.told_stop = false;
   job.asides = 0;

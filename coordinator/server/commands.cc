@@ -352,7 +352,11 @@ Result Explain(Server& server, const Json& arguments) {
   HOCKET_ASSIGN_OR_RETURN(const JobId id, FindJob(server, arguments));
   server.Apply(0, Tick{});
   const Json job = JobJson(server, id);
-  return Json{{"job", id}, {"name", job["name"]}, {"state", job["state"]}, {"why", job["why"]}};
+  return Json{{"job", id},
+              {"name", job["name"]},
+              {"state", job["state"]},
+              {"why", job["why"]},
+              {"lacks", LackJson(server.core(), id)}};
 }
 
 Result Turns(Server& server, const Json& arguments) {

@@ -85,6 +85,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& opti
   if (!server->epoll_ || !server->timer_ || !server->stop_) return Cannot("make the daemon's descriptors");
   for (int fd : {server->endpoint_.listener(), server->timer_.get(), server->stop_.get()})
     HOCKET_RETURN_IF_ERROR(server->Watch(fd, EPOLLIN));
+  if (!server->needs_.trouble().empty()) log.Warning(server->needs_.trouble(), {.event = "state"});
   server->ExpectFormerJobs();
   return server;
 }
@@ -96,6 +97,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       epoch_(epoch),
       started_(Now()),
       files_(options.runtime_dir),
+      needs_(options.runtime_dir),
       settings_(files_.ReadSettings()),
       core_({.policy = Chosen(options.policy, settings_.policy, options.first_policy),
              .switch_share = Chosen(options.switch_share, settings_.switch_share, options.first_switch_share),
@@ -441,6 +443,8 @@ void Server::Admit(int fd, wire::Join join, UniqueFd page) {
       return Refuse(fd, absl::StrCat("cannot join: ", good.message()));
   }
   JobJoins joins{.join = std::move(join), .user = session.uid()};
+  process.program = ProgramKey(session.pid(), session.uid());
+  joins.known = needs_.Of(process.program);
   TakeUpSettings(joins);
   for (JobId former : FormerJobs(joins)) HearOut(former);
   joins.replaces = FormerJobs(joins);
@@ -521,6 +525,7 @@ void Server::ProcessEnded(JobId job) {
     ended_.push_back(RecordOf(found->second, Now()));
     if (ended_.size() > kMaxRecords) ended_.pop_front();
   }
+  if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end()) LearnNeed(found->second);
   Forget(job);
   Apply(job, JobDied{});
   ShowSigns();
@@ -530,6 +535,15 @@ void Server::ShowSigns() {
   std::set<std::string> devices;
   for (const auto& [id, job] : core_.state().jobs) devices.insert(job.info.device);
   signs_.Show({.uid = geteuid(), .pid = getpid(), .epoch = epoch_}, devices);
+}
+
+// Of one that has done steps: it has had all that it needs.
+void Server::LearnNeed(const Job& job) {
+  if (job.steps == 0 || job.most_held == 0) return;
+  const std::string unwritten = needs_.Learn(
+      processes_.at(job.id).program,
+      {.persistent = job.most_held, .transient = job.most_transient, .host = job.host, .runs = 1});
+  if (!unwritten.empty()) log_.Warning(unwritten, {.event = "state"});
 }
 
 std::string Server::WhoKeepsUs() const {

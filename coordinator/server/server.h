@@ -29,6 +29,7 @@
 #include "coordinator/server/endpoint.h"
 #include "coordinator/server/history.h"
 #include "coordinator/server/log.h"
+#include "coordinator/server/needs.h"
 #include "coordinator/server/rights.h"
 #include "coordinator/server/session.h"
 #include "coordinator/server/state_files.h"
@@ -96,7 +97,8 @@ class Server {
   struct Process {
     UniqueFd pidfd;
     std::optional<wire::SharedPageView> page;
-    int session = -1;  // -1: hung up
+    int session = -1;           // -1: hung up
+    std::uint64_t program = 0;  // ProgramKey()
   };
 
   Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std::uint64_t epoch);
@@ -122,6 +124,7 @@ class Server {
   void TakeUpSettings(JobJoins& joins) const;
   void ShowSigns();
   void Remember(JobId job);
+  void LearnNeed(const Job& job);
   void RememberTime(JobId job);
   void RememberSettings();
   void AnswerCommand(int fd, const wire::Command& command);
@@ -154,6 +157,7 @@ class Server {
   const std::uint64_t epoch_;
   const absl::Time started_;
   StateFiles files_;
+  Needs needs_;
   Settings settings_;  // as people have set them, this daemon's or one before
   Core core_;
   History history_;

@@ -205,6 +205,30 @@ Json QuotaJson(const Core& core, JobId id) {
   return quota;
 }
 
+Json LackJson(const Core& core, JobId id) {
+  const Job& job = core.state().jobs.at(id);
+  if (!job.held_out) return nullptr;
+  const bool by_earlier_runs = !job.shortage && job.known;
+  const Bytes known = job.known ? job.known->persistent + job.known->transient : 0;
+  Json holders = Json::array();
+  for (const auto& [other_id, other] : core.state().jobs) {
+    if (other_id == id || other.info.device != job.info.device || other.persistent == 0) continue;
+    const Bytes host_left = other.host - std::min(other.host, other.spilled);
+    holders.push_back({{"name", other.user == job.user ? Json(other.info.name) : Json()},
+                       {"holds", other.persistent},
+                       {"can_be_moved", std::min(other.persistent, host_left)}});
+  }
+  return {{"needs", job.shortage      ? Json(job.need)
+                    : by_earlier_runs ? Json(known)
+                                      : Json()},
+          {"known_from", job.shortage      ? "this run"
+                         : by_earlier_runs ? "earlier runs"
+                                           : "nothing"},
+          {"earlier_runs", job.known ? job.known->runs : 0},
+          {"free", core.Free(core.state().devices.at(job.info.device))},
+          {"holders", std::move(holders)}};
+}
+
 Json RecordOf(const Job& job, absl::Time until) {
   const absl::Duration startup = std::min(until, job.first_asked) - job.joined;
   return {{"name", job.info.name},

@@ -22,6 +22,9 @@ std::string PolicyTrouble(const State& state);
 // One entry of "jobs". REQUIRES: the job is known.
 nlohmann::json JobJson(Server& server, JobId id);
 
+// What it waits for that lacks room, in bytes; null: it does not. REQUIRES: the job is known.
+nlohmann::json LackJson(const Core& core, JobId id);
+
 // The quotas of a job, and how it stands to them: in "jobs" as "quota". REQUIRES: the job is known.
 nlohmann::json QuotaJson(const Core& core, JobId id);
 // Those of a group or a user, and how its jobs together stand to them on each device.

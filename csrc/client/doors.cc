@@ -153,6 +153,7 @@ void ClientImpl::TellWait(const Holdings& held) {
     wait.movable = told_movable_ = true;
     wait.persistent = held.persistent;
     wait.spilled = held.spilled;
+    wait.host_left = held.host_left;
   }
   Tell(wait);
 }

@@ -123,7 +123,8 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
                       .ready_ns = turn_.ready_ns,
                       .restored = turn_.restored,
                       .stood_aside = std::exchange(stands_aside_, false),
-                      .idle_ns = turn_.idle_ns});
+                      .idle_ns = turn_.idle_ns,
+                      .host_left = held.host_left});
   word_.Unask(kAsks | kStandBy);
   stand_by_.reset();
   stop_step_ = 0;

@@ -132,6 +132,7 @@ void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {
   Holds(held);
   answer.persistent = held.persistent;
   answer.spilled = held.spilled;
+  answer.host_left = held.host_left;
   answer.movable = told_movable_ = phase_ <= Phase::kAsked && Movable();
   Tell(answer);
 }
@@ -232,7 +233,8 @@ void ClientImpl::SpillEverything() {
 
 void ClientImpl::TellMovable(const Holdings& held) {
   told_movable_ = true;
-  Tell(wire::Spilled{.persistent = held.persistent, .spilled = held.spilled, .movable = true});
+  Tell(wire::Spilled{
+      .persistent = held.persistent, .spilled = held.spilled, .movable = true, .host_left = held.host_left});
 }
 
 // --- the arena ------------------------------------------------------------------------------------

@@ -27,6 +27,9 @@ namespace hocket::wire {
   }
 #define F(number, field) v(number, field);
 
+// Of host memory for spilled bytes, from a job that does not say what it has.
+inline constexpr uint64_t kNoHostLimit = UINT64_MAX;
+
 // First message of a job's connection. Carries one descriptor: the job's shared page (shared_page.h).
 // Sent again, with `rejoin`, to a coordinator that was restarted.
 struct Join {
@@ -103,8 +106,10 @@ struct Wait {
   bool movable = false;  // "all my threads stand at doors now, I can be moved": as an unasked Spilled
   uint64_t persistent = 0;  // where movable: bytes, as in Report
   uint64_t spilled = 0;
+  uint64_t host_left = kNoHostLimit;  // as in Spilled
   // Retired, never to be used again: 1.
-  HOCKET_FIELDS(F(2, need) F(3, gang_step) F(4, number) F(5, movable) F(6, persistent) F(7, spilled))
+  HOCKET_FIELDS(F(2, need) F(3, gang_step) F(4, number) F(5, movable) F(6, persistent) F(7, spilled)
+                    F(8, host_left))
 };
 
 // The turn is yours, unless this Grant was taken back meanwhile (grant_word.h): then only `fresh_arena` and
@@ -161,10 +166,11 @@ struct TurnOver {
   uint64_t restored = 0;        // bytes brought back at the begin of this turn
   bool stood_aside = false;     // as a Room had asked: others have the next turn
   uint64_t idle_ns = 0;         // so long it had not been used when it was given up for that
+  uint64_t host_left = kNoHostLimit;  // as in Spilled
   // Retired, never to be used again: 7.
   HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled)
                     F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored)
-                        F(13, stood_aside) F(14, idle_ns))
+                        F(13, stood_aside) F(14, idle_ns) F(15, host_left))
 };
 
 // The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per
@@ -212,10 +218,11 @@ struct Spilled {
   uint64_t persistent = 0;  // bytes, as in Report, after it
   uint64_t spilled = 0;
   bool movable = false;
-  std::string why_not;  // why less than asked was freed
-  bool more = false;    // another part follows; only to a coordinator that hears_parts
+  std::string why_not;                // why less than asked was freed
+  bool more = false;                  // another part follows; only to a coordinator that hears_parts
+  uint64_t host_left = kNoHostLimit;  // so much more its host memory for spilled bytes holds
   HOCKET_FIELDS(F(1, request) F(2, freed) F(3, persistent) F(4, spilled) F(5, movable) F(6, why_not)
-                    F(7, more))
+                    F(7, more) F(8, host_left))
 };
 
 // Holder -> coordinator: a new arena chunk, with its descriptor. The coordinator passes it on as ArenaAdd

@@ -227,10 +227,15 @@ TEST(RoomTest, WhenEvenEverythingMovableWouldNotSufficeTheAnswerIsNoAtOnce) {
 
 TEST(RoomTest, AJobThatCannotSpillIsNamedWithItsReason) {
   Script s("fifo", 100);
-  s.Joins("a", {.persistent = 60});
-  s.Joins("b", {.persistent = 40});
-  s.StandsAtDoors("b");
+  s.Joins("a", {.persistent = 60, .host = 0});
+  s.Joins("b", {.persistent = 40, .spilled = 10});
   s.Asks("a");
+  s.Asks("b", {.movable = true});  // and could not go on beside what a has
+  s.GivesUp("a");
+  s.Asks("a");
+  ASSERT_EQ(s.Holder(), "b") << s.Story();
+  s.GivesUp("b", {.movable = true});
+  s.Asks("b", {.movable = true});
   for (int asked = 0; !s.Told<wire::Room>("a") || s.Told<wire::Room>("a")->ok; ++asked) {
     ASSERT_LT(asked, 100) << s.Story();
     s.NeedsRoom("a", 30);

@@ -105,6 +105,7 @@ void Script::Joins(const std::string& name, Part part) {
   actor.part = part;
   actor.resident = part.persistent;
   actor.spilled = part.spilled;
+  actor.to_grow = part.grows;
   actor.has_turn = part.holds_turn;
   wire::Join join{.name = part.name.empty() ? name : part.name,
                   .device = part.device,
@@ -127,7 +128,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.stands_by = part.stands_by;
   join.heeds_limit = true;
   join.group = part.group;
-  Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time});
+  Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time, .known = part.known});
   if (!part.rejoin && part.persistent + part.spilled > 0)
     Says(name, wire::Report{.persistent = part.persistent, .spilled = part.spilled});
 }
@@ -141,6 +142,7 @@ void Script::Asks(const std::string& name, wire::Wait wait) {
   wait.number = ++actors_.at(name).waits;
   if (wait.need == 0) wait.need = actors_.at(name).spilled;
   if (wait.movable) {
+    wait.host_left = HostLeft(name);
     wait.persistent = actors_.at(name).resident;
     wait.spilled = actors_.at(name).spilled;
   }
@@ -169,7 +171,8 @@ void Script::GivesUp(const std::string& name, GiveUp how) {
                             .ready_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.ready)),
                             .restored = how.restored,
                             .stood_aside = how.stood_aside,
-                            .idle_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.idle))});
+                            .idle_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.idle)),
+                            .host_left = HostLeft(name)});
 }
 
 void Script::NeedsRoom(const std::string& name, Bytes bytes, bool restoring,
@@ -190,7 +193,13 @@ wire::Spilled Script::Moves(const std::string& name, Bytes freed) {
           .freed = freed,
           .persistent = actor.resident,
           .spilled = actor.spilled,
-          .movable = true};
+          .movable = true,
+          .host_left = HostLeft(name)};
+}
+
+Bytes Script::HostLeft(const std::string& name) const {
+  const Actor& actor = actors_.at(name);
+  return actor.part.host - std::min(actor.part.host, actor.spilled);
 }
 
 void Script::Spills(const std::string& name, Bytes freed, bool movable, const std::string& why_not) {
@@ -220,7 +229,10 @@ void Script::Restores(const std::string& name, Bytes bytes, absl::Duration took,
 
 void Script::StandsAtDoors(const std::string& name) {
   const Actor& actor = actors_.at(name);
-  Says(name, wire::Spilled{.persistent = actor.resident, .spilled = actor.spilled, .movable = true});
+  Says(name, wire::Spilled{.persistent = actor.resident,
+                           .spilled = actor.spilled,
+                           .movable = true,
+                           .host_left = HostLeft(name)});
 }
 
 void Script::StandsBy(const std::string& name) {
@@ -340,12 +352,14 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
              room != nullptr && actor.lives && !actor.stopped) {
     actor.steps_aside = room->step_aside;
     actor.next = now_;
+    if (!room->ok) actor.refused = true;
   }
 }
 
 void Script::Act(const std::string& name) {
   Actor& actor = actors_.at(name);
   actor.next = absl::InfiniteFuture();
+  if (actor.refused) return Dies(name);
   if (JobOf(name).ahead) return AnswerRestore(actor, name);
   if (JobOf(name).spill) return AnswerSpill(actor, name);
   if (!actor.has_turn) {
@@ -354,7 +368,7 @@ void Script::Act(const std::string& name) {
   }
   if (std::exchange(actor.steps_aside, false)) {
     GivesUp(name, {.steps = 0, .movable = true, .stood_aside = true});
-    return Asks(name);
+    return Asks(name, {.need = actor.spilled + actor.to_grow});
   }
   if (actor.restoring) return BeginTurn(actor, name);
   actor.in_gap ? EndGap(actor, name) : EndStep(actor, name);
@@ -363,8 +377,10 @@ void Script::Act(const std::string& name) {
 void Script::BeginTurn(Actor& actor, const std::string& name) {
   const Bytes free = FreeBytes(actor.part.device);
   if (free < actor.spilled) return NeedsRoom(name, actor.spilled - free, /*restoring=*/true);
-  actor.restored = std::exchange(actor.spilled, 0);
-  actor.resident += actor.restored;
+  actor.restored += actor.spilled;
+  actor.resident += std::exchange(actor.spilled, 0);
+  if (FreeBytes(actor.part.device) < actor.to_grow) return NeedsRoom(name, actor.to_grow);
+  actor.resident += std::exchange(actor.to_grow, 0);
   actor.restoring = false;
   actor.ready = now_ - actor.granted + actor.part.ready;
   if (actor.restored > 0) actor.ready += actor.part.restore_time;
@@ -431,7 +447,8 @@ void Script::AnswerRestore(Actor& actor, const std::string& name) {
 
 void Script::AnswerSpill(Actor& actor, const std::string& name) {
   const auto order = *Told<wire::Spill>(name);
-  Spills(name, std::min<Bytes>(order.bytes, actor.resident));
+  const Bytes bytes = std::min<Bytes>({order.bytes, actor.resident, HostLeft(name)});
+  Spills(name, bytes, true, bytes < order.bytes ? "its host memory is full" : "");
   if (!actor.has_turn && !JobOf(name).waiting) actor.next = now_;
 }
 

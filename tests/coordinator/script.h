@@ -23,8 +23,10 @@ struct Part {
   std::string priority = "normal";
   unsigned user = 1000;
   std::string device = "gpu0";
-  Bytes persistent = 0;  // resident from the start
-  Bytes spilled = 0;     // in host memory from the start
+  Bytes persistent = 0;             // resident from the start
+  Bytes spilled = 0;                // in host memory from the start
+  Bytes host = wire::kNoHostLimit;  // that its spilled bytes may take there
+  Bytes grows = 0;                  // by so much in its first turn: it builds its model
   absl::Duration step = absl::Milliseconds(10);
   double duty = 1;                // of a step, in which it uses the device: beside others they share it
   absl::Duration gap;             // between two steps: loading data
@@ -37,6 +39,7 @@ struct Part {
   bool stands_by = false;  // heeds StandBy
   std::string group;
   // A rejoin: what it says about itself.
+  std::optional<KnownNeed> known = std::nullopt;  // from earlier runs
   bool rejoin = false;
   JobId id = 0;
   bool holds_turn = false;
@@ -128,7 +131,9 @@ class Script {
   std::uint64_t Steps(const std::string& name) const;
   double Share(const std::string& name) const;              // of the device time that anybody had
   std::map<std::string, absl::Duration> TurnTimes() const;  // so far, hand-overs not counted
-  absl::Time Finished(const std::string& name) const { return finished_.at(name); }  // its total_steps
+  bool HasFinished(const std::string& name) const { return finished_.contains(name); }
+  bool WasRefused(const std::string& name) const { return actors_.at(name).refused; }  // and died of it
+  absl::Time Finished(const std::string& name) const { return finished_.at(name); }    // its total_steps
   Core& core() { return *core_; }
   absl::Time now() const { return now_; }
   std::string Story() const;
@@ -154,6 +159,8 @@ class Script {
     std::uint64_t stop_step = 0;
     bool restoring = false;
     bool steps_aside = false;  // was told to, and lives
+    bool refused = false;      // no room
+    Bytes to_grow = 0;
     Bytes restored = 0;
     absl::Time granted;
     absl::Time stepped;  // the end of its last step
@@ -168,6 +175,7 @@ class Script {
   void TakesBack(const TakeBack& action);
   void Hear(const std::string& name, const wire::Message& message);
   void Act(const std::string& name);  // its next deed is due
+  Bytes HostLeft(const std::string& name) const;
   void BeginTurn(Actor& actor, const std::string& name);
   absl::Duration StepTime(const Actor& actor) const;
   void EndStep(Actor& actor, const std::string& name);
