@@ -1,4 +1,4 @@
-"""Jobs that together exceed device and host memory: who trains goes on, and the other waits or is told why it cannot."""
+"""Jobs that exceed device and host memory together: who trains goes on, the other waits or is told why it cannot."""
 
 from __future__ import annotations
 
