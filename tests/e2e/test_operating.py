@@ -84,6 +84,26 @@ def limited_to(world: World, *limits: str):
     return job
 
 
+def test_what_was_recorded_is_played_under_other_policies(world: World) -> None:
+    for name, steps in (("short", 6), ("long", 12)):
+        world.job("train", "--name", name, "--steps", steps, "--layers", 2, "--width", 256).finishes()
+    day, picture = world.folder / "day.json", world.folder / "policies.png"
+    assert world.hocket("trace", "-o", str(day)).returncode == 0
+    recorded = {job["name"]: job for job in json.loads(day.read_text())["jobs"]}
+    assert {name: job["steps"] for name, job in recorded.items()} == {"short": 6, "long": 12}
+
+    policies = ("--policy", "queue", "--policy", "round-robin")
+    said = world.hocket("simulate", str(day), *policies, "--picture", str(picture), "--json")
+    assert said.returncode == 0, said.stderr
+    for report in json.loads(said.stdout)["policies"].values():
+        assert {end["name"]: end["steps"] for end in report["ends"]} == {"short": 6, "long": 12}
+        held = sum(job["held_s"] for job in recorded.values())
+        assert report["busy"] * report["makespan_s"] == pytest.approx(held, rel=1e-3), "each has what it had"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    table = world.hocket("simulate", str(day), *policies).stdout
+    assert "queue" in table and "round-robin" in table
+
+
 def test_a_memory_limit_set_while_a_job_runs_is_heeded_by_its_allocator(world: World) -> None:
     job = limited_to(world, "1MiB")
     assert job.wait() != 0
