@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import Any
 
-from tests.bench import causes, harness
+from tests.bench import causes, harness, pictures
 from tests.bench.harness import EMULATED, RESULTS, ROOT
 
 HEAD = """# Results
@@ -107,6 +107,7 @@ def write() -> str:
     rows = [(figure["name"], data["device"], _row(figure, data)) for data in figures for figure in data["figures"]]
     # The emulated and the real figure of one benchmark stand side by side.
     page += "".join(row for _, _, row in sorted(rows, key=lambda row: row[:2]))
+    page += pictures.draw_rates(records, RESULTS)
     page += _causes([figure for data in figures for figure in data["figures"]])
     page += CHECKS + "".join(_check_row(check, data) for data in records for check in data.get("checks", ()))
     page += "".join(_table(table) for data in records for table in data.get("tables", ()))

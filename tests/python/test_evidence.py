@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import allocation, causes, harness, inference, inference_job, source, table
+from tests.bench import allocation, causes, harness, inference, inference_job, pictures, source, table
 
 CALIBRATE = pathlib.Path(__file__).parents[2] / "scripts" / "calibrate"
 
@@ -81,6 +81,19 @@ def test_a_goal_that_is_not_met_is_listed_with_its_cause(monkeypatch: pytest.Mon
     said = table._causes(rows)
     assert "- figure high: too many copies.\n" in said and "- figure higher: not looked into\n" in said
     assert "figure low" not in said and table._causes(rows[:1]) == ""
+
+
+def test_sizes_of_one_kind_are_a_line_of_the_picture(tmp_path: pathlib.Path) -> None:
+    values = {"spill_rate_4_gib": 0.98, "spill_rate_0.25_gib": 0.9, "exchange_1": 0.8, "share": 1.0}
+    figures = [dataclasses.asdict(figure([value] * 5)) | {"name": name} for name, value in values.items()]
+    records = [{"device": harness.EMULATED, "figures": figures}]
+    lines = pictures.rates(records)
+    assert [size for size, _ in lines["spilled (emulated)"]] == [0.25, 4.0]
+    assert len(lines) == 1, "a single size is no line"
+    assert "rates.svg" in pictures.draw_rates(records, tmp_path)
+    drawn = (tmp_path / "rates.svg").read_bytes()
+    assert pictures.draw_rates(records, tmp_path) and (tmp_path / "rates.svg").read_bytes() == drawn
+    assert pictures.draw_rates([], tmp_path) == ""
 
 
 def test_a_figure_taken_beside_other_work_says_so() -> None:
