@@ -72,15 +72,13 @@ absl::StatusOr<std::unique_ptr<CachingAllocator>> AllocatorImpl::Create(Driver& 
   HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, driver.PrimaryContext(options.device));
   const InContext in_context(driver, context);
   HOCKET_RETURN_IF_ERROR(in_context.status());
-  const Bytes budget = options.host_budget != 0 ? options.host_budget : HostMemory::DefaultBudget();
-  auto allocator =
-      std::unique_ptr<AllocatorImpl>(new AllocatorImpl(driver, chosen, gate, context, capacity, budget));
+  auto allocator = std::unique_ptr<AllocatorImpl>(new AllocatorImpl(driver, chosen, gate, context, capacity));
   HOCKET_RETURN_IF_ERROR(allocator->Reserve(options.verify));
   return allocator;
 }
 
 AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Gate* gate,
-                             ContextHandle context, Bytes capacity, Bytes host_budget)
+                             ContextHandle context, Bytes capacity)
     : driver_(driver),
       gate_(gate),
       context_(context),
@@ -90,7 +88,7 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
       serves_segments_(options.serves_segments),
       shed_cache_(options.shed_cache),
       chunk_size_(options.chunk_size),
-      host_(std::make_unique<HostMemory>(driver, host_budget)),
+      host_(std::make_unique<HostMemory>(driver, options.host_budget)),
       pacer_(driver, context),
       pending_(driver),
       limit_(options.memory_limit) {}

@@ -127,7 +127,7 @@ class AllocatorImpl final : public CachingAllocator {
   };
 
   AllocatorImpl(Driver& driver, const AllocatorOptions& options, Gate* gate, ContextHandle context,
-                Bytes capacity, Bytes host_budget);
+                Bytes capacity);
   absl::Status Reserve(bool verify);
 
   bool HoldsTurn() const { return gate_ == nullptr || gate_->HoldsTurn(); }

@@ -19,6 +19,7 @@ namespace {
 constexpr Bytes kAlignment = 512;
 constexpr Bytes kPage = 4096;
 constexpr Bytes kPiece = Bytes{256} << 20;
+constexpr Bytes kUnknown = Bytes{4} << 30;  // the budget where nobody says what is free
 
 // The number after "MemAvailable:" in /proc/meminfo, in bytes.
 Bytes MachineFree() {
@@ -54,7 +55,10 @@ HostChunk::~HostChunk() {
   if (owner_ != nullptr) owner_->Free(std::move(memory_));
 }
 
-HostMemory::HostMemory(const Driver& driver, Bytes budget) : driver_(driver), budget_(budget) {}
+HostMemory::HostMemory(const Driver& driver, Bytes budget, std::function<Bytes()> free_now)
+    : driver_(driver), shares_(budget == 0), free_now_(std::move(free_now)), budget_(budget) {
+  if (shares_) LookAtFree();
+}
 
 HostMemory::~HostMemory() {
   HOCKET_CHECK(used_ == 0) << used_ << " bytes of spilled memory are left";
@@ -62,9 +66,13 @@ HostMemory::~HostMemory() {
   for (SpareChunk& spare : spares_) GiveBack(std::move(spare.memory));
 }
 
-Bytes HostMemory::DefaultBudget() {
-  const Bytes free = std::min(MachineFree(), FreeInMemoryGroup());
-  return free == kNoLimit ? Bytes{4} << 30 : free / 2;
+Bytes HostMemory::FreeNow() { return std::min(MachineFree(), FreeInMemoryGroup()); }
+
+void HostMemory::LookAtFree() {
+  looked_at_ = taken_;
+  const Bytes free = free_now_();
+  budget_ =
+      free == kNoLimit ? std::max(taken_, kUnknown) : taken_ + (free > taken_ ? (free - taken_) / 2 : 0);
 }
 
 absl::StatusOr<HostBlock> HostMemory::Allocate(Bytes size) {
@@ -100,6 +108,7 @@ std::byte* HostMemory::BestFit(Bytes size) {
 }
 
 absl::Status HostMemory::MakeRoom(Bytes size) {
+  if (shares_ && (size > budget_ - taken_ || taken_ >= looked_at_ + kPiece)) LookAtFree();
   if (size <= budget_ - taken_) return absl::OkStatus();
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     piece = piece->second.unused() ? GiveBack(piece) : std::next(piece);
@@ -108,7 +117,8 @@ absl::Status HostMemory::MakeRoom(Bytes size) {
   if (size <= budget_ - taken_) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "cannot spill ", FormatBytes(size), " to host memory: ", FormatBytes(used_), " of this job's ",
-      FormatBytes(budget_), " for spilled data are in use, ", FormatBytes(taken_), " are taken.\n",
+      FormatBytes(budget_), shares_ ? " (as many as are left free for others)" : "",
+      " for spilled data are in use, ", FormatBytes(taken_), " are taken.\n",
       "  Raise HOCKET_HOST_BUDGET, or let fewer jobs share the device."));
 }
 

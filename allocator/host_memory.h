@@ -7,6 +7,10 @@
 // A piece that the driver refuses to pin (the limit on locked memory, a container) is used as it is:
 // copies are slower then, and right.
 //
+// Without a budget of its own it takes no more than is left free for all others, looked at again before it
+// takes more: jobs that grow beside each other come to have equal parts, whoever was first has no more than
+// half, and none of them fills the machine, however many they are.
+//
 // Where the driver can, host memory comes in chunks that can also be mapped at a device's addresses; each is
 // kept and given back like a piece. A driver that refuses the first one is one that cannot.
 //
@@ -84,13 +88,14 @@ class HostChunk {
 
 class HostMemory {
  public:
-  // At most `budget` bytes are taken. `driver` is borrowed and must outlive this.
-  HostMemory(const Driver& driver, Bytes budget);
+  // What the machine and this process's memory group say is free now; kNoLimit: they say nothing.
+  static Bytes FreeNow();
+
+  // At most `budget` bytes are taken; 0: as many as `free_now` says are free besides. `driver` is borrowed
+  // and must outlive this.
+  HostMemory(const Driver& driver, Bytes budget, std::function<Bytes()> free_now = FreeNow);
   // REQUIRES: no block is left.
   ~HostMemory();
-
-  // Half of what the machine and this process's memory group say is free now.
-  static Bytes DefaultBudget();
 
   // From now on asked where memory is short: gives one block back that is only good to have, or says false.
   void WhenShort(std::function<bool()> give_back) { give_back_ = std::move(give_back); }
@@ -111,10 +116,10 @@ class HostMemory {
   static constexpr Clock::duration kIdle = std::chrono::minutes(1);
   void ReturnIdle(Clock::time_point now);
 
-  Bytes budget() const { return budget_; }
-  Bytes taken() const { return taken_; }  // from the system
-  Bytes used() const { return used_; }    // in blocks and chunks
-  Bytes pinned() const;                   // taken and pinned
+  Bytes budget() const { return budget_; }  // as it was when more was taken last
+  Bytes taken() const { return taken_; }    // from the system
+  Bytes used() const { return used_; }      // in blocks and chunks
+  Bytes pinned() const;                     // taken and pinned
 
   void CheckInvariants() const;
 
@@ -137,6 +142,7 @@ class HostMemory {
 
   void Free(std::byte* data, Bytes size);
   void Free(HostChunk::Memory memory);
+  void LookAtFree();
   // OK: so much more may be taken, if need be because all that is unused was given back.
   absl::Status MakeRoom(Bytes size);
   absl::Status TakePiece(Bytes at_least);
@@ -149,7 +155,10 @@ class HostMemory {
   std::byte* BestFit(Bytes size);
 
   const Driver& driver_;
-  const Bytes budget_;
+  const bool shares_;  // there is no budget of its own
+  const std::function<Bytes()> free_now_;
+  Bytes budget_;
+  Bytes looked_at_ = 0;  // taken_, when what is free was looked at
   std::function<bool()> give_back_ = [] { return false; };
   Bytes taken_ = 0;
   Bytes used_ = 0;

@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <vector>
 
 #include "tests/allocator/emulated_gpu.h"
 
@@ -39,6 +41,72 @@ TEST_F(HostMemoryTest, UsesFreedBytesAgainAndJoinsThem) {
   b = HostBlock();
   a = HostBlock();
   EXPECT_EQ((*memory.Allocate(2_MiB)).data(), start);
+}
+
+// A machine, and jobs that take of it.
+class SharedMachineTest : public ::testing::Test {
+ protected:
+  Bytes Free() const {
+    Bytes free = machine;
+    for (const auto& job : jobs) free -= std::min(free, job->taken());
+    return free;
+  }
+  HostMemory& Job() {
+    jobs.push_back(
+        std::make_unique<HostMemory>(EmulatedGpu::Get().driver(), 0, [this] { return Free() - others; }));
+    return *jobs.back();
+  }
+  // False: it may take no more.
+  bool Grows(HostMemory& job) {
+    absl::StatusOr<HostBlock> block = job.Allocate(kPiece);
+    if (block.ok()) blocks.push_back(*std::move(block));
+    job.CheckInvariants();
+    return block.ok();
+  }
+
+  static constexpr Bytes kPiece = 256_MiB;
+  const Bytes machine = 48 * kPiece;
+  Bytes others = 0;  // of programs that are no jobs
+  std::vector<std::unique_ptr<HostMemory>> jobs;
+  std::vector<HostBlock> blocks;  // gone before the jobs they are of
+};
+
+TEST_F(SharedMachineTest, OneAloneTakesHalfOfWhatIsFree) {
+  HostMemory& job = Job();
+  while (Grows(job)) {
+  }
+  EXPECT_EQ(job.taken(), machine / 2);
+}
+
+TEST_F(SharedMachineTest, JobsThatGrowBesideEachOtherHaveEqualPartsAndLeaveOne) {
+  HostMemory &a = Job(), &b = Job(), &c = Job();
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (HostMemory* job : {&a, &b, &c}) grows |= Grows(*job);
+  }
+  for (const HostMemory* job : {&a, &b, &c}) EXPECT_EQ(job->taken(), machine / 4);
+  EXPECT_EQ(Free(), machine / 4);
+}
+
+TEST_F(SharedMachineTest, WhoComesLaterFindsRoomAndHoweverManyComeTheMachineIsNotFull) {
+  for (int i = 0; i < 4; ++i) {
+    HostMemory& job = Job();
+    const Bytes before = Free();
+    while (Grows(job)) {
+    }
+    EXPECT_EQ(job.taken(), RoundDown(before / 2, kPiece));
+  }
+  EXPECT_GE(Free(), kPiece);
+}
+
+TEST_F(SharedMachineTest, WhatOtherProgramsTakeMeanwhileIsNotTaken) {
+  HostMemory& job = Job();
+  ASSERT_TRUE(Grows(job));
+  others = machine - 2 * kPiece;
+  const absl::StatusOr<HostBlock> refused = job.Allocate(kPiece);
+  EXPECT_THAT(refused.status().message(), HasSubstr("(as many as are left free for others)"));
+  others = 0;
+  EXPECT_TRUE(Grows(job)) << "there is room again";
 }
 
 TEST_F(HostMemoryTest, PinsWhatItTakes) {
