@@ -51,11 +51,14 @@ class Client : public Gate {
 
   // Waits for the turn if this process does not have it. Steps nest: a step inside a step of the same
   // thread is part of the outer one. Several threads may be in steps at once; they share the turn.
-  // `guessed`: the program has not said this step, so where it ends is not sure. If others wait, and no step
-  // but guessed ones is under way, and the device has not been used for a second and ten average steps, the
-  // turn passes in the midst of it; the next allocation, or step inside it, waits for another. Not of a
-  // gang's rank, nor without an allocator. A step inside it that is not guessed makes it one that is not.
+  // If others wait, and the device has not been used in the steps under way for five seconds and ten average
+  // steps, the turn passes in their midst: the thread waits for somebody, perhaps for one of those. The next
+  // allocation, or step inside it, waits for another turn. Not of a gang's rank, nor without an allocator.
+  // `guessed`: the program has not said this step, so where it ends is not sure: one second where all are
+  // such. A step inside it that is not guessed makes it one that is not.
   virtual absl::Status BeginStep(bool guessed = false) = 0;
+  // From now on a step keeps its turn to its end: the process has the turns of other devices meanwhile.
+  virtual void KeepTurnInSteps() = 0;
   // Ends the step; passes the turn on if somebody waits for it and no other thread is in a step.
   // `count`: whether this was a step (false: a scope such as an evaluation that is not counted).
   virtual void EndStep(bool count = true) = 0;

@@ -61,6 +61,8 @@ struct ClientTuning {
   Clock::duration idle_limit = std::chrono::milliseconds(5);
   // The same in guessed steps; or ten average steps, if those are more.
   Clock::duration guessed_idle_limit = std::chrono::seconds(1);
+  // And in those that the program has said: as the coordinator's watchdog (core/limits.h, kHolderLimit).
+  Clock::duration said_idle_limit = std::chrono::seconds(5);
   // A turn in which no step was completed is not interrupted at an allocation before it is so old.
   Clock::duration implicit_quantum = std::chrono::milliseconds(50);
   Clock::duration join_limit = std::chrono::seconds(10);         // for the coordinator's answer
@@ -80,6 +82,7 @@ class ClientImpl final : public Client {
   // Client.
   void SetAllocator(CachingAllocator* allocator) override;
   absl::Status BeginStep(bool guessed = false) override;
+  void KeepTurnInSteps() override { keeps_in_steps_.store(true); }
   void EndStep(bool count) override;
   void BeginAway() override;
   void EndAway() override;
@@ -272,8 +275,9 @@ class ClientImpl final : public Client {
   void EndStandBy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool GoesOnCapturing() const;
 
-  // --- guessed.cc: steps that nobody has said
+  // --- guessed.cc: steps that do not use the turn
   Clock::duration GuessedLimit() const;
+  Clock::duration IdleLimitIn(Word in_steps) const;
   void SetGuessedCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayGiveInSteps(Word in_steps) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckGuessed();
@@ -306,6 +310,7 @@ class ClientImpl final : public Client {
   UniqueFd wake_;                                         // eventfd: the agent looks at its work
 
   StateWord word_;
+  std::atomic<bool> keeps_in_steps_{false};
   std::atomic<Word> guessed_{0};  // of the steps that the word counts, those that are guessed: never more
   mutable ThreadRegistry threads_;
   Progress progress_;

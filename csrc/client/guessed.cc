@@ -1,4 +1,5 @@
-// The turn of a job whose guessed steps do not use it.
+// The turn of a job whose steps do not use it: nobody has said where they end, or their thread waits for
+// somebody else, who may be waiting for the turn.
 #include <algorithm>
 
 #include "csrc/base/status_macros.h"
@@ -18,6 +19,11 @@ Clock::duration ClientImpl::GuessedLimit() const {
   return std::max(tuning_.guessed_idle_limit, std::min(steps, kLongest));
 }
 
+Clock::duration ClientImpl::IdleLimitIn(Word in_steps) const {
+  const bool guessed = guessed_.load() == in_steps;
+  return guessed ? GuessedLimit() : std::max(tuning_.said_idle_limit, GuessedLimit());
+}
+
 // The agent is not woken for it: it looks once a second anyway.
 void ClientImpl::SetGuessedCheck() {
   guessed_since_ = Clock::now();
@@ -29,7 +35,7 @@ void ClientImpl::SetGuessedCheck() {
 // unseen; who waits for room has its answer in the turn that asked.
 bool ClientImpl::MayGiveInSteps(Word in_steps) const {
   const bool ours = allocator_.load(std::memory_order_acquire) != nullptr;
-  return in_steps > 0 && guessed_.load() == in_steps && facts_.gang.empty() && ours && !room_.has_value();
+  return in_steps > 0 && !keeps_in_steps_.load() && facts_.gang.empty() && ours && !room_.has_value();
 }
 
 void ClientImpl::CheckGuessed() {
@@ -56,22 +62,20 @@ void ClientImpl::CheckGuessed() {
     const bool still = quiet && begins == guessed_begins_;
     guessed_begins_ = begins;
     if (!still) guessed_since_ = Clock::now();
-    if (Clock::now() - guessed_since_ < GuessedLimit()) return;
+    if (Clock::now() - guessed_since_ < IdleLimitIn(in_steps)) return;
   }
   GiveIdleTurn(begins, in_steps);
 }
 
-// What was guessed until now has been said.
+// What was guessed until now may have been said.
 absl::Status ClientImpl::BeginNested(ThreadRecord& me, bool guessed) {
-  if (me.guessed) {
-    if (!guessed) {
-      me.guessed = false;
-      guessed_.fetch_sub(1);
-    }
-    (void)word_.Begin();  // for the agent, who would give the turn if none had begun: the job is in use
-    (void)word_.UndoBegin();
-    if (!word_.HoldsTurn()) HOCKET_RETURN_IF_ERROR(WaitForTurn(/*step=*/false));
+  if (me.guessed && !guessed) {
+    me.guessed = false;
+    guessed_.fetch_sub(1);
   }
+  (void)word_.Begin();  // for the agent, who would give the turn if none had begun: the job is in use
+  (void)word_.UndoBegin();
+  if (!word_.HoldsTurn()) HOCKET_RETURN_IF_ERROR(WaitForTurn(/*step=*/false));
   ++me.depth;
   return absl::OkStatus();
 }

@@ -209,6 +209,9 @@ void Devices::Publish() {
     if (device->client) table->participants.push_back(device->client.get());
   }
   if (devices_.empty() && cpu_) table->participants.push_back(cpu_.get());
+  if (table->participants.size() > 1) {  // a process waits for one turn while it has another
+    for (Client* client : table->participants) client->KeepTurnInSteps();
+  }
   table_.store(table, std::memory_order_release);
   joined_.store(true, std::memory_order_release);
 }

@@ -181,7 +181,6 @@ absl::Status Process::BeginStep(bool guessed) {
   if (forked_) return absl::OkStatus();
   if (!Undecided()) HOCKET_RETURN_IF_ERROR(Join());
   const Devices::Table& table = devices_.table();
-  guessed &= table.participants.size() <= 1;  // it waits for one with the turn on another
   for (size_t i = 0; i < table.participants.size(); ++i) {
     absl::Status begun = table.participants[i]->BeginStep(guessed);
     if (begun.ok()) continue;

@@ -75,7 +75,8 @@ class HOCKET_EXPORT Process {
 
   // Joins if need be and waits for the turn on every device in use. On an error no step has begun. A device
   // that this thread puts to use in a step takes part from there on; so a first step that begins before CUDA
-  // waits there. `guessed`: see Client; where several devices are in use, no step is.
+  // waits there. `guessed`: see Client. Where several devices are in use, steps keep their turns to their
+  // ends.
   absl::Status BeginStep(bool guessed = false);
   // Ends the step that this thread began last.
   void EndStep(bool count);

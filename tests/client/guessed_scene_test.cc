@@ -1,4 +1,5 @@
-// Steps that nobody has said: they may last longer than the work in them.
+// Steps that do not use the turn: those that nobody has said may last longer than the work in them, and the
+// thread of one that was said may wait for another job.
 #include <functional>
 #include <thread>
 
@@ -158,6 +159,63 @@ TEST(GuessedStepTest, AStepThatIsSaidInsideItKeepsItsTurn) {
 
 TEST(GuessedStepTest, AStepThatWasSaidKeepsItsTurn) {
   Scene scene(Guessing());
+  StepThatPauses step(scene, /*guessed=*/false);
+  HasTurnThatIsWanted(scene, step);
+  KeepsItsTurnUntilTheStepEnds(scene, step);
+}
+
+Scene::Options Waiting() {
+  Scene::Options options = Scene::NeverIdle();
+  options.guessed_idle_limit = options.said_idle_limit = std::chrono::milliseconds(1);
+  return options;
+}
+
+TEST(SaidStepTest, ATurnThatIsNotUsedForLongPassesInItsMidst) {
+  Scene scene(Waiting());
+  StepThatPauses step(scene, /*guessed=*/false);
+  HasTurnThatIsWanted(scene, step);
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_EQ(over.turn_steps, 0u);
+  EXPECT_FALSE(over.movable) << "its thread may use its memory at any time";
+  step.GoesOn();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  step.Ends();
+  EXPECT_EQ(scene.job().Info().steps, 1u) << "it is counted where it ends";
+  EXPECT_EQ(scene.allocator().touched_while_spilled(), 0);
+}
+
+TEST(SaidStepTest, AStepInsideItWaitsForAnotherTurn) {
+  Scene scene(Waiting());
+  Happening goes_on;
+  std::thread thread([&] {
+    EXPECT_TRUE(scene.job().BeginStep().ok());
+    goes_on.Await();
+    EXPECT_TRUE(scene.job().BeginStep().ok());
+    EXPECT_TRUE(scene.job().HoldsTurn());
+    scene.job().EndStep(false);
+    scene.job().EndStep(true);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  scene.Expects<wire::TurnOver>();
+  goes_on.Happens();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  thread.join();
+}
+
+TEST(SaidStepTest, OfAProcessWithSeveralDevicesItKeepsItsTurn) {
+  Scene scene(Waiting());
+  scene.job().KeepTurnInSteps();
+  StepThatPauses step(scene, /*guessed=*/false);
+  HasTurnThatIsWanted(scene, step);
+  KeepsItsTurnUntilTheStepEnds(scene, step);
+}
+
+TEST(SaidStepTest, WhoseKernelsRunKeepsItsTurn) {
+  Scene scene(Waiting());
+  scene.allocator().idle = false;
   StepThatPauses step(scene, /*guessed=*/false);
   HasTurnThatIsWanted(scene, step);
   KeepsItsTurnUntilTheStepEnds(scene, step);

@@ -106,6 +106,7 @@ class Scene {
     bool spill_at_random = false;
     Clock::duration idle_limit = std::chrono::milliseconds(0);
     Clock::duration guessed_idle_limit = std::chrono::hours(1);
+    Clock::duration said_idle_limit = std::chrono::hours(1);
     Clock::duration implicit_quantum = std::chrono::milliseconds(0);
     Clock::duration retry_pause = std::chrono::milliseconds(1);
     Clock::duration steady = std::chrono::seconds(1);
@@ -128,6 +129,7 @@ class Scene {
     tuning.connect = [this] { return Connect(); };
     tuning.idle_limit = options.idle_limit;
     tuning.guessed_idle_limit = options.guessed_idle_limit;
+    tuning.said_idle_limit = options.said_idle_limit;
     tuning.implicit_quantum = options.implicit_quantum;
     tuning.retry_pause = options.retry_pause;
     tuning.steady = options.steady;

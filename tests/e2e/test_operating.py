@@ -84,6 +84,25 @@ def limited_to(world: World, *limits: str):
     return job
 
 
+def test_jobs_that_wait_for_each_other_in_their_steps_go_on(world: World) -> None:
+    address, rounds = world.folder / "pair", 2
+    learner = world.job("pair", "learner", "--address", address, "--losses", world.losses("learner"))
+    learner.expect("listens")
+    actor = world.job("pair", "actor", "--address", address, "--rounds", rounds, "--losses", world.losses("actor"))
+    actor.finishes()
+    learner.finishes()
+    weights, learned, said = 64.0, 0.0, {"actor": [], "learner": []}  # sums over 64 x 64
+    for number in range(rounds):
+        learned += weights * 64 * (number + 1) / 64
+        weights += learned
+        said["learner"].append(learned.hex())
+        said["actor"].append(weights.hex())
+    for name, values in said.items():
+        assert world.losses(name).read_text().split() == values
+    turns = [turn for turn in world.turns() if turn["name"] == "actor"]
+    assert len(turns) > rounds, "each round's step has lost its turn once"
+
+
 def test_what_was_recorded_is_played_under_other_policies(world: World) -> None:
     for name, steps in (("short", 6), ("long", 12)):
         world.job("train", "--name", name, "--steps", steps, "--layers", 2, "--width", 256).finishes()

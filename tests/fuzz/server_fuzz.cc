@@ -132,9 +132,16 @@ class World {
     return socket->second;
   }
 
+  // Then nobody after it would be answered.
+  static bool Stops(const decltype(wire::Decode(""))& decoded) {
+    const auto* command = decoded.ok() && *decoded ? std::get_if<wire::Command>(&**decoded) : nullptr;
+    return command != nullptr && command->command == "stop";
+  }
+
   void Send(int slot, const std::string& frame) {
     if (NamesAProgram(frame)) return;
     const auto decoded = wire::Decode(frame);
+    if (Stops(decoded)) return;
     const bool joins = decoded.ok() && *decoded && std::holds_alternative<wire::Join>(**decoded);
     const UniqueFd page = joins ? PageOf(page_) : UniqueFd();
     SendPacket(SocketOf(slot).get(), frame, page.get());
