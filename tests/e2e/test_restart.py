@@ -6,8 +6,7 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
-from hocket.cli import serve
-from world import World
+from world import World, installed_daemon
 
 STEPS = 24
 LOAD = ("--steps", STEPS, "--layers", 2, "--width", 256)
@@ -16,7 +15,7 @@ LOAD = ("--steps", STEPS, "--layers", 2, "--width", 256)
 def other_installation(folder: pathlib.Path) -> str:
     """A coordinator like the tests' own, elsewhere."""
     (folder / "bin").mkdir(parents=True)
-    return shutil.copy(serve.daemon(), folder / "bin" / "hocketd")
+    return shutil.copy(installed_daemon(), folder / "bin" / "hocketd")
 
 
 def test_jobs_go_on_while_their_coordinator_is_replaced(world: World, alone: Callable[..., list[str]]) -> None:

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from hocket.cli.serve import daemon
-from world import PROGRAMS, SMALL, Program, World, hocket_command
+from world import PROGRAMS, SMALL, Program, World, hocket_command, installed_daemon
 
 ANN, BOB = 12345, 12346
 
@@ -45,7 +44,7 @@ def shared(world: World) -> Iterator[World]:
     """A world whose coordinator serves all users, and whose device is everybody's."""
     world.folder.chmod(0o755)
     world.environment["HOCKET_EMULATOR_ALL_USERS"] = "1"
-    subprocess.run([str(daemon()), "--system"], env=world.environment, check=True)  # ends when it serves
+    subprocess.run([installed_daemon(), "--system"], env=world.environment, check=True)  # ends when it serves
     yield world
     pathlib.Path(f"/dev/shm/hocket-emulator-all-{world.name}").unlink(missing_ok=True)
 

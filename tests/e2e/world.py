@@ -27,6 +27,12 @@ LARGE = ("--steps", 6, "--layers", 18, "--width", 744)
 LARGE_BYTES = 18 * (744 * 744 + 744) * 4 * 3
 
 
+def installed_daemon() -> str:
+    """The coordinator of the package that is installed, whatever the path says in the process that runs the tests."""
+    command = [sys.executable, "-c", "from hocket.cli.serve import daemon; print(daemon())"]
+    return subprocess.run(command, cwd="/", check=True, capture_output=True, text=True).stdout.strip()
+
+
 def hocket_command() -> list[str]:
     """The ``hocket`` of the interpreter that runs the tests."""
     beside = pathlib.Path(sys.executable).with_name("hocket")
