@@ -158,7 +158,7 @@ def check(file: str) -> None:
     """Tries the policy in ``file`` on three jobs. Raises what it raises."""
     policy = load(file)
     jobs = [
-        Job(i, 1000, 1.0, "normal", waits, None, 0.5 * i, i, 0, step, None)
+        Job(i, 1000, 1.0, 1.0, "normal", waits, None, 0.5 * i, i, 0, step, None)
         for i, (waits, step) in enumerate(((0.3, None), (0.2, 0.1), (0.1, 0.02)), start=1)
     ]
     for job in jobs:
