@@ -79,12 +79,14 @@ def test_another_policy_parts_them(world: World, alone: Callable[..., list[str]]
 def test_others_go_on_beside_one_that_hangs_if_people_say_so(world: World, alone: Callable[..., list[str]]) -> None:
     hangs = world.job("train", "--name", "hangs", "--hold", "4", "--losses", world.losses("hangs"), *SMALL)
     hangs.expect("step 4")
+    hangs.signal(signal.SIGSTOP)  # or it would give its turn, which it does not use
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
     assert world.hocket("policy", "--overdue", "go-on").returncode == 0
     other.finishes()
     why = next(job["why"] for job in world.status()["jobs"] if job["name"] == "hangs")
     assert "does it hang?" in why, why
     assert hangs.process.poll() is None, hangs.story()
+    hangs.signal(signal.SIGCONT)
     hangs.go_on()
     hangs.finishes()
     for name in ("hangs", "other"):
