@@ -20,9 +20,9 @@ _EXCHANGE = (
 )
 
 _EVICTED = (
-    "by arithmetic, the mapping of twice as many chunks: it was 1.06 to 1.20 before chunks became half as large (decision "
-    "0028), and the emulated driver maps each with system calls. Not profiled since, and not weighed against the memory "
-    "that smaller chunks save: that needs a GPU's own cost of a mapping."
+    "by arithmetic, the mapping of twice as many chunks: it was 1.06 to 1.20 before chunks became half as large "
+    "(decision 0028), and the emulated driver maps each with system calls. Not profiled since, and not weighed "
+    "against the memory that smaller chunks save: that needs a GPU's own cost of a mapping."
 )
 
 CAUSES = {
