@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,12 @@ class Daemon {
 // One job's connection.
 class Peer {
  public:
-  Peer(const Daemon& daemon, wire::Join join);  // sends Join
-  explicit Peer(const Daemon& daemon);          // only connects
+  // Joins: is in, or refused, when this returns, so that peers are in the order in which they are made.
+  Peer(const Daemon& daemon, wire::Join join);
+  explicit Peer(const Daemon& daemon);  // only connects
 
   void Say(const wire::Message& message, int descriptor = -1);
+  absl::StatusOr<wire::Received> HearAny();
   // The next message, which must be of this type; messages of other types in between are dropped.
   template <typename Type>
   Type Hear(UniqueFd* descriptor = nullptr);
@@ -59,6 +62,7 @@ class Peer {
 
  private:
   wire::Channel channel_;
+  std::optional<absl::StatusOr<wire::Received>> answer_;  // to Join, not heard yet
 };
 
 // What `status` shows of a job; null where there is none of that name.
@@ -78,7 +82,7 @@ void KillAndReap(pid_t pid);
 template <typename Type>
 Type Peer::Hear(UniqueFd* descriptor) {
   while (true) {
-    auto received = channel_.Receive();
+    auto received = HearAny();
     if (!received.ok())
       throw std::runtime_error(std::string(Type::kName) +
                                " expected: " + std::string(received.status().message()));

@@ -67,7 +67,7 @@ class UsersTest : public testing::Test {
 std::vector<std::string> HearsUntilGrant(Peer& peer, wire::Grant* granted = nullptr) {
   std::vector<std::string> heard;
   while (true) {
-    auto received = peer.channel().Receive();
+    auto received = peer.HearAny();
     HOCKET_CHECK(received.ok()) << received.status().message();
     heard.emplace_back(wire::NameOf(received->message));
     HOCKET_CHECK(!received->descriptor) << "a descriptor came with " << heard.back();
