@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "allocator/driver.h"
+#include "csrc/base/mutex.h"  // Clock
 #include "csrc/base/status_macros.h"
 
 namespace hocket {
@@ -38,6 +39,7 @@ class ScopedEvent {
       const auto waited = Clock::now() - begin;
       const absl::StatusOr<bool> done = driver_.EventDone(*event_);
       if (waited >= patience || !done.ok() || *done) return done;
+      // The driver can wait for an event, but not with a limit.
       if (waited >= kAsked) std::this_thread::sleep_for(kAsked);
     }
   }
