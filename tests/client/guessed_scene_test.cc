@@ -15,6 +15,13 @@ Scene::Options Guessing() {
   return options;
 }
 
+// Said steps, too, have a limit.
+Scene::Options Waiting() {
+  Scene::Options options = Guessing();
+  options.said_idle_limit = options.guessed_idle_limit;
+  return options;
+}
+
 // A thread in a step, which does nothing until it is told to go on: then it allocates, and ends the step.
 class StepThatPauses {
  public:
@@ -59,9 +66,15 @@ void KeepsItsTurnUntilTheStepEnds(Scene& scene, StepThatPauses& step) {
   step.Ends();
 }
 
-TEST(GuessedStepTest, ATurnThatIsNotUsedPassesInItsMidst) {
-  Scene scene(Guessing());
-  StepThatPauses step(scene, /*guessed=*/true);
+// A step that lasts, whether it was said or guessed.
+class UnusedTurnTest : public ::testing::TestWithParam<bool> {
+ protected:
+  bool guessed() const { return GetParam(); }
+  Scene scene{Waiting()};
+};
+
+TEST_P(UnusedTurnTest, PassesInTheMidstOfTheStep) {
+  StepThatPauses step(scene, guessed());
   HasTurnThatIsWanted(scene, step);
   const wire::TurnOver over = scene.Expects<wire::TurnOver>();
   EXPECT_EQ(over.turn_steps, 0u);
@@ -74,6 +87,29 @@ TEST(GuessedStepTest, ATurnThatIsNotUsedPassesInItsMidst) {
   EXPECT_EQ(scene.job().Info().steps, 1u) << "it is counted where it ends";
   EXPECT_EQ(scene.allocator().touched_while_spilled(), 0);
 }
+
+TEST_P(UnusedTurnTest, AStepInsideTheStepWaitsForAnother) {
+  Happening goes_on;
+  std::thread thread([&] {
+    EXPECT_TRUE(scene.job().BeginStep(guessed()).ok());
+    goes_on.Await();
+    EXPECT_TRUE(scene.job().BeginStep(guessed()).ok());  // a graph's replay, say
+    EXPECT_TRUE(scene.job().HoldsTurn());
+    scene.job().EndStep(false);
+    scene.job().EndStep(true);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  scene.Expects<wire::TurnOver>();
+  goes_on.Happens();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  thread.join();
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, UnusedTurnTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Guessed" : "Said"; });
 
 TEST(GuessedStepTest, ItPassesAlsoAfterItHasStoodByForARequest) {
   Scene scene(Guessing());
@@ -113,27 +149,6 @@ TEST(GuessedStepTest, AStepThatEndsWithoutItsTurnIsCountedAndTheNextWaits) {
   EXPECT_EQ(scene.job().Info().steps, 2u);
 }
 
-TEST(GuessedStepTest, AStepInsideItWaitsForAnotherTurn) {
-  Scene scene(Guessing());
-  Happening goes_on;
-  std::thread thread([&] {
-    EXPECT_TRUE(scene.job().BeginStep(/*guessed=*/true).ok());
-    goes_on.Await();
-    EXPECT_TRUE(scene.job().BeginStep(/*guessed=*/true).ok());  // a graph's replay, say
-    EXPECT_TRUE(scene.job().HoldsTurn());
-    scene.job().EndStep(false);
-    scene.job().EndStep(true);
-  });
-  scene.Expects<wire::Wait>();
-  scene.Grants(1, /*contended=*/true);
-  scene.Expects<wire::TurnOver>();
-  goes_on.Happens();
-  scene.Expects<wire::Wait>();
-  scene.Grants(2);
-  thread.join();
-  EXPECT_EQ(scene.job().Info().steps, 1u);
-}
-
 TEST(GuessedStepTest, AStepThatIsSaidInsideItKeepsItsTurn) {
   Scene scene(Guessing());
   Happening in_step, go_on;
@@ -162,47 +177,6 @@ TEST(GuessedStepTest, AStepThatWasSaidKeepsItsTurn) {
   StepThatPauses step(scene, /*guessed=*/false);
   HasTurnThatIsWanted(scene, step);
   KeepsItsTurnUntilTheStepEnds(scene, step);
-}
-
-Scene::Options Waiting() {
-  Scene::Options options = Scene::NeverIdle();
-  options.guessed_idle_limit = options.said_idle_limit = std::chrono::milliseconds(1);
-  return options;
-}
-
-TEST(SaidStepTest, ATurnThatIsNotUsedForLongPassesInItsMidst) {
-  Scene scene(Waiting());
-  StepThatPauses step(scene, /*guessed=*/false);
-  HasTurnThatIsWanted(scene, step);
-  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
-  EXPECT_EQ(over.turn_steps, 0u);
-  EXPECT_FALSE(over.movable) << "its thread may use its memory at any time";
-  step.GoesOn();
-  scene.Expects<wire::Wait>();
-  scene.Grants(2);
-  step.Ends();
-  EXPECT_EQ(scene.job().Info().steps, 1u) << "it is counted where it ends";
-  EXPECT_EQ(scene.allocator().touched_while_spilled(), 0);
-}
-
-TEST(SaidStepTest, AStepInsideItWaitsForAnotherTurn) {
-  Scene scene(Waiting());
-  Happening goes_on;
-  std::thread thread([&] {
-    EXPECT_TRUE(scene.job().BeginStep().ok());
-    goes_on.Await();
-    EXPECT_TRUE(scene.job().BeginStep().ok());
-    EXPECT_TRUE(scene.job().HoldsTurn());
-    scene.job().EndStep(false);
-    scene.job().EndStep(true);
-  });
-  scene.Expects<wire::Wait>();
-  scene.Grants(1, /*contended=*/true);
-  scene.Expects<wire::TurnOver>();
-  goes_on.Happens();
-  scene.Expects<wire::Wait>();
-  scene.Grants(2);
-  thread.join();
 }
 
 TEST(SaidStepTest, OfAProcessWithSeveralDevicesItKeepsItsTurn) {
