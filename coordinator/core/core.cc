@@ -67,7 +67,7 @@ void Core::Settle(const SendEarly& early) {
     LookAhead(turn);
     LookAtCompany(turn);
   }
-  for (JobId id : ActiveJobs()) {
+  for (JobId id : active_) {
     if (job(id).room) ServeRoom(job(id));
   }
   KeepMemoryCaps();

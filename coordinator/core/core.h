@@ -21,6 +21,7 @@
 //                             until that is over
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
+//                 taking_back.cc grants that lie unread
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
 //                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
 //                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
@@ -172,8 +173,6 @@ class Core {
   // Whether an event of another job can concern it: who neither asks nor has anything, and has not had a turn
   // lately, is not looked at. So thousands may be connected, of whom a few take turns.
   bool Active(const Job& job) const;
-  // A copy: looking at some may make others active.
-  std::vector<JobId> ActiveJobs() const { return {active_.begin(), active_.end()}; }
 
   // turns.cc
   struct Next {
@@ -375,6 +374,9 @@ class Core {
   bool MayBecomeMovable(const Job& other) const;
   bool OthersMaySuffice(const Job& job) const;
   Bytes Reachable(const Job& job) const;
+  // Why what `other` holds is not there for one that runs out of memory. `own`: it is of the same user, who
+  // may know.
+  std::string WhyNotGiven(const Job& other, bool own) const;
   std::string RoomArithmetic(const Job& job) const;
 
   // lacking.cc
@@ -469,8 +471,10 @@ class Core {
   EntityId next_gang_ = EntityId{1} << 62;
   bool anybody_serves_ = false;
   bool any_held_out_ = false;  // or was, when it was looked at last
-  std::set<JobId> active_;     // all that are Active(), and until the end of an event perhaps others
-  EntityId reserved_ = 0;      // a gang of several devices for which they are being kept free
+  // All that are Active(), and until the end of an event perhaps others. While it is gone through some may be
+  // put in, and none taken out.
+  std::set<JobId> active_;
+  EntityId reserved_ = 0;                // a gang of several devices for which they are being kept free
   std::map<EntityId, int> passed_over_;  // how often one that does not fit now has let others go first
   std::vector<Action> actions_;
 };

@@ -94,7 +94,7 @@ bool Core::KeepsFromStep(const Job& job, Bytes stays) const {
 
 void Core::HoldOut() {
   bool any = false;
-  for (JobId id : ActiveJobs()) {
+  for (JobId id : active_) {
     Job& job = this->job(id);
     Bytes held = job.persistent;
     Add(job.spilled, held);
@@ -172,7 +172,7 @@ bool Core::SomebodyGoesOn(const Job& job) const {
 // Where nobody is left whom they could wait for.
 void Core::LetOldestTry(Device& device) {
   Job* oldest = nullptr;
-  for (JobId id : ActiveJobs()) {
+  for (JobId id : active_) {
     Job& job = this->job(id);
     if (!job.held_out || job.info.device != device.key || SomebodyGoesOn(job)) continue;
     if (oldest == nullptr || LackSince(job) < LackSince(*oldest)) oldest = &job;

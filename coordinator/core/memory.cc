@@ -314,7 +314,7 @@ Bytes Core::KeptFor(const Job& victim, const Job& asker) const {
 }
 
 void Core::GiveUpOnSilentVictims() {
-  for (JobId id : ActiveJobs()) {
+  for (JobId id : active_) {
     Job& job = this->job(id);
     if (job.unresponsive) continue;
     if (job.spill && now_ >= AnswerLimit(*job.spill))
@@ -376,6 +376,15 @@ Bytes Core::Reachable(const Job& job) const {
   return bytes;
 }
 
+std::string Core::WhyNotGiven(const Job& other, bool own) const {
+  if (other.gone) return "it has left Hocket and keeps them";
+  if (own && !other.cannot_spill.empty()) return absl::StrCat("cannot be moved: ", other.cannot_spill);
+  if (own && HostLeft(other) < other.persistent)
+    return absl::StrCat("only ", FormatBytes(HostLeft(other)),
+                        " of it fit into its host memory for spilled data: raise HOCKET_HOST_BUDGET");
+  return "not enough even if moved";
+}
+
 std::string Core::RoomArithmetic(const Job& job) const {
   const Device& device = DeviceOf(job);
   std::string text =
@@ -385,10 +394,7 @@ std::string Core::RoomArithmetic(const Job& job) const {
   for (const Job* other : Others(job)) {
     absl::StrAppend(&text, ", ", NameFor(job, *other), " ", FormatBytes(other->persistent));
     if (other->persistent == 0) continue;
-    absl::StrAppend(&text, other->gone ? " (it has left Hocket and keeps them)"
-                           : other->cannot_spill.empty() || other->user != job.user
-                               ? " (not enough even if moved)"
-                               : absl::StrCat(" (cannot be moved: ", other->cannot_spill, ")"));
+    absl::StrAppend(&text, " (", WhyNotGiven(*other, other->user == job.user), ")");
   }
   return absl::StrCat(
       text, "; ", FormatBytes(Free(device)),

@@ -170,7 +170,7 @@ void Core::UseTimeSoFar() {
 
 // Also those whose cap is new, or whose gang has just become complete.
 void Core::HoldBack() {
-  for (JobId id : ActiveJobs()) {
+  for (JobId id : active_) {
     Job& job = this->job(id);
     if (!job.waiting) continue;
     const bool back = now_ < HeldBackUntil(job.entity);

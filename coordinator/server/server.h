@@ -150,6 +150,7 @@ class Server {
   bool Idle() const;
   void ExpectFormerJobs();
   std::string WhoKeepsUs() const;
+  static LogSubject About(const Job& job, const std::string& event);
 
   const ServerOptions options_;
   Logger& log_;

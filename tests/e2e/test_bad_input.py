@@ -178,4 +178,4 @@ def test_host_memory_for_spilling_exhausted_is_an_error_that_says_so(world: Worl
     refused, other = (first, "second") if first.process.returncode else (second, "first")
     assert refused.process.returncode == 1, refused.story()
     assert "OutOfMemoryError" in refused.stderr and other in refused.stderr, refused.story()
-    assert "cannot make room for" in refused.stderr, refused.story()
+    assert "1.0 MiB" in refused.stderr, refused.story()

@@ -91,16 +91,18 @@ def test_three_jobs_of_twice_the_device_train_bit_identically(
 
 def test_a_job_starts_on_a_full_device(world: World, alone: Callable[..., list[str]]) -> None:
     world.memory = "180MiB"
-    large = ("--steps", 14, *LARGE[2:])  # so many that the second does not only find the first at work
-    first = world.job("train", "--name", "first", "--hold", "2", "--losses", world.losses("first"), *large)
+    first = world.job("train", "--name", "first", "--hold", "2", "--losses", world.losses("first"), *LARGE)
     first.expect("step 2")  # the optimizer's state is there: the device is nearly full
-    second = world.job("train", "--name", "second", "--losses", world.losses("second"), *large)
+    second = world.job("train", "--name", "second", "--losses", world.losses("second"), *LARGE)
     world.until("second", "waits")
+    assert world.hocket("pause", "first").returncode == 0  # or it may have ended before the second needs room
     first.go_on()
+    second.expect("step 2")
+    assert world.hocket("resume", "first").returncode == 0
     first.finishes()
     second.finishes()
     for name in ("first", "second"):
-        assert world.losses(name).read_text().split() == alone("train", *large)
+        assert world.losses(name).read_text().split() == alone("train", *LARGE)
     assert first.counted("turns") > 1, first.story()
     assert first.counted("spilled_total") + second.counted("spilled_total") > 0
 
