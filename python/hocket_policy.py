@@ -35,7 +35,7 @@ class Job:
     id: int
     user: int  # uid
     weight: float
-    user_weight: float
+    user_weight: float  # of all its user's jobs
     priority: str  # "high", "normal" or "low"
     waits: float | None  # for so long
     away: float | None  # since the end of its last turn

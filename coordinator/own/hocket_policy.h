@@ -35,6 +35,7 @@ struct Job {
   std::uint64_t id = 0;
   unsigned user = 0;  // uid
   double weight = 1;
+  double user_weight = 1;         // of all its user's jobs
   std::string priority;           // "high", "normal" or "low"
   std::optional<double> waits;    // for so long
   std::optional<double> away;     // since the end of its last turn
@@ -84,6 +85,7 @@ inline Job ReadJob(const Json& job) {
   read.id = job.at("id");
   read.user = job.at("user");
   read.weight = job.at("weight");
+  read.user_weight = job.at("user_weight");
   read.priority = job.at("priority");
   read.waits = Known(job.at("waits"));
   read.away = Known(job.at("away"));
