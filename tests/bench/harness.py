@@ -280,6 +280,11 @@ def _driver() -> str:
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def _without_folder(argument: str) -> str:
+    """``argument``; of an absolute path its last part: where somebody keeps a thing says nothing to others."""
+    return pathlib.Path(argument).name if argument.startswith("/") else argument
+
+
 def origin(command: str) -> dict[str, Any]:
     """Where a record that is written now comes from: commit, date, command, machine and its load, torch, Python."""
     import torch
@@ -287,7 +292,7 @@ def origin(command: str) -> dict[str, Any]:
     return {
         "commit": source.commit(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": " ".join([command, *sys.argv[1:]]),
+        "command": " ".join([command, *map(_without_folder, sys.argv[1:])]),
         "machine": f"{_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         "load": [round(load, 1) for load in os.getloadavg()],
         "torch": torch.__version__,

@@ -37,6 +37,11 @@ def test_a_goal_inside_the_interval_is_left_open(at_least: bool) -> None:
     assert figure([0.8, 0.9, 0.95, 1.1, 1.2], at_least=at_least).met == "within the interval"
 
 
+def test_a_record_does_not_say_where_somebody_keeps_things(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "--emulate", "--workloads", "/home/ann/workloads", "a/b"])
+    assert harness.origin("scripts/bench")["command"] == "scripts/bench --emulate --workloads workloads a/b"
+
+
 def test_four_samples_are_no_figure() -> None:
     with pytest.raises(ValueError, match="4 samples"):
         figure([1.0] * 4)
