@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pathlib
+import select
 from typing import Any
 
 from hocket._job import load_control
-from hocket.errors import CoordinatorUnavailable
+from hocket.errors import CoordinatorUnavailable, HocketError
 
 
 def ask(command: str, path: str = "", timeout_ms: int = 10_000, **arguments: Any) -> dict[str, Any]:
@@ -27,3 +31,30 @@ def ask_if_it_runs(command: str, path: str = "", timeout_ms: int = 10_000, **arg
         return ask(command, path, timeout_ms, **arguments)
     except CoordinatorUnavailable:
         return None
+
+
+def end(patience: float = 10, **how: bool) -> None:
+    """Ends the coordinator of this user, and returns when it is gone. ``how`` goes with the command ``stop``.
+
+    Raises:
+        CoordinatorUnavailable: none runs.
+        HocketError: it refuses, in its own sentence; or it has not ended in ``patience`` seconds.
+    """
+    pid = ask("version")["pid"]
+    with contextlib.ExitStack() as stack:
+        process = _watch(pid, stack)
+        ask("stop", **how)
+        if process is not None and not select.select([process], [], [], patience)[0]:
+            raise HocketError(
+                f"the coordinator (pid {pid}) has not ended in {patience} s. Is it stopped? See `hocket doctor`."
+            )
+
+
+def _watch(pid: int, stack: contextlib.ExitStack) -> int | None:
+    """A descriptor of its process; None where it is of another container, and the number is somebody else's here."""
+    with contextlib.suppress(OSError):
+        process = os.pidfd_open(pid)
+        stack.callback(os.close, process)
+        if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "hocketd":
+            return process
+    return None

@@ -68,7 +68,7 @@ def record_histories(folder: pathlib.Path) -> None:
 @contextlib.contextmanager
 def contenders(program: str, what: str) -> Iterator[dict[str, harness.Worker]]:
     """A worker for each allocator: ``native``, ``hocket``, and ``redirected``: the native one over Hocket's memory."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
 
         def worker(name: str) -> harness.Worker:
             how = "native" if name == "native" else "hocket"

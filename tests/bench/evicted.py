@@ -12,7 +12,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 from typing import Any
 
 from tests.bench import harness
@@ -54,7 +53,7 @@ def _ratios(measured: list[dict[str, Any]], until: str) -> list[float]:
 def _measure(role: str, size: int, repeats: int) -> list[dict[str, Any]]:
     """What the two jobs said of each time that the bytes came back."""
     measured = []
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
 
         def worker(role: str) -> harness.Worker:
             program = [sys.executable, "-m", "tests.bench.evicted_job", role, str(size)]

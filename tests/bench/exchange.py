@@ -10,7 +10,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +30,7 @@ def await_job(environment: dict[str, str], what: Callable[[dict[str, Any]], bool
 def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
     """``jobs`` of ``size`` bytes each on a device that holds all but one, and a quarter; each of ``rounds``
     hand-overs. With more than two, who is next has his bytes before the step of the one before ends."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         # Each step is a turn.
         environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "1"}
         environment["HOCKET_HOST_BUDGET"] = str(2 * size)  # of which no page is touched

@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 
 from tests.bench import harness
@@ -22,7 +21,7 @@ CONNECTED = 1000
 
 def measure(command: Sequence[str]) -> dict[str, list[float]]:
     """What a program prints: lists of the same length, one number for each block."""
-    with tempfile.TemporaryDirectory() as folder:
+    with harness.runtime_folder() as folder:
         environment = {**os.environ, "HOCKET_DAEMON": harness.binary("hocketd"), "HOCKET_RUNTIME_DIR": folder}
         said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if said.returncode:

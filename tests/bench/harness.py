@@ -25,6 +25,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -178,6 +179,17 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self.close()
+
+
+@contextlib.contextmanager
+def runtime_folder() -> Iterator[str]:
+    """A folder for a coordinator and for the logs of its jobs; both are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="hk-") as folder:
+        try:
+            yield folder
+        finally:  # it may still be writing of the jobs that have just ended
+            environment = {**os.environ, "HOCKET_RUNTIME_DIR": folder}
+            subprocess.run([hocket(), "stop", "--force"], env=environment, capture_output=True, check=False)
 
 
 def hocket() -> str:

@@ -21,7 +21,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -183,7 +182,7 @@ def run(quick: bool) -> None:
     lines = harness.workload(TRACE).read_text().splitlines()
     trace = [float(line) for line in lines[1:]]
     seconds, repeats = (4.0, 5) if quick else (12.0, 7)
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         workers = Workers(stack, folder)
         for worker in (*workers.train.values(), *workers.serve.values()):
             worker.ask(ready=True)

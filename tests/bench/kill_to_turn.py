@@ -7,7 +7,6 @@ import json
 import os
 import statistics
 import subprocess
-import tempfile
 
 from tests.bench import harness
 
@@ -16,7 +15,7 @@ def run(quick: bool) -> None:
     figures, measured = [], {}
     for mib in (16, 256):
         program = [harness.binary("hocket_bench_kill_to_turn"), str(20 if quick else 100), str(mib)]
-        with tempfile.TemporaryDirectory(prefix="hk-") as folder:  # a coordinator of its own
+        with harness.runtime_folder() as folder:  # a coordinator of its own
             environment = {**os.environ, "HOCKET_RUNTIME_DIR": folder, "HOCKET_DAEMON": harness.binary("hocketd")}
             said = subprocess.run(
                 harness.undisturbed(program), capture_output=True, text=True, check=False, env=environment

@@ -9,14 +9,13 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 from tests.bench import harness
 
 
 def _identical(kind: str, steps: int) -> list[float]:
     """One sample for each of two jobs."""
-    with tempfile.TemporaryDirectory() as folder:
+    with harness.runtime_folder() as folder:
 
         def start(name: str, *how: str) -> subprocess.Popen[bytes]:
             size = "small" if harness.PLACE.emulated else "full"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import sys
-import tempfile
 import time
 
 from tests.bench import harness
@@ -32,7 +31,7 @@ def _together(workers: list[harness.Worker], **block: float) -> float:
 def _ratios(device_ms: float, steps: int, repeats: int, memory_mib: int, held_mib: int) -> Found:
     """Makespans over that of one after the other, under Hocket and, where both fit, sliced by the driver; and why."""
     fits = 2 * held_mib < memory_mib
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
 
         def worker(mode: str, number: int) -> harness.Worker:
             program = [

@@ -15,7 +15,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 
 from tests.bench import harness
@@ -75,7 +74,7 @@ def _largest_use(mix: Mix, device: str, folder: str) -> tuple[int, int]:
 
 
 def _measure(mix: Mix, repeats: int) -> tuple[list[harness.Figure], dict[str, object]]:
-    with tempfile.TemporaryDirectory() as folder:
+    with harness.runtime_folder() as folder:
         alone = [_alone(mix, kind, folder) for kind in mix.kinds]
         least = sum(a["persistent"] for a in alone) + max(a["transient"] for a in alone)
         used = [_largest_use(mix, f"bench-{mix.name}-{repeat}", folder) for repeat in range(repeats)]

@@ -158,7 +158,7 @@ def run(quick: bool) -> None:
     seconds, repeats = (0.5, 5) if quick else (2.0, 5)
     cost = _hand_over_ms()
     mixes: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         jobs = Jobs(stack, folder)
         alone = {}
         for name, kind in KINDS.items():

@@ -12,7 +12,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 from typing import Any
 
 from tests.bench import harness
@@ -69,7 +68,7 @@ def _measure(pair: tuple[float, float, float], seconds: float, repeats: int) -> 
         "sliced_harvest": [],
         "oracle": [],
     }
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         jobs = Pair(stack, folder, *pair)
         environment = {**os.environ, "HOCKET_RUNTIME_DIR": folder}
         subprocess.run([harness.hocket(), "policy", "priority"], env=environment, check=True, capture_output=True)

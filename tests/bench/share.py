@@ -7,7 +7,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 from tests.bench import harness
 
@@ -16,7 +15,7 @@ DEVICE_MS = 10.0
 
 def _shares(light: int, window: float, repeats: int) -> list[float]:
     """The share of the lighter of two jobs with weights light : 100 - light, per window, in percent."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         environment = {"HOCKET_RUNTIME_DIR": folder}
 
         def worker(name: str, weight: int) -> harness.Worker:

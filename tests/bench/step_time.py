@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pathlib
 import sys
-import tempfile
 import time
 from typing import Any
 
@@ -38,7 +37,7 @@ def compare(
     mode: str, goal: float, arguments: list[str], steps: int, count: int, seconds: float
 ) -> list[harness.Figure]:
     """Figures of one mode: ``values`` or ``timing`` (emulated), ``gpu``."""
-    with tempfile.TemporaryDirectory() as folder:
+    with harness.runtime_folder() as folder:
 
         def worker(kind: str) -> harness.Worker:
             program = [sys.executable, "-m", "tests.bench.workload", kind, *arguments]

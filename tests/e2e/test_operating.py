@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
 import sys
 import time
@@ -237,8 +239,11 @@ def test_serve_runs_in_the_foreground_until_stop(world: World, end: str) -> None
     if end == "Ctrl-C":
         serving.signal(signal.SIGINT)
     else:
+        process = os.pidfd_open(serving.process.pid)
         stopped = world.hocket("stop")
         assert (stopped.returncode, stopped.stdout) == (0, "the coordinator has ended.\n"), stopped.stderr
+        assert select.select([process], [], [], 0)[0], "it says so of one that still runs"
+        os.close(process)
     assert serving.wait() == 0, serving.story()
     assert any("served" in line for line in serving.errors), "its log comes to stderr too"
     assert "No coordinator runs at" in world.hocket("status").stdout

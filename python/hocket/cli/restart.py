@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import select
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from hocket import _coordinator
 from hocket.cli import common, serve
 
-PATIENCE = 10  # seconds for the old one to end, and for the new one to listen
+PATIENCE = 10  # seconds for a new one to listen
 
 
 @click.command()
@@ -30,7 +30,7 @@ def command() -> None:
     with common.sentences(), _nobody_else_starts_one():
         old = common.ask_if_it_runs("version")
         if old:
-            _end(old["pid"])
+            _coordinator.end(force=True, restart=True)
         _start(program, for_all=bool(old and old.get("system")))
         new = common.ask("version")
     took = f", in the place of {old['version']} (pid {old['pid']})" if old else "; none ran before"
@@ -57,22 +57,6 @@ def _nobody_else_starts_one() -> Iterator[None]:
     with open(os.open(folder / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _end(pid: int) -> None:
-    """Returns when it is gone: two cannot listen in one place."""
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        common.ask("stop", force=True, restart=True)
-        if not select.select([process], [], [], PATIENCE)[0]:
-            raise click.ClickException(
-                f"the coordinator (pid {pid}) has not ended in {PATIENCE} s. Is it stopped? See `hocket doctor`."
-            )
-    finally:
-        os.close(process)
 
 
 def _start(program: Path, for_all: bool) -> None:

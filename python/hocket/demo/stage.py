@@ -42,7 +42,7 @@ class Stage:
                 process.kill()
                 process.wait()
         with contextlib.suppress(HocketError):  # it had ended already
-            _coordinator.ask("stop", timeout_ms=2000, force=True)
+            _coordinator.end(force=True)
         self._folder.cleanup()
 
     def new_device(self) -> None:
