@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <functional>
 
 #include "absl/time/time.h"
@@ -56,7 +57,19 @@ class Estimate {
 
 class Estimator : public Estimate {
  public:
+  // How its bounds have held: of the samples that came when it was settled.
+  struct Record {
+    std::uint64_t foretold = 0;
+    std::uint64_t inside = 0;  // of both bounds
+    std::uint64_t above = 0;   // Upper()
+  };
+
   void Add(absl::Duration sample) {
+    if (settled()) {
+      ++record_.foretold;
+      record_.inside += Lower() <= sample && sample <= Upper();
+      record_.above += sample > Upper();
+    }
     if (samples() < 2) {
       last_[0] = sample;
       return Bound(samples() + 1, sample, sample / 4);
@@ -67,6 +80,7 @@ class Estimator : public Estimate {
     Bound(samples() + 1, mean() + (sample - mean()) / 8, spread() + (deviation - spread()) / 4);
     BoundByLast();
   }
+  const Record& record() const { return record_; }
 
  private:
   static constexpr int kFew = 4;
@@ -104,6 +118,7 @@ class Estimator : public Estimate {
     int count = 0;
   };
 
+  Record record_;
   std::array<absl::Duration, kLast> last_;  // the first one forgotten, round and round
 };
 

@@ -356,7 +356,8 @@ Result Explain(Server& server, const Json& arguments) {
               {"name", job["name"]},
               {"state", job["state"]},
               {"why", job["why"]},
-              {"lacks", LackJson(server.core(), id)}};
+              {"lacks", LackJson(server.core(), id)},
+              {"measured", job["measured"]}};
 }
 
 Result Turns(Server& server, const Json& arguments) {

@@ -100,17 +100,27 @@ Held HeldOf(const Server& server, const Job& job) {
   return {.in_all = job.held + turn, .turn_s = absl::ToDoubleSeconds(turn)};
 }
 
-Json EstimateJson(const Estimate& estimate) {
+Json EstimateJson(const Estimator& estimate) {
   if (!estimate.known()) return nullptr;
   return {{"mean_ms", absl::ToDoubleMilliseconds(estimate.mean())},
-          {"spread_ms", absl::ToDoubleMilliseconds(estimate.spread())}};
+          {"spread_ms", absl::ToDoubleMilliseconds(estimate.spread())},
+          {"lower_ms", absl::ToDoubleMilliseconds(estimate.Lower())},
+          {"upper_ms", absl::ToDoubleMilliseconds(estimate.Upper())},
+          {"foretold", estimate.record().foretold},
+          {"inside", estimate.record().inside},
+          {"above", estimate.record().above}};
 }
 
-// What policies reckon with.
+}  // namespace
+
 Json MeasuredJson(const Job& job) {
-  return {
-      {"step", EstimateJson(job.step)}, {"gap", EstimateJson(job.gap)}, {"ready", EstimateJson(job.ready)}};
+  return {{"step", EstimateJson(job.step)},
+          {"beside", EstimateJson(job.beside)},
+          {"gap", EstimateJson(job.gap)},
+          {"ready", EstimateJson(job.ready)}};
 }
+
+namespace {
 
 Json SlowerJson(const Core& core, const Job& job) {
   const auto& slower = job.watch.slowdown();

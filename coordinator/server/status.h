@@ -30,6 +30,10 @@ nlohmann::json QuotaJson(const Core& core, JobId id);
 // Those of a group or a user, and how its jobs together stand to them on each device.
 nlohmann::json QuotaJson(const Core& core, const Owner& owner);
 
+// The times that policies reckon with, and how they have held: `step` in its own turn, `beside` others, `gap`
+// from the end of a turn until it asks again, `ready` from the grant until it runs. Null: not known yet.
+nlohmann::json MeasuredJson(const Job& job);
+
 // What is remembered of a job, with the keys that `hocket simulate` reads: as it was until `until`.
 nlohmann::json RecordOf(const Job& job, absl::Time until);
 

@@ -40,6 +40,30 @@ TEST(EstimatorTest, WhatVariesByATenthIsBoundedByLittleMore) {
   EXPECT_GE(within, 700) << "of 900";
 }
 
+TEST(EstimatorTest, ItCountsHowItsBoundsHaveHeld) {
+  EXPECT_EQ(Of(2, Milliseconds(10)).record().foretold, 0u) << "there were none before";
+  Estimator step = Of(40, Milliseconds(10));
+  EXPECT_EQ(step.record().inside, 38u);
+  step.Add(Milliseconds(9));
+  step.Add(Milliseconds(10));
+  step.Add(Milliseconds(12));
+  EXPECT_EQ(step.record().foretold, 41u);
+  EXPECT_EQ(step.record().inside, 39u);
+  EXPECT_EQ(step.record().above, 1u);
+}
+
+TEST(EstimatorTest, OfTimesThatVaryEightInTenAreInside) {
+  std::mt19937 random(2);
+  std::normal_distribution<double> ms(20, 2);
+  Estimator step;
+  for (int i = 0; i < 2000; ++i) step.Add(Milliseconds(ms(random)));
+  const auto share = [&](std::uint64_t of) {
+    return static_cast<double>(of) / static_cast<double>(step.record().foretold);
+  };
+  EXPECT_GE(share(step.record().inside), 0.8);
+  EXPECT_LE(share(step.record().above), 0.1);
+}
+
 TEST(EstimatorTest, OneOutsiderMovesNoBoundAndThreeInARowDo) {
   Estimator step = Of(40, Milliseconds(10));
   step.Add(Milliseconds(18));

@@ -392,6 +392,20 @@ def test_quota_shows_all_jobs_and_changes_nothing(answers) -> None:
     assert asked() == [["quota", {}]] * 2
 
 
+def test_explain_says_what_is_foretold_and_how_that_held(answers) -> None:
+    fake, _ = answers
+    step = {"mean_ms": 20.0, "spread_ms": 1.0, "lower_ms": 18.5, "upper_ms": 22.0, "foretold": 200, "inside": 170}
+    gap = {"mean_ms": 1500.0, "spread_ms": 9.0, "lower_ms": 900.0, "upper_ms": 2000.0, "foretold": 3, "inside": 3}
+    measured = {"step": step, "beside": None, "gap": gap, "ready": {"mean_ms": 0.1, "spread_ms": 0.1}}
+    said = hocket("explain", "resnet", **fake(explain={"name": "resnet", "why": "waits", "measured": measured})).stdout
+    assert said == (
+        "resnet waits.\n"
+        "  a step: 20.0 ms, foretold 18.5 ms to 22.0 ms (so it was 85% of 200 times)\n"
+        "  between two turns: 1.50 s, foretold 900.0 ms to 2.00 s\n"
+        "  to be ready: 0.1 ms\n"
+    )
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -224,6 +224,27 @@ def test_the_dashboard_asks_only_for_what_there_is() -> None:
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
+def test_how_foretold_times_have_held_is_counted_by_kind(scene: Scene) -> None:
+    step = {
+        "mean_ms": 9.0,
+        "spread_ms": 1.0,
+        "lower_ms": 8.0,
+        "upper_ms": 10.0,
+        "foretold": 40,
+        "inside": 30,
+        "above": 6,
+    }
+    of_older = {"mean_ms": 9.0, "spread_ms": 1.0}
+    scene.coordinator.jobs = [a_job(measured={"step": step, "beside": None, "gap": of_older, "ready": None})]
+    told = {key: value for key, value in samples(scene).items() if "_foretold" in key}
+    labels = f"[('device', '{GPU}'), ('name', 'resnet'), ('time', 'step')]"
+    assert told == {
+        f"hocket_job_foretold_total{labels}": 40,
+        f"hocket_job_foretold_inside_total{labels}": 30,
+        f"hocket_job_foretold_above_total{labels}": 6,
+    }
+
+
 def test_the_guide_lists_every_metric_and_no_other() -> None:
     scene = Scene()
     scene.look(a_turn(0))

@@ -29,6 +29,7 @@ def a_job(number: int = 1, name: str = "resnet", **other: Any) -> dict[str, Any]
         "weight": 1.0, "priority": "normal", "total_steps": 0, "persistent": 1 << 30, "transient": 0, "spilled": 0,
         "spilled_total": 0, "restored_total": 0, "turns": 0, "steps": 0, "step_time_ms": 0.0, "held_s": 0.0,
         "turn_s": None, "waited_s": 0.0, "slowdown": 1.0, "to_go_s": None, "overdue": False,
+        "measured": {"step": None, "beside": None, "gap": None, "ready": None},
     }  # fmt: skip
     return job | other
 

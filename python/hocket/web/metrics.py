@@ -52,6 +52,14 @@ JOB_GAUGES = {
 }
 
 
+# name without _total: (help, key of an estimate in `measured` of a job of `hocket status --json`)
+FORETOLD = {
+    "hocket_job_foretold": ("Times that came when there were bounds for them.", "foretold"),
+    "hocket_job_foretold_inside": ("Of these, those within both bounds; eight in ten are to be.", "inside"),
+    "hocket_job_foretold_above": ("Of these, those above the upper bound; one in ten may be.", "above"),
+}
+
+
 def text(look: Look, counts: Counts, accept: str) -> tuple[bytes, str]:
     """The metrics and their content type, in the format that ``accept`` (a header) prefers."""
     registry = CollectorRegistry(auto_describe=False)
@@ -146,6 +154,13 @@ def _jobs(jobs: list[dict[str, Any]]) -> Iterator[Metric]:
             if job[what] is not None:
                 gauge.add_metric([job["name"], job["device"]], job[what] * factor)
         yield gauge
+    for name, (help_text, what) in FORETOLD.items():
+        counter = CounterMetricFamily(name, help_text, labels=[*OF_A_JOB, "time"])
+        for job in jobs:
+            for time, estimate in job["measured"].items():
+                if estimate is not None and what in estimate:  # an older coordinator does not count
+                    counter.add_metric([job["name"], job["device"], time], estimate[what])
+        yield counter
 
 
 def _one_of_each(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
