@@ -69,6 +69,7 @@ def main() -> int:
         return 0
     if not options.emulate and not _gpu():
         parser.error("there is no NVIDIA GPU here; say --emulate to measure on an emulated one")
+    os.environ["PYTHONFAULTHANDLER"] = "1"  # a program that aborts says where
     harness.use(options.emulate, options.results or harness.RESULTS, options.workloads)
     failed = []
     for name in options.names or BENCHMARKS:

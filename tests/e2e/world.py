@@ -160,6 +160,7 @@ class World:
             "XDG_CONFIG_HOME": str(folder / "config"),
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
+            "PYTHONFAULTHANDLER": "1",  # a program that aborts says where
             "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", ""),
         }
         if daemon := os.environ.get("HOCKET_DAEMON"):
