@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/policies/registry.h"
+#include "coordinator/recording/recording.h"
 #include "coordinator/server/admission.h"
 #include "coordinator/server/log.h"
 #include "coordinator/server/server.h"
@@ -36,13 +37,17 @@ Jobs start it themselves; there is no need to do so by hand.
                           has set last, or fair)
   --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default: what
                           people have set last, or 0.02)
-  (before anybody has set one, $HOCKET_POLICY, $HOCKET_SWITCH_SHARE and $HOCKET_OVERDUE; $HOCKET_GRACE_SECONDS
-  and $HOCKET_LOG_LEVEL stand for those flags: Hocket sets them from its config file, see `hocket config`)
+  (before anybody has set one, $HOCKET_POLICY, $HOCKET_SWITCH_SHARE and $HOCKET_OVERDUE; $HOCKET_GRACE_SECONDS,
+  $HOCKET_HISTORY_SIZE, $HOCKET_HISTORY_DAYS and $HOCKET_LOG_LEVEL stand for those flags: Hocket sets them from its config file, see `hocket config`)
   --mute-seconds=N        close connections that have said nothing for N seconds (default 10)
+  --history-size=SIZE     turns are kept in the folder history beside the log, in so many bytes at most (default
+                          256MiB); 0: only the last 100,000, in memory
+  --history-days=N        and for so many days at most (default 7)
   --runtime-dir=DIR       where socket, locks and log lie (default: $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
   --log-level=LEVEL       debug, info (default), warning, error
   --version, --help
 
+hocketd history FOLDER --help: what has been recorded, as data
 hocketd simulate FILE --help: plays recorded or invented jobs through the same core and policies
 )";
 
@@ -69,6 +74,21 @@ absl::Status SetMute(const std::string& value, Flags& flags) {
   HOCKET_ASSIGN_OR_RETURN(const double seconds, ToNumber("mute-seconds", value));
   if (!(seconds > 0)) return absl::InvalidArgumentError("--mute-seconds is more than 0.");
   flags.server.mute = absl::Seconds(seconds);
+  return absl::OkStatus();
+}
+
+absl::Status SetHistorySize(const std::string& value, Flags& flags) {
+  HOCKET_ASSIGN_OR_RETURN(flags.server.history_size, ParseBytes(value));
+  if (flags.server.history_size == 0 || flags.server.history_size >= Recorder::kLeast)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--history-size is ", FormatBytes(Recorder::kLeast), " or more, or 0 for none."));
+}
+
+absl::Status SetHistoryDays(const std::string& value, Flags& flags) {
+  HOCKET_ASSIGN_OR_RETURN(const double days, ToNumber("history-days", value));
+  if (!(days > 0 && days <= 10'000)) return absl::InvalidArgumentError("--history-days is more than 0.");
+  flags.server.history_keep = absl::Hours(24 * days);
   return absl::OkStatus();
 }
 
@@ -110,9 +130,10 @@ absl::Status SetFirstOverdue(const std::string& value, Flags& flags) {
 // What the config file says comes as variables: whoever starts a daemon reads it. Flags win over them.
 absl::Status ReadEnvironment(Flags& flags) {
   static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kVariables = {
-      {"HOCKET_POLICY", SetFirstPolicy},   {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
-      {"HOCKET_OVERDUE", SetFirstOverdue}, {"HOCKET_GRACE_SECONDS", SetGrace},
-      {"HOCKET_LOG_LEVEL", SetLogLevel},
+      {"HOCKET_POLICY", SetFirstPolicy},       {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
+      {"HOCKET_OVERDUE", SetFirstOverdue},     {"HOCKET_GRACE_SECONDS", SetGrace},
+      {"HOCKET_LOG_LEVEL", SetLogLevel},       {"HOCKET_HISTORY_SIZE", SetHistorySize},
+      {"HOCKET_HISTORY_DAYS", SetHistoryDays},
   };
   for (const auto& [name, set] : kVariables) {
     const char* const value = std::getenv(name.c_str());
@@ -127,8 +148,10 @@ absl::Status ReadEnvironment(Flags& flags) {
 // "--name=value" and "--name value".
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kFlags = {
-      {"grace-seconds", SetGrace},    {"policy", SetPolicyFlag},  {"switch-share", SetSwitchShareFlag},
-      {"runtime-dir", SetRuntimeDir}, {"log-level", SetLogLevel}, {"mute-seconds", SetMute},
+      {"grace-seconds", SetGrace},          {"policy", SetPolicyFlag},
+      {"switch-share", SetSwitchShareFlag}, {"runtime-dir", SetRuntimeDir},
+      {"log-level", SetLogLevel},           {"mute-seconds", SetMute},
+      {"history-size", SetHistorySize},     {"history-days", SetHistoryDays},
   };
   Flags flags;
   HOCKET_RETURN_IF_ERROR(ReadEnvironment(flags));
@@ -239,6 +262,7 @@ absl::Status Serve(Flags flags, Parent& parent) {
 }
 
 int Main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "history") return RecordingMain(argc - 1, argv + 1);
   if (argc > 1 && std::string(argv[1]) == "simulate") return SimulateMain(argc - 1, argv + 1);
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--help") return std::fputs(kHelp, stdout) < 0;

@@ -156,6 +156,8 @@ struct Log {
 struct TurnEnded {
   std::uint64_t turn = 0;
   JobId job = 0;
+  std::uint64_t pid = 0;
+  bool rejoined = false;  // it was another coordinator's before, with the same number
   std::string name;
   unsigned user = 0;  // uid
   std::string device;

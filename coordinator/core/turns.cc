@@ -522,6 +522,8 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
+                   .pid = job.info.pid,
+                   .rejoined = job.info.rejoin,
                    .name = job.info.name,
                    .user = job.user,
                    .device = job.info.device,

@@ -360,6 +360,22 @@ Result Explain(Server& server, const Json& arguments) {
               {"measured", job["measured"]}};
 }
 
+// All that is added until now is on disk as soon as written + lost reach records.
+Result Recorded(Server& server, const Json&) {
+  Recorder* const recorder = server.recorder();
+  if (recorder == nullptr) return Json{{"folder", nullptr}};
+  server.RecordJobs();
+  recorder->Flush();
+  const Recorder::HowFar how_far = recorder->how_far();
+  return Json{{"folder", server.options().runtime_dir + "/history"},
+              {"most", server.options().history_size},
+              {"keep_s", absl::ToDoubleSeconds(server.options().history_keep)},
+              {"records", how_far.records},
+              {"written", how_far.written},
+              {"lost", how_far.lost},
+              {"trouble", how_far.trouble}};
+}
+
 Result Turns(Server& server, const Json& arguments) {
   const auto since = arguments.value("since", Json(0u));
   if (!since.is_number_unsigned()) return absl::InvalidArgumentError("'since' is an index, 0 or more.");
@@ -407,19 +423,10 @@ struct Row {
   Result (*run)(Server& server, const Json& arguments);
 };
 constexpr Row kCommands[] = {
-    {"explain", Explain},
-    {"jobs", Jobs},
-    {"logs", Logs},
-    {"pause", Pause},
-    {"policy", ChoosePolicy},
-    {"quota", Quotas},
-    {"resume", Resume},
-    {"set", Set},
-    {"status", Status},
-    {"stop", Stop},
-    {"switch-share", SwitchShare},
-    {"turns", Turns},
-    {"version", Version},
+    {"explain", Explain}, {"history", Recorded},    {"jobs", Jobs},    {"logs", Logs},
+    {"pause", Pause},     {"policy", ChoosePolicy}, {"quota", Quotas}, {"resume", Resume},
+    {"set", Set},         {"status", Status},       {"stop", Stop},    {"switch-share", SwitchShare},
+    {"turns", Turns},     {"version", Version},
 };
 
 }  // namespace

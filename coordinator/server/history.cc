@@ -2,30 +2,9 @@
 
 #include <algorithm>
 
+#include "coordinator/recording/turn_json.h"
+
 namespace hocket::coordinator {
-namespace {
-
-nlohmann::json ToJson(const TurnEnded& turn, std::uint64_t index) {
-  return {{"index", index},
-          {"turn", turn.turn},
-          {"job", turn.job},
-          {"name", turn.name},
-          {"user", turn.user},
-          {"device", turn.device},
-          {"start_ns", absl::ToUnixNanos(turn.start)},
-          {"end_ns", absl::ToUnixNanos(turn.end)},
-          {"steps", turn.steps},
-          {"restored", turn.restored},
-          {"spilled", turn.spilled},
-          {"ready_ns", absl::ToInt64Nanoseconds(turn.ready)},
-          {"ahead", turn.ahead},
-          {"waited_ns", absl::ToInt64Nanoseconds(turn.waited)},
-          {"hand_over_ns", absl::ToInt64Nanoseconds(turn.hand_over)},
-          {"died", turn.died},
-          {"reason", turn.reason}};
-}
-
-}  // namespace
 
 void History::Add(const TurnEnded& turn) {
   turns_.push_back(turn);
@@ -39,7 +18,7 @@ nlohmann::json History::Page(std::uint64_t since) const {
   const std::uint64_t from = std::clamp(since, first_, end);
   const std::uint64_t to = std::min<std::uint64_t>(end, from + kMaxPage);
   nlohmann::json turns = nlohmann::json::array();
-  for (std::uint64_t i = from; i < to; ++i) turns.push_back(ToJson(turns_[i - first_], i));
+  for (std::uint64_t i = from; i < to; ++i) turns.push_back(TurnJson(turns_[i - first_], i));
   return {{"turns", std::move(turns)}, {"next", to}, {"first", first_}, {"end", end}};
 }
 

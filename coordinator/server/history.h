@@ -1,4 +1,4 @@
-// The last turns that were given, for pictures and `hocket trace`.
+// The last turns that were given, for pictures; all of a day lie on disk (coordinator/recording).
 #ifndef HOCKET_COORDINATOR_SERVER_HISTORY_H_
 #define HOCKET_COORDINATOR_SERVER_HISTORY_H_
 

@@ -243,6 +243,7 @@ void Server::ProcessEnded(JobId job) {
                            ") has ended in the state: ", core_.StateOf(job)),
               About(found->second, "ended"));
   if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end()) {
+    if (recorder_) RecordJob(found->second);
     ended_.push_back(RecordOf(found->second, Now()));
     if (ended_.size() > kMaxRecords) ended_.pop_front();
   }

@@ -21,6 +21,7 @@ struct ForThoseWhoGovern {
   const char* what;
 };
 constexpr ForThoseWhoGovern kGoverned[] = {
+    {"history", "*", "read all that was recorded"},
     {"logs", "*", "read the daemon's log"},
     {"policy", "bound", "set the policy"},
     {"policy", "name", "set the policy"},

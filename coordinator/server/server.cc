@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -52,6 +53,16 @@ Value Chosen(const Value& flag, const Value& set_before, const Value& usual) {
   return set_before != Value() ? set_before : usual;
 }
 
+std::unique_ptr<Recorder> MakeRecorder(const ServerOptions& options, std::uint64_t epoch, Logger& log) {
+  if (options.history_size == 0) return nullptr;
+  return std::make_unique<Recorder>(RecorderOptions{
+      .folder = options.runtime_dir + "/history",
+      .most = options.history_size,
+      .keep = options.history_keep,
+      .epoch = epoch,
+      .say = [&log](const std::string& sentence) { log.Warning(sentence, {.event = "history"}); }});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& options, Logger& log) {
@@ -87,6 +98,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
              .runtime_dir = options.runtime_dir,
              .lock_folder = [this](unsigned user) { return LockFolder(user); },
              .make_policy = [this](const std::string& name) { return MakePolicyNamed(name); }}),
+      recorder_(MakeRecorder(options, epoch, log)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -473,12 +485,32 @@ void Server::Do(const Log& action) {
 void Server::Do(const TurnEnded& turn) {
   history_.Add(turn);
   RememberTime(turn.job);
+  if (recorder_) {
+    recorder_->Add(turn);
+    // What a job holds and takes is known better and better; if the daemon is killed, this is what is known.
+    const auto job = core_.state().jobs.find(turn.job);
+    const bool there = job != core_.state().jobs.end();
+    if (there && (recorder_->LacksJob(turn.job) || std::has_single_bit(job->second.turns)))
+      RecordJob(job->second);
+  }
   if (!log_.debug()) return;
   log_.Debug(absl::StrCat("turn ", turn.turn, ": ", turn.name, " had it for ",
                           absl::FormatDuration(turn.end - turn.start), ", ", turn.steps, " steps; restored ",
                           FormatBytes(turn.restored), ", spilled for it ", FormatBytes(turn.spilled), " (",
                           turn.reason, ")"),
              {.event = "turn", .job = turn.job, .name = turn.name});
+}
+
+void Server::RecordJob(const Job& job) {
+  nlohmann::json record = RecordOf(job, Now());
+  record["id"] = job.id;
+  record["pid"] = job.info.pid;
+  record["rejoined"] = job.info.rejoin;
+  recorder_->AddJob(record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void Server::RecordJobs() {
+  for (const auto& [id, job] : core_.state().jobs) RecordJob(job);
 }
 
 void Server::AnswerCommand(int fd, const wire::Command& command) {

@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/core/core.h"
+#include "coordinator/recording/recorder.h"
 #include "coordinator/server/endpoint.h"
 #include "coordinator/server/history.h"
 #include "coordinator/server/log.h"
@@ -48,7 +49,9 @@ struct ServerOptions {
   double first_switch_share = 0.02;          // likewise
   absl::Duration grace = absl::Seconds(30);  // without a job; infinite: until stopped
   absl::Duration mute = absl::Seconds(10);   // a connection that has said nothing for so long is closed
-  bool system = false;                       // serves all users; the daemon may give files away (root)
+  Bytes history_size = 256_MiB;              // on disk, in <runtime_dir>/history; 0: none
+  absl::Duration history_keep = absl::Hours(24 * 7);
+  bool system = false;  // serves all users; the daemon may give files away (root)
   std::string version;
 };
 
@@ -67,6 +70,10 @@ class Server {
   // For commands (commands.cc).
   Core& core() { return core_; }
   const History& history() const { return history_; }
+  // null: only memory has any.
+  Recorder* recorder() { return recorder_.get(); }
+  // Writes down what is known of each job now.
+  void RecordJobs();
   const ServerOptions& options() const { return options_; }
   std::uint64_t epoch() const { return epoch_; }
   absl::Duration uptime() const { return Now() - started_; }
@@ -150,6 +157,7 @@ class Server {
   bool Idle() const;
   void ExpectFormerJobs();
   std::string WhoKeepsUs() const;
+  void RecordJob(const Job& job);
   static LogSubject About(const Job& job, const std::string& event);
 
   const ServerOptions options_;
@@ -162,6 +170,7 @@ class Server {
   Settings settings_;  // as people have set them, this daemon's or one before
   Core core_;
   History history_;
+  std::unique_ptr<Recorder> recorder_;
   std::deque<nlohmann::json> ended_;
   UniqueFd epoll_;
   UniqueFd timer_;

@@ -169,9 +169,64 @@ absl::StatusOr<Pairs> ParsePairs(const Json& entries) {
   return pairs;
 }
 
-absl::StatusOr<Workload> ParseJson(const std::string& text) {
-  const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object() || !parsed.contains("jobs") || !parsed["jobs"].is_array())
+// Makes a value of JSON, but stops before the turns of a recorded day: they come last, there may be millions
+// of them, and nothing here reads them.
+class HeadOfDay : public nlohmann::json_sax<Json> {
+ public:
+  const Json& value() const { return value_; }
+  bool stopped() const { return stopped_; }
+
+  bool null() override { return Put(nullptr); }
+  bool boolean(bool value) override { return Put(value); }
+  bool number_integer(number_integer_t value) override { return Put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return Put(value); }
+  bool string(string_t& value) override { return Put(value); }
+  bool binary(binary_t& value) override { return Put(Json::binary(value)); }
+  bool start_object(std::size_t) override { return Open(Json::object()); }
+  bool start_array(std::size_t) override { return Open(Json::array()); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+  bool key(string_t& value) override {
+    key_ = value;
+    stopped_ = open_.size() == 1 && value == "turns" && value_.contains("jobs");
+    return !stopped_;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  Json* Place(Json value) {
+    if (open_.empty()) return &(value_ = std::move(value));
+    Json& in = *open_.back();
+    if (in.is_object()) return &(in[key_] = std::move(value));
+    in.push_back(std::move(value));
+    return &in.back();
+  }
+  bool Put(Json value) {
+    Place(std::move(value));
+    return true;
+  }
+  bool Open(Json value) {
+    open_.push_back(Place(std::move(value)));
+    return true;
+  }
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json value_;
+  std::vector<Json*> open_;
+  std::string key_;
+  bool stopped_ = false;
+};
+
+absl::StatusOr<Workload> FromJson(bool read, const HeadOfDay& head) {
+  const Json& parsed = head.value();
+  if ((!read && !head.stopped()) || !parsed.is_object() || !parsed.contains("jobs") ||
+      !parsed["jobs"].is_array())
     return absl::InvalidArgumentError("it is no JSON object with a list of \"jobs\".");
   Workload workload;
   if (parsed.contains("pairs")) {
@@ -192,11 +247,15 @@ absl::StatusOr<Workload> ParseJson(const std::string& text) {
   return workload;
 }
 
-}  // namespace
+// `input`: a text or a stream.
+template <typename Input>
+absl::StatusOr<Workload> ParseJson(Input&& input) {
+  HeadOfDay head;
+  const bool read = Json::sax_parse(input, &head);
+  return FromJson(read, head);
+}
 
-absl::StatusOr<Workload> ParseWorkload(const std::string& text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  auto workload = first != std::string::npos && text[first] == '{' ? ParseJson(text) : ParseCsv(text);
+absl::StatusOr<Workload> InOrder(absl::StatusOr<Workload> workload) {
   HOCKET_RETURN_IF_ERROR(workload.status());
   if (workload->jobs.empty()) return absl::InvalidArgumentError("there are no jobs in it.");
   std::stable_sort(workload->jobs.begin(), workload->jobs.end(),
@@ -204,11 +263,19 @@ absl::StatusOr<Workload> ParseWorkload(const std::string& text) {
   return workload;
 }
 
+}  // namespace
+
+absl::StatusOr<Workload> ParseWorkload(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return InOrder(first != std::string::npos && text[first] == '{' ? ParseJson(text) : ParseCsv(text));
+}
+
 absl::StatusOr<Workload> ReadWorkload(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path, "."));
-  auto workload =
-      ParseWorkload(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+  file >> std::ws;
+  auto workload = file.peek() == '{' ? InOrder(ParseJson(file))
+                                     : ParseWorkload(std::string(std::istreambuf_iterator<char>(file), {}));
   if (workload.ok()) return workload;
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", workload.status().message()));
 }

@@ -11,7 +11,8 @@
 //   truth), devices (how many it needs at once; more than one only on a cluster), kind (what it is, for
 //   "pairs"), transient (bytes that it needs in its turns only: they decide who fits beside whom)
 //
-// The JSON may have "pairs" beside "jobs": {kind: {other kind: share}}, what a job of the first kind runs at
+// Of JSON nothing is read from "turns" on, if "jobs" came before: a recorded day has millions of them. The
+// JSON may have "pairs" beside "jobs": {kind: {other kind: share}}, what a job of the first kind runs at
 // beside one of the second, as a share of its speed alone. 0, both ways: they do not fit beside each other.
 #ifndef HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_
 #define HOCKET_COORDINATOR_SIMULATOR_WORKLOAD_H_

@@ -6,6 +6,7 @@
 //   <runtime dir>/lane-<key>.lock   held by the kernel for the process that has the turn (docs: design)
 //   <runtime dir>/users/<uid>/      the same of one user's lanes, where a daemon serves several; his alone
 //   <runtime dir>/hocketd.log       the coordinator's log
+//   <runtime dir>/history/          the turns of the last days (coordinator/recording)
 //   <runtime dir>/jobs/, settings   for a restarted coordinator: for whom it waits, and what people have set
 #ifndef HOCKET_CSRC_BASE_PATHS_H_
 #define HOCKET_CSRC_BASE_PATHS_H_

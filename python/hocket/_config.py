@@ -81,6 +81,19 @@ def _size(value: Any) -> str:
     return str(size)
 
 
+def _history_size(value: Any) -> str:
+    right = 'bytes, or a text such as "1GiB"; 1 MiB or more, or 0 for none'
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(right)
+    try:
+        size = parse_bytes(value)
+    except ValueError:
+        size = -1
+    if size != 0 and size < 1 << 20:
+        raise ValueError(right)
+    return str(size)
+
+
 def _port(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65535:
         raise ValueError("a whole number from 1 to 65535")
@@ -118,6 +131,10 @@ KEYS = (
     Key("coordinator", "grace_seconds", "HOCKET_GRACE_SECONDS", 30, _number("seconds, 0 or more", lambda x: x >= 0),
         "how long a coordinator that a job has started stays without one"),
     Key("coordinator", "log_level", "HOCKET_LOG_LEVEL", "info", _one_of(*LOG_LEVELS), "what `hocket logs` shows"),
+    Key("coordinator", "history_size", "HOCKET_HISTORY_SIZE", "256MiB", _history_size,
+        "most that `hocket trace` can go back to, on disk; 0: the last 100,000 turns, in memory"),
+    Key("coordinator", "history_days", "HOCKET_HISTORY_DAYS", 7, _number("days, more than 0", lambda x: x > 0),
+        "and the longest"),
     Key("job", "weight", "HOCKET_WEIGHT", 1, _number("a number above 0", lambda x: x > 0), "share of the device"),
     Key("job", "priority", "HOCKET_PRIORITY", "normal", _one_of(*PRIORITIES), ""),
     Key("job", "group", "HOCKET_GROUP", None, _group, "the group that jobs belong to: `hocket quota --group`"),

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "coordinator/recording/recording.h"
 #include "csrc/wire/codec.h"
 #include "csrc/wire/control.h"
 #include "csrc/wire/shared_page.h"
@@ -338,6 +339,8 @@ TEST(LifeTest, FlagsThatMakeNoSenseAreRefusedWithASentence) {
   EXPECT_THAT(daemon.Start({"--log-level=loud"}).second, HasSubstr("The levels are"));
   EXPECT_THAT(daemon.Start({"--runtime-dir", "/tmp/hocketd-test-no/such/folder"}).second,
               HasSubstr("cannot create the folder"));
+  EXPECT_THAT(daemon.Start({"--history-size=1KiB"}).second, HasSubstr("1.0 MiB or more, or 0 for none"));
+  EXPECT_THAT(daemon.Start({"--history-days=0"}).second, HasSubstr("more than 0"));
   EXPECT_EQ(daemon.Start({"--policy"}).first, 2);
 }
 
@@ -348,7 +351,7 @@ TEST(CommandTest, UnknownNamesListTheKnownOnes) {
   Peer a(daemon, {.name = "resnet"});
   a.Hear<wire::Joined>();
   EXPECT_THAT(std::string(daemon.Ask("dance").status().message()),
-              HasSubstr("The commands are: explain, jobs, logs"));
+              HasSubstr("The commands are: explain, history, jobs, logs"));
   EXPECT_THAT(std::string(daemon.Ask("policy", {{"name", "lottery"}}).status().message()),
               HasSubstr("The policies are: fair"));
   EXPECT_THAT(std::string(daemon.Ask("pause", {{"job", "bert"}}).status().message()),
@@ -644,6 +647,76 @@ TEST(CommandTest, StopRefusesWhileJobsTakeTurnsUnlessForced) {
   EXPECT_TRUE(daemon.Ask("stop", {{"force", true}}).ok());
   daemon.AwaitEnd();
   EXPECT_FALSE(std::filesystem::exists(daemon.socket()));
+}
+
+// What has been recorded, when the daemon has written it down.
+std::vector<std::uint64_t> Recorded(Daemon& daemon) {
+  Json answer = daemon.Ask("history").value();
+  const std::uint64_t wanted = answer["records"];
+  while (answer["written"] < wanted) answer = daemon.Ask("history").value();
+  struct : BlockVisitor {
+    void OnTurn(std::uint64_t, const TurnEnded& turn) override { turns.push_back(turn.turn); }
+    void OnJob(std::uint64_t, std::string_view, absl::Duration) override {}
+    void OnLost(std::uint64_t) override {}
+    std::vector<std::uint64_t> turns;
+  } seen;
+  EXPECT_EQ(Recording::Open(answer["folder"].get<std::string>()).value().Read(seen), 0);
+  return seen.turns;
+}
+
+TEST(LifeTest, TurnsAreOnDiskAlsoThoseOfADaemonThatWasKilled) {
+  Daemon daemon;
+  const auto takes_turns = [&](int turns) {
+    Peer a(daemon, {.name = "a"});
+    a.Hear<wire::Joined>();
+    for (int i = 0; i < turns; ++i) {
+      a.Say(wire::Wait{});
+      a.Say(wire::TurnOver{.turn = a.Hear<wire::Grant>().turn, .steps = 1, .turn_steps = 1});
+    }
+  };
+  takes_turns(3);
+  EXPECT_EQ(Recorded(daemon).size(), 3u);
+  daemon.Kill(SIGKILL);
+  daemon.Start();
+  takes_turns(2);
+  EXPECT_EQ(Recorded(daemon).size(), 5u);
+  daemon.Kill(SIGTERM);
+  daemon.Start({"--history-size=0"});
+  EXPECT_TRUE(daemon.Ask("history").value()["folder"].is_null());
+  takes_turns(1);
+  EXPECT_EQ(daemon.Ask("turns").value()["turns"].size(), 1u);
+}
+
+// An orderly end writes what there is.
+TEST(LifeTest, TheLastTurnsAreOnDiskWhenItHasEnded) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  a.Say(wire::Wait{});
+  a.Say(wire::TurnOver{.turn = a.Hear<wire::Grant>().turn, .steps = 1, .turn_steps = 1});
+  EXPECT_EQ(daemon.Ask("turns").value()["turns"].size(), 1u);
+  daemon.Kill(SIGTERM);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(daemon.dir() + "/history"), {}), 1);
+}
+
+// A file where the folder should be.
+TEST(LifeTest, AHistoryThatCannotBeWrittenIsSaidAndTurnsGoOn) {
+  Daemon daemon({"--history-size=0"});
+  daemon.Kill(SIGTERM);
+  std::ofstream(daemon.dir() + "/history") << "mine";
+  daemon.Start();
+  Peer a(daemon, {.name = "a"});
+  for (int i = 0; i < 3; ++i) {
+    a.Say(wire::Wait{});
+    a.Say(wire::TurnOver{.turn = a.Hear<wire::Grant>().turn, .steps = 1, .turn_steps = 1});
+    Json answer = daemon.Ask("history").value();
+    const std::uint64_t wanted = answer["records"];
+    while (answer["lost"] < wanted) answer = daemon.Ask("history").value();
+    EXPECT_THAT(answer["trouble"].get<std::string>(), HasSubstr("Not a directory"));
+  }
+  const std::string log = daemon.Ask("logs").value()["tail"];
+  const size_t said = log.find("Turns are given as before");
+  EXPECT_NE(said, std::string::npos) << log;
+  EXPECT_EQ(log.find("Turns are given as before", said + 1), std::string::npos) << "once";
 }
 
 TEST(CommandTest, TurnsArePagedAndLongAnswersComeInParts) {

@@ -197,6 +197,7 @@ TEST_F(UsersTest, NothingButTheBytesAndTheUserIsSeenOfAnothersJob) {
   for (const char* command : {"status", "turns", "jobs", "quota"})
     EXPECT_THAT(Asks(kBob, command).value().dump(), Not(HasSubstr("secret"))) << command;
   EXPECT_EQ(Asks(kBob, "turns").value()["turns"].size(), 1u);
+  EXPECT_THAT(std::string(Asks(kBob, "history").status().message()), HasSubstr("only root may"));
   for (uid_t who : {kAnn, uid_t{0}})
     EXPECT_THAT(Asks(who, "turns").value().dump(), HasSubstr("secret")) << who;
 }

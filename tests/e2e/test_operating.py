@@ -309,3 +309,33 @@ def test_doctor_notes_limits_that_make_it_slower(world: World) -> None:
     doctor = world.start("sh", "-c", "ulimit -l 1024; exec hocket doctor")
     doctor.finishes()
     assert "locked memory is limited to 1.0 MiB" in "\n".join(doctor.lines), doctor.story()
+
+
+def test_a_day_is_recorded_over_a_coordinator_that_is_killed(world: World) -> None:
+    steps = {"first": 6, "second": 9, "third": 4}
+    size = ("--layers", 2, "--width", 256)
+    for name in ("first", "second"):
+        world.job("train", "--name", name, "--steps", steps[name], *size).finishes()
+    day, pictures = world.folder / "day.json", world.folder / "turns.json"
+    assert world.hocket("trace", "-o", str(day)).returncode == 0
+    assert {job["name"] for job in json.loads(day.read_text())["jobs"]} == {"first", "second"}
+    os.kill(world.status()["daemon"]["pid"], signal.SIGKILL)
+    world.job("train", "--name", "third", "--steps", steps["third"], *size).finishes()
+    assert world.hocket("stop").returncode == 0
+
+    said = world.hocket("trace", "-o", str(day))  # of the folder that they have left
+    assert said.returncode == 0, said.stderr
+    recorded = json.loads(day.read_text())
+    assert {job["name"]: job["steps"] for job in recorded["jobs"]} == steps
+    for name, count in steps.items():
+        assert sum(turn["steps"] for turn in recorded["turns"] if turn["name"] == name) == count
+    assert [turn["start_ns"] for turn in recorded["turns"]] == sorted(turn["start_ns"] for turn in recorded["turns"])
+    said = world.hocket("simulate", str(day), "--policy", "fifo", "--picture", str(world.folder / "p.png"), "--json")
+    assert {end["name"]: end["steps"] for end in json.loads(said.stdout)["policies"]["fifo"]["ends"]} == steps
+
+    assert world.hocket("trace", "--perfetto", "-o", str(pictures)).returncode == 0
+    events = json.loads(pictures.read_text())["traceEvents"]
+    assert sum(event["name"] == "turn" for event in events) == len(recorded["turns"])
+    for since, turns in (("7d", recorded["turns"]), ("0.001s", [])):
+        assert world.hocket("trace", "-o", str(day), "--since", since).returncode == 0
+        assert json.loads(day.read_text())["turns"] == turns

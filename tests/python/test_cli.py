@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -429,26 +430,53 @@ def test_trace_collects_every_page_and_begins_with_the_first_arrival(answers, tm
     later = turn | {"start_ns": 20_000, "end_ns": 29_000, "waited_ns": 4_000, "restored": 64}
     pages = [{"turns": [turn], "next": 1}, {"turns": [later], "next": 2}, {"turns": [], "next": 2}]
     jobs = {"jobs": [{"name": "b", "arrival_s": 12.0, "steps": 3}, {"name": "a", "arrival_s": 10.0, "steps": 2}]}
-    variables = fake(jobs=jobs, turns=pages)
+    variables = fake(history={"folder": None}, jobs=jobs, turns=pages)
     answer = hocket("trace", "-o", str(tmp_path / "day.json"), **variables)
     assert answer.stdout == f"{tmp_path}/day.json: 2 jobs, 2 turns\n", answer.stderr
     written = json.loads((tmp_path / "day.json").read_text())
     assert [job["arrival_s"] for job in written["jobs"]] == [2.0, 0.0]
+    ahead = time.time_ns() - time.monotonic_ns()
+    starts = [turn["start_ns"] for turn in written["turns"]]
+    assert starts[1] - starts[0] == 15_000 and abs(starts[0] - ahead) < 60e9, "Unix time"
 
     hocket("trace", "--perfetto", "-o", str(tmp_path / "turns.json"), **variables)
     events = json.loads((tmp_path / "turns.json").read_text())["traceEvents"]
     assert [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"] == [
-        ("gets ready", 5.0, 1.0),
-        ("turn", 6.0, 3.0),
-        ("waits", 16.0, 4.0),
-        ("restores", 20.0, 1.0),
-        ("turn", 21.0, 8.0),
+        ("gets ready", 0.0, 1.0),
+        ("turn", 1.0, 3.0),
+        ("waits", 11.0, 4.0),
+        ("restores", 15.0, 1.0),
+        ("turn", 16.0, 8.0),
     ]
+
+
+def test_trace_says_why_it_writes_what_is_remembered(answers, tmp_path: pathlib.Path) -> None:
+    fake, _ = answers
+    recorded = {"folder": "/f", "records": 5, "written": 3, "lost": 2, "trouble": "cannot write /f/1: no space"}
+    variables = fake(history=recorded, jobs={"jobs": []}, turns=[{"turns": [], "next": 0}])
+    answer = hocket("trace", "-o", str(tmp_path / "day.json"), **variables)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == (
+        "cannot write /f/1: no space. These are the turns that the coordinator remembers, 100,000 at most.\n"
+    )
+    assert json.loads((tmp_path / "day.json").read_text()) == {"jobs": [], "turns": []}
+
+
+@pytest.mark.parametrize("since", ["24", "h", "-1h", "0s", "nanh", "1w", ""])
+def test_a_time_that_is_none_is_refused_with_what_to_write(since: str) -> None:
+    answer = hocket("trace", "-o", "/dev/null", "--since", since)
+    assert answer.returncode == 2
+    assert "write 24h, 90m, 30s or 7d" in answer.stderr
 
 
 def test_trace_that_cannot_be_written_says_why(answers) -> None:
     fake, _ = answers
-    answer = hocket("trace", "-o", "/no/such/folder/x", **fake(jobs={"jobs": []}, turns=[{"turns": [], "next": 0}]))
+    answer = hocket(
+        "trace",
+        "-o",
+        "/no/such/folder/x",
+        **fake(history={"folder": None}, jobs={"jobs": []}, turns=[{"turns": [], "next": 0}]),
+    )
     assert answer.returncode == 1
     assert "/no/such/folder/x: No such file or directory" in answer.stderr
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pwd
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -82,6 +82,25 @@ class Percent(click.ParamType):
             none = f", or {NO_LIMIT}" if self.or_none else ""
             self.fail(f"{value!r} is no share: write 25% or 0.25, above 0 and at most 100%{none}", parameter, context)
         return share
+
+
+class Span(click.ParamType):
+    """A time: ``24h``, ``90m``, ``30s`` or ``7d``, above 0; in seconds."""
+
+    name = "time"
+    SECONDS: ClassVar = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        try:
+            span = float(text[:-1]) * self.SECONDS[text[-1:]]
+        except (ValueError, KeyError):
+            span = math.nan
+        if not 0 < span < math.inf:
+            self.fail(f"{value!r} is no time: write 24h, 90m, 30s or 7d", parameter, context)
+        return span
 
 
 class GroupName(click.ParamType):
