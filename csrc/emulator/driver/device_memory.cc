@@ -182,6 +182,7 @@ std::shared_ptr<Chunk> DeviceMemory::CreateChunk(int device, Bytes size, cuda::R
     return nullptr;
   }
   auto chunk = std::make_shared<Chunk>(state_, id, device, size, std::move(file));
+  Remember(chunk);
   *result = cuda::kSuccess;
   return chunk;
 }
@@ -198,18 +199,20 @@ std::shared_ptr<Chunk> DeviceMemory::ImportChunk(int descriptor, cuda::Result* r
   auto chunk =
       std::make_shared<Chunk>(state_, exported->id, exported->device, exported->size, std::move(file));
   chunk->MarkShared();
+  Remember(chunk);
   *result = cuda::kSuccess;
   return chunk;
 }
 
 std::shared_ptr<Chunk> DeviceMemory::Known(std::uint64_t id) const {
-  for (const auto& [handle, chunk] : handles_) {
-    if (chunk->id() == id) return chunk;
-  }
-  for (const auto& [address, mapping] : mappings_) {
-    if (mapping.chunk->id() == id) return mapping.chunk;
-  }
-  return nullptr;
+  const auto known = known_.find(id);
+  return known == known_.end() ? nullptr : known->second.lock();
+}
+
+void DeviceMemory::Remember(const std::shared_ptr<Chunk>& chunk) {
+  if (known_.size() > 2 * (handles_.size() + mappings_.size()) + 64)
+    std::erase_if(known_, [](const auto& known) { return known.second.expired(); });
+  known_[chunk->id()] = chunk;
 }
 
 cuda::MemoryHandle DeviceMemory::AddHandle(std::shared_ptr<Chunk> chunk) {
@@ -297,7 +300,8 @@ cuda::Result DeviceMemory::Unmap(DevicePtr address, Bytes size) {
   const std::lock_guard lock(mutex_);
   if (!IsWholeLocked(address, size)) return cuda::kInvalidValue;
   const auto first = mappings_.find(address), last = mappings_.lower_bound(address + size);
-  for (auto mapping = first; mapping != last; ++mapping) Hide(mapping->first, mapping->second);
+  MapNothing(address + window_.alias_offset(), size);
+  for (auto mapping = first; mapping != last; ++mapping) HideFromHost(mapping->first, mapping->second);
   mappings_.erase(first, last);
   return cuda::kSuccess;
 }
@@ -335,8 +339,7 @@ cuda::Result DeviceMemory::ShowToHost(DevicePtr address, Mapping& mapping, int a
   return result;
 }
 
-void DeviceMemory::Hide(DevicePtr address, const Mapping& mapping) {
-  MapNothing(address + window_.alias_offset(), mapping.size);
+void DeviceMemory::HideFromHost(DevicePtr address, const Mapping& mapping) {
   if (mapping.host_access != cuda::kAccessNone) MapNothing(address, mapping.size);
 }
 
@@ -375,7 +378,7 @@ cuda::Result DeviceMemory::FreeAllocation(DevicePtr address) {
   const std::lock_guard lock(mutex_);
   const auto mapping = mappings_.find(address);
   if (mapping == mappings_.end() || !mapping->second.allocated) return cuda::kInvalidValue;
-  Hide(address, mapping->second);
+  MapNothing(address + window_.alias_offset(), mapping->second.size);
   mappings_.erase(mapping);
   ranges_.erase(address);
   return cuda::kSuccess;

@@ -26,6 +26,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "csrc/base/bytes.h"
 #include "csrc/base/unique_fd.h"
@@ -160,12 +161,13 @@ class DeviceMemory {
   std::shared_ptr<Chunk> ImportChunk(int descriptor, cuda::Result* result);
   // The chunk of that id where this process holds it already.
   std::shared_ptr<Chunk> Known(std::uint64_t id) const;
+  void Remember(const std::shared_ptr<Chunk>& chunk);
   cuda::MemoryHandle AddHandle(std::shared_ptr<Chunk> chunk);
   cuda::Result MapWhole(std::shared_ptr<Chunk> chunk, DevicePtr* address);
   // Makes the mapping's bytes appear, at the alias or, to the host, at `address`.
   cuda::Result Show(DevicePtr address, Mapping& mapping, int access);
   cuda::Result ShowToHost(DevicePtr address, Mapping& mapping, int access);
-  void Hide(DevicePtr address, const Mapping& mapping);
+  void HideFromHost(DevicePtr address, const Mapping& mapping);
   std::map<DevicePtr, Mapping>::const_iterator Containing(DevicePtr address) const;
 
   SharedState& state_;
@@ -176,6 +178,7 @@ class DeviceMemory {
   std::map<DevicePtr, Bytes> ranges_;
   std::map<DevicePtr, Mapping> mappings_;
   Handles handles_;
+  std::unordered_map<std::uint64_t, std::weak_ptr<Chunk>> known_;  // by id; of some the chunk is gone
   cuda::MemoryHandle next_handle_ = 1;
 };
 

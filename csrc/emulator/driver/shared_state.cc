@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -31,7 +32,9 @@ struct SharedLayout {
   pthread_mutex_t mutex;
   std::uint64_t next_chunk;
   std::uint64_t next_generation;
-  std::int32_t chunk_end;  // no chunk record at or behind it was ever used
+  std::int32_t chunk_end;           // no chunk record at or behind it was ever used
+  std::int32_t chunk_free;          // and none before this one is free
+  std::uint64_t used[kMaxDevices];  // by its chunks
   ProcessRecord processes[kMaxProcesses];
   ChunkRecord chunks[kMaxChunks];
   SharedEventRecord events[kMaxSharedEvents];
@@ -41,7 +44,7 @@ struct SharedLayout {
 namespace {
 
 // Changes with SharedLayout.
-constexpr std::uint64_t kMagic = 0x686f636b65740002;
+constexpr std::uint64_t kMagic = 0x686f636b65740003;
 constexpr int kSlotBits = 16;
 
 std::uint64_t Bit(int process) { return std::uint64_t{1} << (process % 64); }
@@ -208,6 +211,7 @@ void SharedState::Repair() {
     }
     if (!Held(chunk)) chunk.id = 0;
   }
+  CountChunks();
 }
 
 void SharedState::Reap() {
@@ -227,7 +231,7 @@ void SharedState::Bury(int index) {
     ChunkRecord& chunk = page_->chunks[i];
     chunk.holders[index / 64] &= ~Bit(index);
     if (chunk.last_user == index) chunk.last_user = -1;
-    if (!Held(chunk)) chunk.id = 0;
+    if (chunk.id != 0 && !Held(chunk)) Free(chunk);
   }
   for (SharedEventRecord& event : page_->events) {
     if (event.generation != 0 && event.owner == index) event.generation = 0;
@@ -235,12 +239,19 @@ void SharedState::Bury(int index) {
   page_->processes[index].pid = 0;
 }
 
-Bytes SharedState::Sum(int device) const {
-  Bytes sum = 0;
+// Whoever held the lock died in between.
+void SharedState::CountChunks() {
+  page_->chunk_free = 0;
+  for (std::uint64_t& used : page_->used) used = 0;
   for (int i = 0; i < page_->chunk_end; ++i) {
     const ChunkRecord& chunk = page_->chunks[i];
-    if (chunk.id != 0 && chunk.device == device) sum += chunk.size;
+    if (chunk.id != 0 && chunk.device != kOnHost) page_->used[chunk.device] += chunk.size;
   }
+}
+
+Bytes SharedState::Sum(int device) const {
+  Bytes sum = page_->used[device];
+  if (settings_.context_memory == 0) return sum;
   for (const ProcessRecord& process : page_->processes) {
     if (process.pid != 0 && (process.contexts >> device & 1) != 0) sum += settings_.context_memory;
   }
@@ -265,7 +276,8 @@ ChunkRecord* SharedState::Find(std::uint64_t id) const {
 }
 
 ChunkRecord* SharedState::FreeRecord() const {
-  for (int i = 0; i < kMaxChunks; ++i) {
+  for (int i = page_->chunk_free; i < kMaxChunks; ++i) {
+    page_->chunk_free = i;
     if (page_->chunks[i].id != 0) continue;
     if (i >= page_->chunk_end) page_->chunk_end = i + 1;
     return &page_->chunks[i];
@@ -279,7 +291,14 @@ void SharedState::Write(ChunkRecord& record, std::uint64_t id, int device, Bytes
   record.last_user = -1;
   for (std::uint64_t& word : record.holders) word = 0;
   record.holders[self_ / 64] |= Bit(self_);
+  if (device != kOnHost) page_->used[device] += size;
   record.id = id;
+}
+
+void SharedState::Free(ChunkRecord& record) const {
+  if (record.device != kOnHost) page_->used[record.device] -= record.size;
+  record.id = 0;
+  page_->chunk_free = std::min(page_->chunk_free, static_cast<std::int32_t>(&record - page_->chunks));
 }
 
 std::uint64_t SharedState::AddChunk(int device, Bytes size) {
@@ -308,7 +327,7 @@ void SharedState::DropChunk(std::uint64_t id) {
   ChunkRecord* record = Find(id);
   if (record == nullptr) return;
   record->holders[self_ / 64] &= ~Bit(self_);
-  if (!Held(*record)) record->id = 0;
+  if (!Held(*record)) Free(*record);
 }
 
 Bytes SharedState::UsedBytes(int device) {
@@ -401,7 +420,15 @@ void SharedState::CheckInvariants() {
           << "chunk " << i << " is held by nobody, record " << p;
     }
   }
+  Bytes used[kMaxDevices] = {};
+  for (int i = 0; i < page_->chunk_end; ++i) {
+    const ChunkRecord& chunk = page_->chunks[i];
+    HOCKET_CHECK(chunk.id != 0 || i >= page_->chunk_free) << "a free record is forgotten: " << i;
+    if (chunk.id != 0 && chunk.device != kOnHost) used[chunk.device] += chunk.size;
+  }
   for (int d = 0; d < devices_; ++d) {
+    HOCKET_CHECK(used[d] == page_->used[d])
+        << "device " << d << ": " << used[d] << ", counted " << page_->used[d];
     HOCKET_CHECK(Sum(d) <= memory_) << "device " << d << " uses " << Sum(d) << " of " << memory_;
   }
 }

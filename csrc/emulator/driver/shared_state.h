@@ -139,6 +139,8 @@ class SharedState {
   ChunkRecord* Find(std::uint64_t id) const;
   ChunkRecord* FreeRecord() const;
   void Write(ChunkRecord& record, std::uint64_t id, int device, Bytes size) const;
+  void Free(ChunkRecord& record) const;
+  void CountChunks();
 
   SharedLayout* page_ = nullptr;
   int devices_ = 0;
