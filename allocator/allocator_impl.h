@@ -228,7 +228,10 @@ class AllocatorImpl final : public CachingAllocator {
   Spiller::Outcome RestoreSome(Space& space, std::size_t chunks, Stage last,
                                absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
                                absl::FunctionRef<void()> meanwhile) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Chunk> ChunkForRestore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `full`: the driver had no chunk before, and need not be asked as long as the arena has one.
+  absl::StatusOr<Chunk> ChunkForRestore(bool& full) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a chunk of the arena is free; if need be, an empty one is taken from its place.
+  bool ArenaHasFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lost(ArenaChunkId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdoptSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives back the chunks that this job created and has not used for more than so many turns.
@@ -250,11 +253,17 @@ class AllocatorImpl final : public CachingAllocator {
   bool MayFollow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sends all that is spilled. Of what has no chunk, and what is behind it, nothing is on its way.
   absl::Status SendAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Send(Sent& next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What was sent of stages up to `last` takes its place. False: some has not; it is as spilled as before, or
-  // its arrival lasts. REQUIRES: it has arrived, and no device work uses what is mapped there.
-  bool Receive(Stage last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Receive(const Sent& sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many of the first, for which `may`, lie one behind the other in one space.
+  template <typename May>
+  static std::size_t RunOf(absl::Span<const Sent> sent, May may);
+  absl::Status Send(absl::Span<Sent> run, bool& full) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first that were sent, of stages up to `last`, with this event behind them.
+  absl::Span<const Sent> FirstOf(const std::shared_ptr<ScopedEvent>& event, Stage last) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first `count` that were sent take their places. False: some has not; it is as spilled as before, or
+  // its arrival lasts. REQUIRES: they have arrived, and no device work uses what is mapped there.
+  bool Receive(std::size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReceiveRun(absl::Span<const Sent> run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // All of it, after waiting for the device.
   void ReceiveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

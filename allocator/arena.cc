@@ -22,9 +22,10 @@ std::size_t Arena::free_chunks() const {
 }
 
 Arena::Member* Arena::Find(ArenaChunkId id) {
+  // The last ones leave first.
   const auto found =
-      std::find_if(members_.begin(), members_.end(), [id](const Member& m) { return m.id == id; });
-  return found == members_.end() ? nullptr : &*found;
+      std::find_if(members_.rbegin(), members_.rend(), [id](const Member& m) { return m.id == id; });
+  return found == members_.rend() ? nullptr : &*found;
 }
 
 void Arena::Add(ArenaChunkId id, Chunk chunk, bool created_here) {

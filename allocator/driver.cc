@@ -216,13 +216,22 @@ absl::Status Driver::ReleaseMemory(MemoryHandle handle) const {
 }
 
 absl::Status Driver::Map(DevicePtr address, Bytes size, MemoryHandle handle, int device) const {
-  HOCKET_RETURN_IF_ERROR(Check(call_.MemMap(address, size, 0, handle, 0), "cuMemMap(", Hex(address), ", ",
-                               FormatBytes(size), ")"));
-  const cuda::AccessDescription access{{cuda::kLocationDevice, device}, cuda::kAccessReadWrite};
-  const absl::Status status = Check(call_.MemSetAccess(address, size, &access, 1), "cuMemSetAccess(",
-                                    Hex(address), ", ", FormatBytes(size), ")");
-  if (!status.ok()) {
-    const absl::Status undone = Unmap(address, size);
+  return MapRun(address, size, {&handle, 1}, device);
+}
+
+absl::Status Driver::MapRun(DevicePtr address, Bytes each, absl::Span<const MemoryHandle> handles,
+                            int device) const {
+  absl::Status status;
+  Bytes mapped = 0;
+  for (const MemoryHandle handle : handles) {
+    status = Check(call_.MemMap(address + mapped, each, 0, handle, 0), "cuMemMap(", Hex(address + mapped),
+                   ", ", FormatBytes(each), ")");
+    if (!status.ok()) break;
+    mapped += each;
+  }
+  if (status.ok()) status = LetWrite(address, mapped, device, /*may_write=*/true);
+  if (!status.ok() && mapped > 0) {
+    const absl::Status undone = Unmap(address, mapped);
     HOCKET_CHECK(undone.code() != absl::StatusCode::kInvalidArgument) << undone.message();
   }
   return status;

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "allocator/cuda_abi.h"
 #include "allocator/driver_table.h"
 #include "csrc/base/bytes.h"
@@ -88,12 +89,16 @@ class Driver {
 
   // Puts memory behind addresses, readable and writable by `device`.
   absl::Status Map(DevicePtr address, Bytes size, MemoryHandle handle, int device) const;
+  // Several, `each` bytes large, one behind the other, made reachable by one call. An error: none is there.
+  absl::Status MapRun(DevicePtr address, Bytes each, absl::Span<const MemoryHandle> handles,
+                      int device) const;
   // What Map() has put behind addresses can be written by `device`, or only read. Work that is queued already
   // must not write there. An error: it is as before; drivers may refuse to forbid.
   absl::Status LetWrite(DevicePtr address, Bytes size, int device, bool may_write) const;
   // Host memory that Map() has put behind addresses can be read and written by the host there, too.
   absl::Status LetHostAccess(DevicePtr address, Bytes size, int node) const;
-  // REQUIRES: exactly what one Map() mapped; nothing queued still uses it.
+  // REQUIRES: exactly what one Map() mapped, or several one behind the other; nothing queued still uses it.
+  // An error: all of it is there still.
   absl::Status Unmap(DevicePtr address, Bytes size) const;
 
   absl::StatusOr<UniqueFd> Export(MemoryHandle handle) const;

@@ -1,5 +1,7 @@
 #include "allocator/handles.h"
 
+#include <vector>
+
 #include "csrc/base/check.h"
 #include "csrc/base/status_macros.h"
 
@@ -44,6 +46,13 @@ absl::StatusOr<Chunk> Chunk::Import(const Driver& driver, int device, Bytes size
                                     const UniqueFd& descriptor) {
   HOCKET_ASSIGN_OR_RETURN(const MemoryHandle handle, driver.Import(descriptor));
   return Chunk(driver, device, handle, size);
+}
+
+absl::Status Chunk::MapRun(absl::Span<const Chunk* const> chunks, DevicePtr address) {
+  std::vector<MemoryHandle> handles;
+  for (const Chunk* chunk : chunks) handles.push_back(chunk->handle_);
+  const Chunk& first = *chunks.front();
+  return first.driver_->MapRun(address, first.size_, handles, first.device_);
 }
 
 Chunk& Chunk::operator=(Chunk&& other) noexcept {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "allocator/driver.h"
 
 namespace hocket {
@@ -62,10 +63,14 @@ class Chunk {
 
   absl::StatusOr<UniqueFd> Export() const { return driver_->Export(handle_); }
   absl::Status MapAt(DevicePtr address) const { return driver_->Map(address, size_, handle_, device_); }
-  absl::Status UnmapFrom(DevicePtr address) const { return driver_->Unmap(address, size_); }
-  // Where it is mapped.
-  absl::Status LetWriteAt(DevicePtr address, bool may_write) const {
-    return driver_->LetWrite(address, size_, device_, may_write);
+  // One behind the other, from `address` on. An error: none of them is there. REQUIRES: all are like the
+  // first.
+  static absl::Status MapRun(absl::Span<const Chunk* const> chunks, DevicePtr address);
+  // Where it is mapped; with those that are mapped behind it there may be more of them in `size`.
+  absl::Status UnmapFrom(DevicePtr address, Bytes size) const { return driver_->Unmap(address, size); }
+  absl::Status UnmapFrom(DevicePtr address) const { return UnmapFrom(address, size_); }
+  absl::Status LetWriteAt(DevicePtr address, Bytes size, bool may_write) const {
+    return driver_->LetWrite(address, size, device_, may_write);
   }
 
  private:

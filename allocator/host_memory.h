@@ -67,11 +67,8 @@ class HostChunk {
   std::byte* data() const { return reinterpret_cast<std::byte*>(memory_.range.address()); }
   Bytes size() const { return memory_.chunk.size(); }
 
-  absl::Status MapAt(DevicePtr address) const { return memory_.chunk.MapAt(address); }
-  absl::Status UnmapFrom(DevicePtr address) const { return memory_.chunk.UnmapFrom(address); }
-  absl::Status LetWriteAt(DevicePtr address, bool may_write) const {
-    return memory_.chunk.LetWriteAt(address, may_write);
-  }
+  // To be mapped at other addresses, too.
+  const Chunk& chunk() const { return memory_.chunk; }
 
  private:
   friend class HostMemory;

@@ -17,7 +17,7 @@ Region::~Region() {
     if (places_[position].chunk) (void)places_[position].chunk.UnmapFrom(AddressOf(position));
     Arrival& arrival = places_[position].arrival;
     if (arrival.there) (void)arrival.chunk.UnmapFrom(this->arrival(position));
-    (void)UnmapCopy(position);
+    (void)UnmapCopies(position, 1);
   }
 }
 
@@ -86,71 +86,129 @@ void Region::Adopt(Position position) {
   Enter(place, State::kPrivate);
 }
 
-absl::Status Region::MapCopy(Position position) {
-  HostCopies& copies = places_[position].copies;
-  const HostChunk* const chunk = copies.chunk();
-  if (chunk == nullptr) return absl::OkStatus();
-  HOCKET_RETURN_IF_ERROR(chunk->MapAt(AddressOf(position)));
-  copies.mapped = true;
+template <typename Of, typename Function>
+absl::Status Region::ForEachRun(Position first, Position count, Of of, Function f) {
+  const Position end = first + count;
+  while (first < end) {
+    Position behind = first;
+    while (behind < end && of(places_[behind])) ++behind;
+    if (behind > first) HOCKET_RETURN_IF_ERROR(f(first, behind - first));
+    first = behind + 1;
+  }
   return absl::OkStatus();
 }
 
-absl::Status Region::UnmapCopy(Position position) {
-  HostCopies& copies = places_[position].copies;
-  if (!copies.mapped) return absl::OkStatus();
-  HOCKET_RETURN_IF_ERROR(copies.chunk()->UnmapFrom(AddressOf(position)));
-  copies.mapped = false;
-  return absl::OkStatus();
+absl::Status Region::TryMapCopies(Position first, Position count) {
+  const auto can = [](const Place& place) { return place.copies.chunk() != nullptr && !place.copies.mapped; };
+  return ForEachRun(first, count, can, [this](Position from, Position many) {
+    std::vector<const Chunk*> chunks;
+    for (Position i = 0; i < many; ++i) chunks.push_back(&places_[from + i].copies.chunk()->chunk());
+    HOCKET_RETURN_IF_ERROR(Chunk::MapRun(chunks, AddressOf(from)));
+    for (Position i = 0; i < many; ++i) places_[from + i].copies.mapped = true;
+    return absl::OkStatus();
+  });
 }
 
-// Where the copies cannot be mapped the chunk goes back behind its addresses. Where that fails too, they are
+absl::Status Region::TryUnmapCopies(Position first, Position count) {
+  const auto are = [](const Place& place) { return place.copies.mapped; };
+  return ForEachRun(first, count, are, [this](Position from, Position many) {
+    const Chunk& chunk = places_[from].copies.chunk()->chunk();
+    HOCKET_RETURN_IF_ERROR(chunk.UnmapFrom(AddressOf(from), many * chunk_size_));
+    for (Position i = 0; i < many; ++i) places_[from + i].copies.mapped = false;
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Region::MapCopies(Position first, Position count) {
+  const absl::Status mapped = TryMapCopies(first, count);
+  if (!mapped.ok()) (void)TryUnmapCopies(first, count);
+  return mapped;
+}
+
+absl::Status Region::UnmapCopies(Position first, Position count) {
+  const absl::Status unmapped = TryUnmapCopies(first, count);
+  if (!unmapped.ok()) (void)TryMapCopies(first, count);
+  return unmapped;
+}
+
+absl::Status Region::MapChunks(Position first, Position count) {
+  std::vector<const Chunk*> chunks;
+  for (Position i = 0; i < count; ++i) chunks.push_back(&places_[first + i].chunk);
+  return Chunk::MapRun(chunks, AddressOf(first));
+}
+
+// Where the copies cannot be mapped the chunks go back behind their addresses. Where that fails too, they are
 // left with nothing behind them: the bytes are safe, and only a stray access is not.
-absl::Status Region::FinishSpill(Position position, HostCopies& copies) {
-  Place& place = Require(position, State::kPrivate);
-  HOCKET_RETURN_IF_ERROR(place.chunk.UnmapFrom(AddressOf(position)));
-  std::swap(place.copies, copies);
-  const absl::Status mapped = MapCopy(position);
-  if (!mapped.ok() && place.chunk.MapAt(AddressOf(position)).ok()) {
-    std::swap(place.copies, copies);
+absl::Status Region::FinishSpill(Position first, absl::Span<HostCopies> copies) {
+  const auto count = static_cast<Position>(copies.size());
+  for (Position i = 0; i < count; ++i) Require(first + i, State::kPrivate);
+  const auto swap = [&] {
+    for (Position i = 0; i < count; ++i) std::swap(places_[first + i].copies, copies[i]);
+  };
+  HOCKET_RETURN_IF_ERROR(places_[first].chunk.UnmapFrom(AddressOf(first), count * chunk_size_));
+  swap();
+  const absl::Status mapped = MapCopies(first, count);
+  if (!mapped.ok() && MapChunks(first, count).ok()) {
+    swap();
     return mapped;
   }
-  place.chunk = Chunk();
-  Enter(place, State::kSpilled);
+  for (Position i = 0; i < count; ++i) {
+    Place& place = places_[first + i];
+    place.chunk = Chunk();
+    Enter(place, State::kSpilled);
+  }
   return absl::OkStatus();
 }
 
-absl::Status Region::ForbidWrites(Position position) {
-  const HostCopies& copies = places_[position].copies;
-  if (!copies.mapped || copies.chunk()->LetWriteAt(AddressOf(position), false).ok()) return absl::OkStatus();
-  return UnmapCopy(position);
+absl::Status Region::ForbidWrites(Position first, Position count) {
+  const auto mapped = [](const Place& place) { return place.copies.mapped; };
+  return ForEachRun(first, count, mapped, [this](Position from, Position many) {
+    const Chunk& chunk = places_[from].copies.chunk()->chunk();
+    if (chunk.LetWriteAt(AddressOf(from), many * chunk_size_, false).ok()) return absl::OkStatus();
+    return TryUnmapCopies(from, many);
+  });
 }
 
-absl::Status Region::StartArrival(Position position, Chunk chunk) {
-  Place& place = Require(position, State::kSpilled);
-  HOCKET_CHECK(arrival(position) == 0) << "position " << position << " has an arrival";
-  if (aliases_.size() == 0) {
-    HOCKET_ASSIGN_OR_RETURN(aliases_, Range::Reserve(chunk.driver(), range_.size(), chunk_size_));
+absl::Status Region::StartArrival(Position first, absl::Span<Chunk> chunks) {
+  const auto count = static_cast<Position>(chunks.size());
+  std::vector<const Chunk*> arriving;
+  for (Position i = 0; i < count; ++i) {
+    Require(first + i, State::kSpilled);
+    HOCKET_CHECK(arrival(first + i) == 0) << "position " << first + i << " has an arrival";
+    arriving.push_back(&chunks[i]);
   }
-  HOCKET_RETURN_IF_ERROR(chunk.MapAt(aliases_.address() + position * chunk_size_));
-  place.arrival = {.chunk = std::move(chunk), .there = true};
-  ++arrivals_;
-  const absl::Status forbidden = ForbidWrites(position);
-  if (!forbidden.ok()) (void)AbandonArrival(position);
+  if (aliases_.size() == 0) {
+    HOCKET_ASSIGN_OR_RETURN(aliases_, Range::Reserve(chunks[0].driver(), range_.size(), chunk_size_));
+  }
+  HOCKET_RETURN_IF_ERROR(Chunk::MapRun(arriving, aliases_.address() + first * chunk_size_));
+  for (Position i = 0; i < count; ++i)
+    places_[first + i].arrival = {.chunk = std::move(chunks[i]), .there = true};
+  arrivals_ += count;
+  const absl::Status forbidden = ForbidWrites(first, count);
+  if (forbidden.ok()) return forbidden;
+  for (Position i = 0; i < count; ++i) (void)AbandonArrival(first + i);
   return forbidden;
 }
 
-absl::Status Region::FinishArrival(Position position, const std::vector<Extent>& constant) {
-  Place& place = Require(position, State::kSpilled);
-  Arrival& arrival = place.arrival;
-  HOCKET_CHECK(arrival.there) << "position " << position << " has no arrival";
-  HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(this->arrival(position)));
-  arrival.there = false;
-  HOCKET_RETURN_IF_ERROR(UnmapCopy(position));
-  HOCKET_RETURN_IF_ERROR(arrival.chunk.MapAt(AddressOf(position)));
-  place.chunk = std::move(arrival.chunk);
-  DropArrival(place);
-  KeepConstant(place, constant);
-  Enter(place, State::kPrivate);
+absl::Status Region::FinishArrival(Position first, absl::Span<const std::vector<Extent>> constant) {
+  const auto count = static_cast<Position>(constant.size());
+  std::vector<const Chunk*> chunks;
+  for (Position i = 0; i < count; ++i) {
+    const Arrival& arrival = Require(first + i, State::kSpilled).arrival;
+    HOCKET_CHECK(arrival.there) << "position " << first + i << " has no arrival";
+    chunks.push_back(&arrival.chunk);
+  }
+  HOCKET_RETURN_IF_ERROR(chunks[0]->UnmapFrom(arrival(first), count * chunk_size_));
+  for (Position i = 0; i < count; ++i) places_[first + i].arrival.there = false;
+  HOCKET_RETURN_IF_ERROR(UnmapCopies(first, count));
+  HOCKET_RETURN_IF_ERROR(Chunk::MapRun(chunks, AddressOf(first)));
+  for (Position i = 0; i < count; ++i) {
+    Place& place = places_[first + i];
+    place.chunk = std::move(place.arrival.chunk);
+    DropArrival(place);
+    KeepConstant(place, constant[i]);
+    Enter(place, State::kPrivate);
+  }
   return absl::OkStatus();
 }
 
@@ -159,9 +217,10 @@ absl::Status Region::AbandonArrival(Position position) {
   Arrival& arrival = place.arrival;
   if (arrival.there) HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(this->arrival(position)));
   arrival.there = false;
-  if (place.copies.mapped)
-    HOCKET_RETURN_IF_ERROR(place.copies.chunk()->LetWriteAt(AddressOf(position), true));
-  if (!place.copies.mapped) (void)MapCopy(position);
+  if (place.copies.mapped) {
+    HOCKET_RETURN_IF_ERROR(place.copies.chunk()->chunk().LetWriteAt(AddressOf(position), chunk_size_, true));
+  }
+  (void)MapCopies(position, 1);
   DropArrival(place);
   return absl::OkStatus();
 }
@@ -171,14 +230,21 @@ void Region::DropArrival(Place& place) {
   --arrivals_;
 }
 
-absl::Status Region::StartRestore(Position position, Chunk& chunk) {
-  Place& place = Require(position, State::kSpilled);
-  HOCKET_RETURN_IF_ERROR(UnmapCopy(position));
-  const absl::Status mapped = chunk.MapAt(AddressOf(position));
-  if (!mapped.ok()) (void)MapCopy(position);
+absl::Status Region::StartRestore(Position first, absl::Span<Chunk> chunks) {
+  const auto count = static_cast<Position>(chunks.size());
+  std::vector<const Chunk*> coming;
+  for (Position i = 0; i < count; ++i) {
+    Require(first + i, State::kSpilled);
+    coming.push_back(&chunks[i]);
+  }
+  HOCKET_RETURN_IF_ERROR(UnmapCopies(first, count));
+  const absl::Status mapped = Chunk::MapRun(coming, AddressOf(first));
+  if (!mapped.ok()) (void)MapCopies(first, count);
   HOCKET_RETURN_IF_ERROR(mapped);
-  place.chunk = std::move(chunk);
-  Enter(place, State::kRestoring);
+  for (Position i = 0; i < count; ++i) {
+    places_[first + i].chunk = std::move(chunks[i]);
+    Enter(places_[first + i], State::kRestoring);
+  }
   return absl::OkStatus();
 }
 
@@ -196,13 +262,13 @@ void Region::KeepConstant(Place& place, const std::vector<Extent>& constant) {
 absl::StatusOr<Chunk> Region::AbandonRestore(Position position) {
   Require(position, State::kRestoring);
   HOCKET_ASSIGN_OR_RETURN(Chunk chunk, TakeChunk(position, State::kSpilled));
-  (void)MapCopy(position);
+  (void)MapCopies(position, 1);
   return chunk;
 }
 
 absl::Status Region::Forget(Position position) {
   Place& place = Require(position, State::kSpilled);
-  HOCKET_RETURN_IF_ERROR(UnmapCopy(position));
+  HOCKET_RETURN_IF_ERROR(UnmapCopies(position, 1));
   place.copies = HostCopies();
   Enter(place, State::kEmpty);
   return absl::OkStatus();

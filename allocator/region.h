@@ -41,6 +41,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "allocator/gate.h"
 #include "allocator/handles.h"
 #include "allocator/host_memory.h"
@@ -128,26 +129,28 @@ class Region {
   // arena -> private, in place.
   void Adopt(Position position);
 
-  // private -> spilled: unmaps and releases the chunk, and maps the copies where they can be. Takes `copies`
+  // Positions move in runs: as many as there are copies or chunks, from `first` on.
+  //
+  // private -> spilled: unmaps and releases the chunks, and maps the copies where they can be. Takes `copies`
   // only on success. REQUIRES: their bytes have arrived; nothing is kept.
-  absl::Status FinishSpill(Position position, HostCopies& copies);
-  // spilled -> restoring. Takes `chunk` only on success. REQUIRES: no device work uses mapped copies.
-  absl::Status StartRestore(Position position, Chunk& chunk);
+  absl::Status FinishSpill(Position first, absl::Span<HostCopies> copies);
+  // spilled -> restoring. Takes `chunks` only on success. REQUIRES: no device work uses mapped copies.
+  absl::Status StartRestore(Position first, absl::Span<Chunk> chunks);
   // restoring -> private: drops the host copies, or keeps that of the constant bytes, if these are still the
   // `constant` ones. REQUIRES: the bytes have arrived.
   void FinishRestore(Position position, const std::vector<Extent>& constant);
   // restoring -> spilled; the chunk goes to the caller.
   absl::StatusOr<Chunk> AbandonRestore(Position position);
-  // Begins an arrival of a spilled position. On an error it has none. REQUIRES: no device work that is queued
-  // writes to mapped copies.
-  absl::Status StartArrival(Position position, Chunk chunk);
+  // Begins an arrival of each of these spilled positions. On an error none has one, and `chunks` may be gone.
+  // REQUIRES: no device work that is queued writes to mapped copies.
+  absl::Status StartArrival(Position first, absl::Span<Chunk> chunks);
   // Where the bytes have to be copied to; 0: there is no arrival.
   DevicePtr arrival(Position position) const {
     return places_[position].arrival.chunk ? aliases_.address() + position * chunk_size_ : 0;
   }
-  // spilled -> private; the rest is as for FinishRestore(). On an error it is spilled, and to be abandoned.
+  // spilled -> private; the rest is as for FinishRestore(). On an error all are spilled, and to be abandoned.
   // REQUIRES: the bytes have arrived; no device work uses mapped copies.
-  absl::Status FinishArrival(Position position, const std::vector<Extent>& constant);
+  absl::Status FinishArrival(Position first, absl::Span<const std::vector<Extent>> constant);
   // There is no arrival any more, and the position is as spilled as before. REQUIRES: nothing is being copied
   // for it. An error: to be tried again.
   absl::Status AbandonArrival(Position position);
@@ -196,10 +199,20 @@ class Region {
   void Enter(Place& place, State state);
   void Remember(const Place& place, bool came);
   absl::StatusOr<Chunk> TakeChunk(Position position, State next);
-  absl::Status MapCopy(Position position);
-  absl::Status UnmapCopy(Position position);
+  // Calls `f(first, count)` for each run within [first, first + count) of places of which `of` is true, until
+  // one returns an error.
+  template <typename Of, typename Function>
+  absl::Status ForEachRun(Position first, Position count, Of of, Function f);
+  // Those copies that can be, or that are. On an error what has been done is undone, if that is possible.
+  absl::Status MapCopies(Position first, Position count);
+  absl::Status UnmapCopies(Position first, Position count);
+  // The same, and nothing is undone.
+  absl::Status TryMapCopies(Position first, Position count);
+  absl::Status TryUnmapCopies(Position first, Position count);
   // Device work may read mapped copies and not write to them, or finds nothing there.
-  absl::Status ForbidWrites(Position position);
+  absl::Status ForbidWrites(Position first, Position count);
+  // The places' own chunks at their addresses.
+  absl::Status MapChunks(Position first, Position count);
   void DropArrival(Place& place);
   void KeepConstant(Place& place, const std::vector<Extent>& constant);
 

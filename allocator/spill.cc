@@ -1,5 +1,6 @@
 #include "allocator/spill.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "csrc/base/check.h"
@@ -12,6 +13,16 @@ Bytes Sum(const std::vector<Extent>& extents) {
   Bytes sum = 0;
   for (const Extent& extent : extents) sum += extent.size;
   return sum;
+}
+
+// How many of the first items lie one behind the other.
+std::size_t RunOf(absl::Span<const Spiller::Item> items, std::size_t at_most) {
+  const Spiller::Item& first = items.front();
+  std::size_t run = 1;
+  while (run < std::min(at_most, items.size()) && items[run].region == first.region &&
+         items[run].position == first.position + run)
+    ++run;
+  return run;
 }
 
 }  // namespace
@@ -69,22 +80,22 @@ absl::StatusOr<HostCopy> Spiller::NewCopy(const std::vector<Extent>& extents,
 
 // A kept chunk has room for the rest, too. What else is kept of the item is taken last: host memory for the
 // rest may have to come from it.
-absl::StatusOr<Spiller::Part::Queued> Spiller::Prepare(const Item& item) {
-  Part::Queued queued{.copies = {}, .bytes = {.copied = Sum(item.changing)}};
-  HostCopy& constant = queued.copies.constant;
+absl::StatusOr<Spiller::Part::Prepared> Spiller::Prepare(const Item& item) {
+  Part::Prepared prepared{.copies = {}, .bytes = {.copied = Sum(item.changing)}};
+  HostCopy& constant = prepared.copies.constant;
   if (host_.maps_chunks()) constant = item.region->TakeKept(item.position, item.constant);
   std::shared_ptr<const HostChunk> chunk = constant.chunk;
   if (chunk == nullptr) {
     HOCKET_ASSIGN_OR_RETURN(chunk, NewChunk());
   }
-  HOCKET_ASSIGN_OR_RETURN(queued.copies.changing, NewCopy(item.changing, chunk));
+  HOCKET_ASSIGN_OR_RETURN(prepared.copies.changing, NewCopy(item.changing, chunk));
   if (chunk == nullptr) constant = item.region->TakeKept(item.position, item.constant);
-  queued.kept = static_cast<bool>(constant);
-  (queued.kept ? queued.bytes.spared : queued.bytes.copied) += Sum(item.constant);
-  if (!queued.kept) {
+  prepared.kept = static_cast<bool>(constant);
+  (prepared.kept ? prepared.bytes.spared : prepared.bytes.copied) += Sum(item.constant);
+  if (!prepared.kept) {
     HOCKET_ASSIGN_OR_RETURN(constant, NewCopy(item.constant, chunk));
   }
-  return queued;
+  return prepared;
 }
 
 absl::Status Spiller::QueueToHost(DevicePtr base, const HostCopy& copy) {
@@ -99,57 +110,70 @@ absl::Status Spiller::QueueToDevice(DevicePtr base, const HostCopy& copy) {
   });
 }
 
-absl::StatusOr<Spiller::Part::Queued> Spiller::QueueSpill(const Item& item) {
-  HOCKET_ASSIGN_OR_RETURN(Part::Queued queued, Prepare(item));
+absl::Status Spiller::PreparePart(Part& part) {
+  for (const Item& item : part.items) {
+    HOCKET_ASSIGN_OR_RETURN(Part::Prepared one, Prepare(item));
+    part.prepared.push_back(std::move(one));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Spiller::QueueSpill(const Item& item, const Part::Prepared& prepared) {
   const DevicePtr base = item.region->AddressOf(item.position);
-  absl::Status status = QueueToHost(base, queued.copies.changing);
-  if (status.ok() && !queued.kept) status = QueueToHost(base, queued.copies.constant);
-  if (status.ok()) return queued;
+  absl::Status status = QueueToHost(base, prepared.copies.changing);
+  if (status.ok() && !prepared.kept) status = QueueToHost(base, prepared.copies.constant);
   // What was queued before must not arrive in memory that somebody else gets.
-  (void)Settle(out_);
+  if (!status.ok()) (void)Settle(out_);
   return status;
 }
 
 absl::Status Spiller::QueuePart(Part& part) {
   absl::Status queued;
-  for (const Item& item : part.items) {
-    absl::StatusOr<Part::Queued> one = QueueSpill(item);
-    queued = one.status();
-    if (!one.ok()) break;
-    part.queued.push_back(*std::move(one));
+  for (std::size_t i = 0; i < part.prepared.size() && queued.ok(); ++i) {
+    queued = QueueSpill(part.items[i], part.prepared[i]);
+    if (!queued.ok()) part.prepared.resize(i);
   }
+  if (part.prepared.empty()) return queued;
   // Without the event nothing tells that they have arrived: they stay where they are.
   const absl::Status recorded = driver_.RecordEvent(part.event, out_);
   if (recorded.ok()) return queued;
   (void)Settle(out_);
-  part.queued.clear();
+  part.prepared.clear();
   return recorded;
 }
 
 absl::Status Spiller::AwaitPart(const Part& part, absl::FunctionRef<absl::Status()> still_idle) {
-  if (part.queued.empty()) return absl::OkStatus();
+  if (part.prepared.empty()) return absl::OkStatus();
   HOCKET_RETURN_IF_ERROR(driver_.WaitForEvent(part.event));
   return still_idle();
 }
 
-absl::Status Spiller::VerifySpilled(DevicePtr base, Part::Queued& queued) {
-  HOCKET_RETURN_IF_ERROR(verifier_->Spilled(base, queued.copies.changing));
-  HostCopy& constant = queued.copies.constant;
-  return queued.kept ? verifier_->Kept(base, constant) : verifier_->Spilled(base, constant);
+absl::Status Spiller::VerifySpilled(DevicePtr base, Part::Prepared& prepared) {
+  HOCKET_RETURN_IF_ERROR(verifier_->Spilled(base, prepared.copies.changing));
+  HostCopy& constant = prepared.copies.constant;
+  return prepared.kept ? verifier_->Kept(base, constant) : verifier_->Spilled(base, constant);
 }
 
 Spiller::Moved Spiller::FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved,
                                    absl::Status& status) {
   Moved sum;
-  for (std::size_t i = 0; i < part.queued.size() && status.ok(); ++i) {
-    const Item& item = part.items[i];
-    Part::Queued& queued = part.queued[i];
-    if (verifier_) status = VerifySpilled(item.region->AddressOf(item.position), queued);
-    if (status.ok()) status = item.region->FinishSpill(item.position, queued.copies);
+  absl::Span<const Item> items = part.items.subspan(0, part.prepared.size());
+  for (std::size_t done = 0; !items.empty();) {
+    const absl::Span<const Item> run = items.subspan(0, RunOf(items, kLongestRun));
+    items.remove_prefix(run.size());
+    std::vector<HostCopies> copies;
+    for (std::size_t i = 0; i < run.size() && status.ok(); ++i) {
+      Part::Prepared& prepared = part.prepared[done + i];
+      if (verifier_) status = VerifySpilled(run[i].region->AddressOf(run[i].position), prepared);
+      copies.push_back(std::move(prepared.copies));
+    }
+    if (status.ok()) status = run.front().region->FinishSpill(run.front().position, absl::MakeSpan(copies));
     if (!status.ok()) break;
-    sum.copied += queued.bytes.copied;
-    sum.spared += queued.bytes.spared;
-    moved(item);
+    for (const Item& item : run) {
+      sum.copied += part.prepared[done].bytes.copied;
+      sum.spared += part.prepared[done++].bytes.spared;
+      moved(item);
+    }
   }
   return sum;
 }
@@ -158,41 +182,78 @@ absl::Status Spiller::Spill(absl::Span<Item> items, std::size_t in_part,
                             absl::FunctionRef<absl::Status()> still_idle,
                             absl::FunctionRef<void(const Item&)> moved,
                             absl::FunctionRef<void(const Moved& part)> part_done) {
-  absl::Status queued;
+  absl::Status stopped;
   int parts = 0;
-  const auto queue_next = [&] {
-    Part part{.items = items.subspan(0, in_part), .queued = {}, .event = events_[parts++ % 2]};
+  const auto prepare_next = [&] {
+    Part part{.items = items.subspan(0, in_part), .prepared = {}, .event = events_[parts++ % 2]};
     items.remove_prefix(part.items.size());
-    queued = QueuePart(part);
+    stopped = PreparePart(part);
     return part;
   };
-  if (items.empty()) return queued;
-  for (Part present = queue_next(), next; !present.items.empty(); present = std::exchange(next, Part())) {
+  const auto queue = [&](Part& part) {
+    const absl::Status queued = QueuePart(part);
+    if (!queued.ok()) stopped = queued;
+  };
+  if (items.empty()) return stopped;
+  Part present = prepare_next();
+  queue(present);
+  while (!present.items.empty()) {
+    // Host memory for the next part is found while this one is copied.
+    Part next;
+    if (stopped.ok() && !items.empty()) next = prepare_next();
     absl::Status finished = AwaitPart(present, still_idle);
-    if (finished.ok() && queued.ok() && !items.empty()) next = queue_next();
+    if (finished.ok()) queue(next);
     part_done(finished.ok() ? FinishPart(present, moved, finished) : Moved{});
-    if (finished.ok()) continue;
-    // What is still under way must not arrive in memory that somebody else gets.
-    (void)Settle(out_);
-    return finished;
+    if (!finished.ok()) {
+      // What is still under way must not arrive in memory that somebody else gets.
+      (void)Settle(out_);
+      return finished;
+    }
+    present = std::exchange(next, Part());
   }
+  return stopped;
+}
+
+absl::StatusOr<Bytes> Spiller::QueueBack(const Region& region, Region::Position position, DevicePtr base) {
+  const HostCopies& copies = region.host_copies(position);
+  Bytes bytes = 0;
+  absl::Status queued;
+  for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
+    if (verifier_) verifier_->Restoring(region.AddressOf(position), *copy);
+    if (queued.ok()) queued = QueueToDevice(base, *copy);
+    bytes += Sum(copy->extents);
+  }
+  if (queued.ok()) return bytes;
+  (void)Settle(in_);
   return queued;
 }
 
-absl::Status Spiller::QueueRestore(const Item& item, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk) {
-  HOCKET_ASSIGN_OR_RETURN(Chunk chunk, new_chunk());
-  HOCKET_RETURN_IF_ERROR(item.region->StartRestore(item.position, chunk));
-  const HostCopies& copies = item.region->host_copies(item.position);
-  const DevicePtr base = item.region->AddressOf(item.position);
-  absl::Status queued;
-  for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
-    if (verifier_) verifier_->Restoring(base, *copy);
-    if (queued.ok()) queued = QueueToDevice(base, *copy);
+std::size_t Spiller::QueueRestore(absl::Span<const Item> run,
+                                  absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
+                                  absl::Status& status) {
+  std::vector<Chunk> chunks;
+  while (chunks.size() < run.size() && status.ok()) {
+    absl::StatusOr<Chunk> chunk = new_chunk();
+    status = chunk.status();
+    if (chunk.ok()) chunks.push_back(*std::move(chunk));
   }
-  if (queued.ok()) return queued;
-  (void)Settle(in_);
-  (void)item.region->AbandonRestore(item.position);
-  return queued;
+  if (chunks.empty()) return 0;
+  Region& region = *run.front().region;
+  const Region::Position first = run.front().position;
+  if (const absl::Status started = region.StartRestore(first, absl::MakeSpan(chunks)); !started.ok()) {
+    status = started;
+    return 0;
+  }
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const auto position = static_cast<Region::Position>(first + i);
+    const absl::StatusOr<Bytes> queued = QueueBack(region, position, region.AddressOf(position));
+    if (queued.ok()) continue;
+    status = queued.status();
+    for (std::size_t j = i; j < chunks.size(); ++j)
+      (void)region.AbandonRestore(static_cast<Region::Position>(first + j));
+    return i;
+  }
+  return chunks.size();
 }
 
 Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
@@ -200,9 +261,10 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
                                   absl::FunctionRef<void()> meanwhile) {
   Outcome outcome;
   std::size_t queued = 0;
-  for (; queued < items.size(); ++queued) {
-    outcome.status = QueueRestore(items[queued], new_chunk);
-    if (!outcome.status.ok()) break;
+  while (queued < items.size() && outcome.status.ok()) {
+    const absl::Span<const Item> rest = items.subspan(queued);
+    const std::size_t run = RunOf(rest, std::clamp<std::size_t>(queued / 4, 1, kLongestRun));
+    queued += QueueRestore(rest.subspan(0, run), new_chunk, outcome.status);
   }
   const bool recorded = driver_.RecordEvent(back_, in_).ok();
   absl::Status arrived = recorded ? absl::OkStatus() : Settle(in_);
@@ -227,20 +289,20 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
   return outcome;
 }
 
-absl::StatusOr<Bytes> Spiller::Send(Region& region, Region::Position position, Chunk chunk) {
-  HOCKET_RETURN_IF_ERROR(region.StartArrival(position, std::move(chunk)));
-  const HostCopies& copies = region.host_copies(position);
+absl::StatusOr<Bytes> Spiller::Send(Region& region, Region::Position first, absl::Span<Chunk> chunks) {
+  HOCKET_RETURN_IF_ERROR(region.StartArrival(first, chunks));
+  const auto end = static_cast<Region::Position>(first + chunks.size());
   Bytes bytes = 0;
-  absl::Status queued;
-  for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
-    if (verifier_) verifier_->Restoring(region.AddressOf(position), *copy);
-    if (queued.ok()) queued = QueueToDevice(region.arrival(position), *copy);
-    bytes += Sum(copy->extents);
+  for (Region::Position position = first; position < end; ++position) {
+    const absl::StatusOr<Bytes> queued = QueueBack(region, position, region.arrival(position));
+    if (queued.ok()) {
+      bytes += *queued;
+      continue;
+    }
+    for (position = first; position < end; ++position) (void)region.AbandonArrival(position);
+    return queued.status();
   }
-  if (queued.ok()) return bytes;
-  (void)Settle(in_);
-  (void)region.AbandonArrival(position);
-  return queued;
+  return bytes;
 }
 
 absl::Status Spiller::RecordSent(ScopedEvent& event) {
@@ -249,13 +311,15 @@ absl::Status Spiller::RecordSent(ScopedEvent& event) {
   return recorded;
 }
 
-absl::Status Spiller::Receive(const Item& item) {
-  const HostCopies& copies = item.region->host_copies(item.position);
-  const DevicePtr arrival = item.region->arrival(item.position);
-  for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
-    if (verifier_) HOCKET_RETURN_IF_ERROR(verifier_->Restored(arrival, *copy));
+absl::Status Spiller::Receive(Region& region, Region::Position first,
+                              absl::Span<const std::vector<Extent>> constant) {
+  for (std::size_t i = 0; verifier_ && i < constant.size(); ++i) {
+    const auto position = static_cast<Region::Position>(first + i);
+    const HostCopies& copies = region.host_copies(position);
+    for (const HostCopy* copy : {&copies.changing, &copies.constant})
+      HOCKET_RETURN_IF_ERROR(verifier_->Restored(region.arrival(position), *copy));
   }
-  return item.region->FinishArrival(item.position, item.constant);
+  return region.FinishArrival(first, constant);
 }
 
 }  // namespace hocket

@@ -4,6 +4,10 @@
 // then does each chunk change its state (region.h). So a failure in the middle leaves every chunk either
 // where it was or where it was to go, never in between, and the same call may be made again.
 //
+// Chunks that lie one behind the other are mapped and unmapped in runs, which takes the driver fewer calls
+// than there are chunks. Copies go on meanwhile: the first of a batch waits for one chunk to be mapped, and a
+// later run is at most a part of what is queued before it.
+//
 // Bytes that do not change (promise.h) are copied to the host once: their copy is kept when they come back
 // (region.h), and the next spill copies the others only. Where a spill fails, what was kept of a chunk may be
 // gone, and is copied again.
@@ -54,6 +58,9 @@ class Spiller {
   Spiller(const Spiller&) = delete;
   Spiller& operator=(const Spiller&) = delete;
 
+  // The most chunks of a run. While it is mapped there is nothing behind some of its addresses.
+  static constexpr std::size_t kLongestRun = 16;
+
   // private -> spilled, `in_part` items at a time: while those of one part become free, the next part is
   // being copied. Asks `still_idle` when a part's copies have arrived and nothing else of the spiller's is
   // under way: an error means that device work may have used the chunks since they were copied. Calls `moved`
@@ -71,25 +78,26 @@ class Spiller {
   Outcome Restore(absl::Span<Item> items, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
                   absl::FunctionRef<void()> meanwhile);
 
-  // Begins the arrival of a spilled position in `chunk` (region.h) and queues its copies; what was queued
-  // before has been waited for on an error. Returns the bytes.
-  absl::StatusOr<Bytes> Send(Region& region, Region::Position position, Chunk chunk);
+  // Begins the arrival of a run of spilled positions in `chunks` (region.h) and queues its copies; what was
+  // queued before has been waited for on an error. Returns the bytes.
+  absl::StatusOr<Bytes> Send(Region& region, Region::Position first, absl::Span<Chunk> chunks);
   // `event` is behind all that was sent. An error: it has arrived.
   absl::Status RecordSent(ScopedEvent& event);
-  // spilled -> private, of an item that was sent. An error: it is still to be abandoned. REQUIRES: it has
-  // arrived, and as for FinishArrival().
-  absl::Status Receive(const Item& item);
+  // spilled -> private, of a run of positions that were sent; of each, what is constant. An error: they are
+  // still to be abandoned. REQUIRES: it has arrived, and as for FinishArrival().
+  absl::Status Receive(Region& region, Region::Position first,
+                       absl::Span<const std::vector<Extent>> constant);
 
  private:
-  // Items whose copies are queued, and an event behind these.
+  // Items that have host memory to be copied to, and an event behind their copies.
   struct Part {
-    struct Queued {
+    struct Prepared {
       HostCopies copies;
       Moved bytes;
       bool kept = false;  // the constant ones: the host has them
     };
     absl::Span<Item> items;
-    std::vector<Queued> queued;  // the first so many
+    std::vector<Prepared> prepared;  // the first so many
     EventHandle event = nullptr;
   };
 
@@ -105,19 +113,25 @@ class Spiller {
   absl::StatusOr<HostCopy> NewCopy(const std::vector<Extent>& extents,
                                    std::shared_ptr<const HostChunk> chunk);
   // Host memory for all of the item's bytes.
-  absl::StatusOr<Part::Queued> Prepare(const Item& item);
+  absl::StatusOr<Part::Prepared> Prepare(const Item& item);
   absl::Status QueueToHost(DevicePtr base, const HostCopy& copy);
   absl::Status QueueToDevice(DevicePtr base, const HostCopy& copy);
-  absl::StatusOr<Part::Queued> QueueSpill(const Item& item);
-  // Queues as many of the part's items as can be; the error is that of the first that cannot.
+  // Prepares as many of the part's items as can be; the error is that of the first that cannot.
+  absl::Status PreparePart(Part& part);
+  absl::Status QueueSpill(const Item& item, const Part::Prepared& prepared);
+  // Queues what is prepared; on an error, that of the first that cannot be, only those before it are.
   absl::Status QueuePart(Part& part);
   // Waits for what is queued of it.
   absl::Status AwaitPart(const Part& part, absl::FunctionRef<absl::Status()> still_idle);
   // Lets its chunks go. Returns the bytes moved so far, also on an error.
   Moved FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved, absl::Status& status);
   // REQUIRES: a verifier, and the copies have arrived.
-  absl::Status VerifySpilled(DevicePtr base, Part::Queued& queued);
-  absl::Status QueueRestore(const Item& item, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk);
+  absl::Status VerifySpilled(DevicePtr base, Part::Prepared& prepared);
+  // Of a run: returns how many are on their way. An error: no more are.
+  std::size_t QueueRestore(absl::Span<const Item> run, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
+                           absl::Status& status);
+  // The copies of `position`, which go to `base`. Returns their bytes.
+  absl::StatusOr<Bytes> QueueBack(const Region& region, Region::Position position, DevicePtr base);
 
   const Driver& driver_;
   HostMemory& host_;

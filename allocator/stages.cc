@@ -42,84 +42,123 @@ absl::Status AllocatorImpl::SendAll() {
   }
   std::stable_sort(later.begin(), later.end(),
                    [](const Sent& a, const Sent& b) { return a.stage < b.stage; });
-  for (Sent& next : later) {
-    HOCKET_RETURN_IF_ERROR(Send(next));
-    sent_.push_back(std::move(next));
-    first_sent_.store(sent_.front().stage, std::memory_order_relaxed);
+  bool full = false;
+  for (absl::Span<Sent> rest = absl::MakeSpan(later); !rest.empty();) {
+    const std::size_t run =
+        RunOf(rest, [first = rest.front().stage](const Sent& next) { return next.stage == first; });
+    HOCKET_RETURN_IF_ERROR(Send(rest.subspan(0, run), full));
+    rest.remove_prefix(run);
   }
   return absl::OkStatus();
 }
 
-absl::Status AllocatorImpl::Send(Sent& next) {
-  HOCKET_ASSIGN_OR_RETURN(Chunk chunk, ChunkForRestore());
-  HOCKET_ASSIGN_OR_RETURN(const Bytes bytes,
-                          spiller_->Send(next.space->region(), next.position, std::move(chunk)));
-  totals_.restored_total += bytes;
-  auto event = std::make_shared<ScopedEvent>(driver_);
-  if (spiller_->RecordSent(*event).ok()) next.arrived = std::move(event);
-  return absl::OkStatus();
+template <typename May>
+std::size_t AllocatorImpl::RunOf(absl::Span<const Sent> sent, May may) {
+  const std::size_t most = std::min(sent.size(), Spiller::kLongestRun);
+  std::size_t run = 1;
+  while (run < most && sent[run].space == sent[0].space && sent[run].position == sent[0].position + run &&
+         may(sent[run]))
+    ++run;
+  return run;
 }
 
-// The lock is not held while the copies are waited for: other threads allocate meanwhile.
+// Those for which there are chunks are sent; the error is that of the first that has none.
+absl::Status AllocatorImpl::Send(absl::Span<Sent> run, bool& full) {
+  std::vector<Chunk> chunks;
+  absl::Status status;
+  while (chunks.size() < run.size() && status.ok()) {
+    absl::StatusOr<Chunk> chunk = ChunkForRestore(full);
+    status = chunk.status();
+    if (chunk.ok()) chunks.push_back(*std::move(chunk));
+  }
+  if (chunks.empty()) return status;
+  HOCKET_ASSIGN_OR_RETURN(const Bytes bytes,
+                          spiller_->Send(run[0].space->region(), run[0].position, absl::MakeSpan(chunks)));
+  totals_.restored_total += bytes;
+  auto event = std::make_shared<ScopedEvent>(driver_);
+  if (!spiller_->RecordSent(*event).ok()) event = nullptr;
+  for (Sent& sent : run.subspan(0, chunks.size())) {
+    sent.arrived = event;
+    sent_.push_back(std::move(sent));
+  }
+  first_sent_.store(sent_.front().stage, std::memory_order_relaxed);
+  return status;
+}
+
+// The lock is not held while the copies are waited for: other threads allocate meanwhile. What has arrived is
+// put in its place while what is behind it is copied.
 absl::Status AllocatorImpl::AwaitStage(Stage stage, Stream stream) {
   if (stage < first_sent_.load(std::memory_order_relaxed)) return absl::OkStatus();
   const InContext in_context(driver_, context_);
-  std::shared_ptr<ScopedEvent> last;
-  std::set<Stream> readers = {stream};  // they may be reading what is mapped there
-  {
+  for (;;) {
+    std::shared_ptr<ScopedEvent> next;
+    std::set<Stream> readers = {stream};  // they may be reading what is mapped there
+    {
+      MutexLock lock(&mutex_);
+      HOCKET_RETURN_IF_ERROR(NoCapture());
+      if (sent_.empty() || sent_.front().stage > stage) return absl::OkStatus();
+      next = sent_.front().arrived;
+      for (const Sent& sent : FirstOf(next, stage)) sent.space->blocks().AddStreams(sent.position, readers);
+    }
+    absl::Status arrived = next ? next->Wait() : absl::OkStatus();
+    for (const Stream reader : readers) {
+      if (arrived.ok()) arrived = driver_.SynchronizeStream(reader);
+    }
     MutexLock lock(&mutex_);
-    HOCKET_RETURN_IF_ERROR(NoCapture());
-    for (const Sent& sent : sent_) {
-      if (sent.stage > stage) break;
-      if (sent.arrived) last = sent.arrived;
-      sent.space->blocks().AddStreams(sent.position, readers);
+    // Another thread may have done it meanwhile.
+    if (arrived.ok() && Receive(FirstOf(next, stage).size())) continue;
+    // Again, in one go.
+    ReceiveAll();
+    const absl::Status restored = RestoreAll(kLastStage, [] {});
+    CountReserved();
+    if (!restored.ok() || stage < first_sent_.load(std::memory_order_relaxed)) return restored;
+    return absl::InternalError(
+        "memory that has come back cannot be put in its place: the driver does not unmap what is there");
+  }
+}
+
+absl::Span<const AllocatorImpl::Sent> AllocatorImpl::FirstOf(const std::shared_ptr<ScopedEvent>& event,
+                                                             Stage last) const {
+  const auto end = std::find_if(sent_.begin(), sent_.end(),
+                                [&](const Sent& sent) { return sent.stage > last || sent.arrived != event; });
+  return absl::MakeSpan(sent_).subspan(0, end - sent_.begin());
+}
+
+bool AllocatorImpl::Receive(std::size_t count) {
+  const std::vector<Sent> received(sent_.begin(), sent_.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<Sent> stay;  // their arrivals last
+  bool all = true;
+  for (absl::Span<const Sent> rest = received; !rest.empty();) {
+    const auto needed = [](const Sent& sent) { return !sent.space->IsUnneeded(sent.position); };
+    const bool first_needed = needed(rest.front());
+    const absl::Span<const Sent> run = rest.subspan(0, first_needed ? RunOf(rest, needed) : 1);
+    rest.remove_prefix(run.size());
+    if (first_needed && ReceiveRun(run)) continue;
+    all &= !first_needed;
+    for (const Sent& sent : run) {
+      (void)sent.space->region().AbandonArrival(sent.position);
+      if (sent.space->region().arrival(sent.position) != 0) stay.push_back(sent);
     }
   }
-  absl::Status arrived = last ? last->Wait() : absl::OkStatus();
-  for (const Stream reader : readers) {
-    if (arrived.ok()) arrived = driver_.SynchronizeStream(reader);
-  }
-  MutexLock lock(&mutex_);
-  if (arrived.ok() && Receive(stage)) return absl::OkStatus();
-  // Again, in one go.
-  ReceiveAll();
-  const absl::Status restored = RestoreAll(kLastStage, [] {});
-  CountReserved();
-  if (!restored.ok() || stage < first_sent_.load(std::memory_order_relaxed)) return restored;
-  return absl::InternalError(
-      "memory that has come back cannot be put in its place: the driver does not unmap what is there");
-}
-
-bool AllocatorImpl::Receive(Stage last) {
-  bool all = true;
-  std::erase_if(sent_, [&](const Sent& sent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (sent.stage > last) return false;
-    const bool there = Receive(sent);
-    all &= there;
-    return there || sent.space->region().arrival(sent.position) == 0;
-  });
+  sent_.erase(sent_.begin(), sent_.begin() + static_cast<std::ptrdiff_t>(count));
+  sent_.insert(sent_.begin(), stay.begin(), stay.end());
   first_sent_.store(sent_.empty() ? kNothingSent : sent_.front().stage, std::memory_order_relaxed);
-  return all;
+  return all && stay.empty();
 }
 
-bool AllocatorImpl::Receive(const Sent& sent) {
-  Region& region = sent.space->region();
-  const bool needed = !sent.space->IsUnneeded(sent.position);
-  const Spiller::Item item{.region = &region,
-                           .position = sent.position,
-                           .changing = {},
-                           .constant = sent.space->blocks().ConstantExtents(sent.position)};
-  if (!needed || !spiller_->Receive(item).ok()) {
-    (void)region.AbandonArrival(sent.position);
-    return !needed;
-  }
-  sent.space->blocks().Back(sent.position, sent.space->blocks().pool(sent.position), kAnyStream);
+bool AllocatorImpl::ReceiveRun(absl::Span<const Sent> run) {
+  Space& space = *run.front().space;
+  std::vector<std::vector<Extent>> constant;
+  for (const Sent& sent : run) constant.push_back(space.blocks().ConstantExtents(sent.position));
+  if (!spiller_->Receive(space.region(), run.front().position, constant).ok()) return false;
+  for (const Sent& sent : run)
+    space.blocks().Back(sent.position, space.blocks().pool(sent.position), kAnyStream);
   return true;
 }
 
 void AllocatorImpl::ReceiveAll() {
   if (!WaitForDevice().ok()) return;
-  (void)Receive(kLastStage);
+  (void)Receive(sent_.size());
 }
 
 }  // namespace hocket

@@ -11,6 +11,7 @@ namespace hocket {
 namespace {
 
 constexpr std::size_t kRememberedTurns = 16;
+constexpr Bytes kParts = 32, kLeastPart = 32_MiB, kLargestPart = 1_GiB;  // docs/decisions/0017
 // How long an idle device may take to say so: the answer is asked for while others allocate, or with nothing
 // else to do. The second is several time slices of other processes' contexts (guessed, not measured).
 constexpr auto kGlance = std::chrono::microseconds(200);
@@ -146,9 +147,10 @@ absl::Status AllocatorImpl::RestoreAll(Stage last, absl::FunctionRef<void()> mea
   for (Space* space : spaces) {
     Spiller::Outcome outcome;
     do {
+      bool full = false;
       outcome = RestoreSome(
           *space, space->region().positions(), last,
-          [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(); },
+          [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(full); },
           [&] {
             if (space == spaces.back()) meanwhile();
           });
@@ -203,18 +205,24 @@ Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks, St
 
 // Nothing but the arena is left to take from when the others have been spilled: so all of it can be taken, or
 // a job with little transient and much persistent memory could wait for ever behind one of the other kind.
-absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore() {
-  absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
-  if (chunk.ok() || chunk.status().code() != absl::StatusCode::kResourceExhausted) return chunk;
-  if (arena_.LastFree() == nullptr) UnplaceEmptyArena();
-  if (arena_.LastFree() == nullptr) return chunk;
+absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore(bool& full) {
+  if (!full || !ArenaHasFree()) {
+    absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
+    full = absl::IsResourceExhausted(chunk.status());
+    if (!full || !ArenaHasFree()) return chunk;
+  }
   return TakeFromArena();
+}
+
+bool AllocatorImpl::ArenaHasFree() {
+  if (arena_.LastFree() == nullptr) UnplaceEmptyArena();
+  return arena_.LastFree() != nullptr;
 }
 
 void AllocatorImpl::PassTurn() {
   mutex_.AssertHeld();
   const InContext in_context(driver_, context_);
-  (void)Receive(kLastStage);  // what cannot be is spilled still
+  (void)Receive(sent_.size());  // what cannot be is spilled still
   EndLease();
   totals_.transient_peak = ArenaInUse();
   turn_peaks_.push_back(totals_.transient_peak);
@@ -327,7 +335,11 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
       totals_.strays += idle.ok() ? 0 : 1;
       return idle;
     };
-    const std::size_t in_part = parts.size == 0 ? items.size() : std::max<Bytes>(parts.size / chunk_size_, 1);
+    // Chunks are given back while others are copied, also where nobody wants to hear of it.
+    const Bytes part = parts.size != 0
+                           ? parts.size
+                           : std::clamp(items.size() * chunk_size_ / kParts, kLeastPart, kLargestPart);
+    const std::size_t in_part = std::max<Bytes>(part / chunk_size_, 1);
     HOCKET_RETURN_IF_ERROR(spiller_->Spill(absl::MakeSpan(items), in_part, still_idle, moved, part_done));
   }
   return given_back();

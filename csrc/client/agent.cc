@@ -88,8 +88,9 @@ void ClientImpl::Wake() {
 }
 
 void ClientImpl::Tell(wire::Message message, UniqueFd descriptor) {
+  const bool had_queue = connection_.has_queue();
   connection_.Send(std::move(message), std::move(descriptor));
-  if (connection_.has_queue()) Wake();
+  if (!had_queue && connection_.has_queue()) Wake();
 }
 
 void ClientImpl::ReceiveAll() {

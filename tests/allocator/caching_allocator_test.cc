@@ -576,5 +576,20 @@ TEST_F(CachingAllocatorTest, TheFreeOfAnUnknownAddressStopsTheProcess) {
   job.Free(block);
 }
 
+// Nobody has asked to have it in parts.
+TEST(LargeSpillTest, GivesChunksBackWhileOthersAreCopied) {
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  Job job;
+  const DevicePtr block = job.Malloc(96_MiB);
+  job.PassTurn();
+  const Bytes before = gpu.used();
+  std::vector<Bytes> given_back;
+  const auto told = [&](Bytes, const Holdings&) { given_back.push_back(before - gpu.used()); };
+  ASSERT_TRUE(job.Spill(kEverything, {.size = 0, .told = told}).ok());
+  EXPECT_EQ(given_back, (std::vector<Bytes>{32_MiB, 64_MiB, 96_MiB}));
+  job.TakeTurn();
+  job.Free(block);
+}
+
 }  // namespace
 }  // namespace hocket

@@ -162,6 +162,30 @@ TEST_F(DriverContract, PartOfAMappingCannotBeUnmapped) {
   EXPECT_TRUE(driver.FreeAddresses(range, 2 * unit).ok());
 }
 
+TEST_F(DriverContract, NeighboursAreMadeReachableByOneCallAndUnmappedByOne) {
+  constexpr Bytes kMany = 4;
+  const Bytes before = driver.MemoryInfo()->free;
+  const DevicePtr range = *driver.Reserve(kMany * unit, unit);
+  std::vector<MemoryHandle> memory;
+  for (Bytes i = 0; i < kMany; ++i) memory.push_back(*driver.CreateMemory(0, unit));
+  ASSERT_TRUE(driver.MapRun(range, unit, memory, 0).ok());
+  Write(range + unit - 1, {1, 2});
+  Write(range + kMany * unit - 1, {3});
+  ASSERT_TRUE(driver.Unmap(range, kMany * unit).ok());
+  for (Bytes i = 0; i < kMany; ++i) {
+    ASSERT_TRUE(driver.Map(range + i * unit, unit, memory[i], 0).ok()) << "after one unmapping of all";
+    ASSERT_TRUE(driver.ReleaseMemory(memory[i]).ok());
+  }
+  EXPECT_EQ(Read(range + unit - 1, 2), (std::vector<unsigned char>{1, 2}));
+  EXPECT_EQ(Read(range + kMany * unit - 1, 1), std::vector<unsigned char>{3});
+  ASSERT_TRUE(driver.Unmap(range + unit, unit).ok()) << "one of them";
+  ASSERT_TRUE(driver.Unmap(range, unit).ok());
+  EXPECT_EQ(driver.Unmap(range, kMany * unit).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(driver.Unmap(range + 2 * unit, 2 * unit).ok());
+  EXPECT_EQ(driver.MemoryInfo()->free, before);
+  EXPECT_TRUE(driver.FreeAddresses(range, kMany * unit).ok());
+}
+
 TEST_F(DriverContract, AMappedAddressCannotBeMappedOver) {
   const DevicePtr range = *driver.Reserve(unit, unit);
   const MemoryHandle first = *driver.CreateMemory(0, unit), second = *driver.CreateMemory(0, unit);

@@ -1,0 +1,171 @@
+// Chunks that lie one behind the other are moved in runs: few calls of the driver, and every chunk in a state
+// that is true when one of them fails.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/allocator/job.h"
+
+namespace hocket {
+namespace {
+
+using testing::EmulatedGpu;
+using testing::Job;
+using testing::kEverything;
+
+constexpr Bytes kChunk = 64_KiB;
+constexpr int kMany = 40;
+[[maybe_unused]] const bool small_device = [] {
+  setenv("HOCKET_EMULATOR_MEMORY", "16MiB", /*overwrite=*/1);
+  setenv("HOCKET_EMULATOR_GRANULARITY", "64KiB", /*overwrite=*/1);
+  return true;
+}();
+
+// A job with forty chunks, each with a block of its own; the later half of them may follow. Every block has a
+// byte of its own, too.
+class RunsTest : public ::testing::Test {
+ protected:
+  ~RunsTest() override {
+    gpu.FailNoCall();
+    for (const DevicePtr block : blocks) job.Free(block);
+  }
+
+  void Make(Stage later = 0) {
+    for (int i = 0; i < kMany; ++i) {
+      blocks.push_back(job.Malloc(kChunk));
+      gpu.Fill(blocks.back(), kChunk, static_cast<unsigned char>(i + 1));
+      if (i >= kMany / 2) (void)job.allocator->SetStage(blocks.back(), later);
+    }
+  }
+  void ExpectAllThere() {
+    for (int i = 0; i < kMany; ++i)
+      EXPECT_TRUE(gpu.Holds(blocks[i], kChunk, static_cast<unsigned char>(i + 1))) << i;
+  }
+  void SpillAll() {
+    job.PassTurn();
+    const auto freed = job.Spill(kEverything);
+    ASSERT_TRUE(freed.ok()) << freed.status();
+    ASSERT_EQ(*freed, kMany * kChunk);
+  }
+  void BeginStep() { job.TakeTurn(/*for_step=*/true); }
+
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  Job job{AllocatorOptions{.chunk_size = kChunk}};
+  std::vector<DevicePtr> blocks;
+};
+
+TEST_F(RunsTest, SpillingTakesFewerCallsThanChunks) {
+  Make();
+  SpillAll();
+  job.TakeTurn();
+  gpu.ForgetCalls();
+  SpillAll();
+  EXPECT_LE(gpu.Calls()["MemUnmap"], kMany / 16 + 1);
+  EXPECT_LE(gpu.Calls()["MemSetAccess"], kMany / 16 + 1);
+  job.TakeTurn();
+  ExpectAllThere();
+}
+
+TEST_F(RunsTest, RestoringTakesFewerCallsThanChunksAndTheFirstCopyWaitsForOne) {
+  Make();
+  SpillAll();
+  gpu.ForgetCalls();
+  int mapped = 0;
+  gpu.OnNext("MemcpyHtoDAsync", [&] { mapped = gpu.Calls()["MemMap"]; });
+  job.TakeTurn();
+  EXPECT_EQ(mapped, 1);
+  EXPECT_LE(gpu.Calls()["MemSetAccess"], kMany / 2);
+  EXPECT_LE(gpu.Calls()["MemUnmap"], kMany / 2);
+  ExpectAllThere();
+}
+
+TEST_F(RunsTest, WhatFollowsTakesFewerCallsThanChunks) {
+  Make(/*later=*/1);
+  SpillAll();
+  BeginStep();
+  gpu.ForgetCalls();
+  ASSERT_TRUE(job.allocator->AwaitStage(1, nullptr).ok());
+  EXPECT_LE(gpu.Calls()["MemUnmap"], 2 * (kMany / 2 / 16 + 1)) << "where they arrive, and the host's copies";
+  EXPECT_LE(gpu.Calls()["MemSetAccess"], kMany / 2 / 16 + 1);
+  ExpectAllThere();
+}
+
+TEST_F(RunsTest, WhatHasArrivedIsInItsPlaceBeforeTheRestIsWaitedFor) {
+  Make(/*later=*/1);
+  SpillAll();
+  BeginStep();
+  gpu.ForgetCalls();
+  int waited = 0;
+  gpu.OnNext("MemUnmap", [&] { waited = gpu.Calls()["EventSynchronize"]; });
+  ASSERT_TRUE(job.allocator->AwaitStage(1, nullptr).ok());
+  EXPECT_EQ(waited, 1);
+  EXPECT_EQ(gpu.Calls()["EventSynchronize"], 2) << "twenty chunks are two runs";
+  ExpectAllThere();
+}
+
+// The arena has what the device lacks: nobody asks the driver for each chunk.
+TEST_F(RunsTest, ADriverThatIsFullIsNotAskedForEachChunk) {
+  Make();
+  SpillAll();
+  job.gate.holds_turn = true;
+  job.allocator->BeginStep();
+  job.Free(job.Malloc(gpu.capacity() - kMany * kChunk));
+  job.allocator->EndStep();
+  job.PassTurn();
+  Job other(AllocatorOptions{.chunk_size = kChunk});
+  const DevicePtr rest = other.Malloc(kMany * kChunk);
+  ASSERT_EQ(gpu.used(), gpu.capacity()) << "the arena keeps the rest";
+  gpu.ForgetCalls();
+  job.TakeTurn();
+  EXPECT_EQ(gpu.Calls()["MemCreate"], 1);
+  ExpectAllThere();
+  other.Free(rest);
+}
+
+// Each call of the named function in turn, in the midst of runs of several chunks.
+class FailingRunsTest : public RunsTest,
+                        public ::testing::WithParamInterface<std::tuple<const char*, cuda::Result>> {};
+
+TEST_P(FailingRunsTest, LeaveEveryChunkInAStateThatIsTrue) {
+  const auto [name, error] = GetParam();
+  Make(/*later=*/1);
+  SpillAll();
+  BeginStep();
+  ASSERT_TRUE(job.allocator->AwaitStage(1, nullptr).ok());
+  bool failed = true;
+  for (int call = 0; failed; call += call < 8 ? 1 : 5) {
+    SCOPED_TRACE("call " + std::to_string(call));
+    failed = false;
+    int left = call;
+    std::function<void()> count = [&] {
+      if (left-- > 0) return gpu.OnNext(name, count);
+      failed = true;
+      gpu.FailNext(name, error);
+    };
+    job.PassTurn();
+    gpu.OnNext(name, count);
+    (void)job.Spill(kEverything);
+    Bytes missing = 0;
+    (void)job.TakeTurn(/*for_step=*/true, &missing);
+    if (job.gate.holds_turn) (void)job.allocator->AwaitStage(1, nullptr);
+    job.allocator->CheckInvariants();
+    gpu.FailNoCall();
+    if (!job.gate.holds_turn || missing > 0) BeginStep();
+    ASSERT_TRUE(job.allocator->AwaitStage(1, nullptr).ok());
+    job.allocator->CheckInvariants();
+    ExpectAllThere();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Calls, FailingRunsTest,
+    ::testing::Combine(::testing::Values("MemMap", "MemSetAccess", "MemUnmap", "MemCreate", "MemcpyHtoDAsync",
+                                         "MemcpyDtoHAsync", "EventRecord", "EventSynchronize"),
+                       ::testing::Values(cuda::kOutOfMemory, 999)));
+
+}  // namespace
+}  // namespace hocket
