@@ -6,12 +6,17 @@
 // For each size, after one round that is not counted (host memory is taken and pinned in it), ROUNDS times:
 //   plain out     CopyToHost of every block, then a wait         out    CachingAllocator::Spill
 //   plain in      CopyToDevice of every block, then a wait       in     CachingAllocator::TakeTurn
-// in nanoseconds. Spill and TakeTurn also unmap, release, create and map the chunks.
+// in nanoseconds. Spill and TakeTurn also unmap, release, create and map the chunks: a last round says how
+// often each call of the driver was made in it, and how long that took ("calls_out", "calls_in";
+// nanoseconds).
 #include <sys/mman.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "allocator/caching_allocator.h"
@@ -22,6 +27,53 @@ namespace hocket {
 namespace {
 
 constexpr Bytes kBlock = 64_MiB;
+
+// The driver's calls of this one thread, while they are counted.
+struct Calls {
+  struct Sum {
+    int count = 0;
+    long long nanoseconds = 0;
+  };
+  DriverTable real;
+  bool counts = false;
+  std::map<std::string, Sum> sums;
+
+  static Calls& Get() {
+    static Calls calls;
+    return calls;
+  }
+};
+
+template <auto Member, const char* const& Name, typename Function>
+struct Timed;
+template <auto Member, const char* const& Name, typename... Args>
+struct Timed<Member, Name, cuda::Result (*)(Args...)> {
+  static cuda::Result Call(Args... args) {
+    Calls& calls = Calls::Get();
+    if (!calls.counts) return (calls.real.*Member)(args...);
+    const auto begin = std::chrono::steady_clock::now();
+    const cuda::Result result = (calls.real.*Member)(args...);
+    Calls::Sum& sum = calls.sums[Name];
+    ++sum.count;
+    sum.nanoseconds += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+    return result;
+  }
+};
+
+#define HOCKET_NAME(member, name, parameters) const char* const k##member = name;
+HOCKET_DRIVER_FUNCTIONS(HOCKET_NAME)
+HOCKET_DRIVER_OPTIONAL_FUNCTIONS(HOCKET_NAME)
+
+DriverTable TimedTable(const DriverTable& real) {
+  Calls::Get().real = real;
+  DriverTable table;
+#define HOCKET_TIME(member, name, parameters) \
+  if (real.member != nullptr)                 \
+    table.member = &Timed<&DriverTable::member, k##member, decltype(DriverTable::member)>::Call;
+  HOCKET_DRIVER_FUNCTIONS(HOCKET_TIME)
+  HOCKET_DRIVER_OPTIONAL_FUNCTIONS(HOCKET_TIME)
+  return table;
+}
 
 // Always the turn, and nobody who could make room.
 class Alone : public Gate {
@@ -108,6 +160,18 @@ void Print(const char* name, const std::vector<long long>& values, const char* a
   std::printf("]%s", after);
 }
 
+template <typename Function>
+void PrintCalls(const char* name, Function f, const char* after) {
+  Calls& calls = Calls::Get();
+  calls.counts = true;
+  const long long all = NanosecondsOf(f);
+  calls.counts = false;
+  std::printf("\"%s\": {\"all\": [1, %lld]", name, all);
+  for (const auto& [call, sum] : std::exchange(calls.sums, {}))
+    std::printf(", \"%s\": [%d, %lld]", call.c_str(), sum.count, sum.nanoseconds);
+  std::printf("}%s", after);
+}
+
 void Measure(Driver& driver, Bytes size, int rounds, bool last) {
   Contest contest(driver, size);
   std::vector<long long> plain_out, plain_in, out, in;
@@ -124,13 +188,18 @@ void Measure(Driver& driver, Bytes size, int rounds, bool last) {
     plain_out.push_back(a), out.push_back(b), in.push_back(c), plain_in.push_back(d);
   }
   Print("plain_out", plain_out, ", "), Print("out", out, ", "), Print("plain_in", plain_in, ", ");
-  Print("in", in, last ? "}\n" : "},\n");
+  Print("in", in, ", ");
+  contest.PassTurn();
+  PrintCalls(
+      "calls_out", [&] { contest.Out(); }, ", ");
+  PrintCalls(
+      "calls_in", [&] { contest.In(); }, last ? "}\n" : "},\n");
   std::fflush(stdout);
 }
 
 int Main(int count, char** arguments) {
   HOCKET_CHECK(count >= 3) << "hocket_bench_spill ROUNDS MIB...";
-  const auto driver = Must(Driver::Open());
+  const auto driver = Must(Driver::Open(TimedTable(Must(DriverTable::Load()))));
   const ContextHandle context = Must(driver->PrimaryContext(0));
   Must(driver->UseContext(context));
   std::printf("[");
