@@ -359,6 +359,7 @@ class Core {
   void GiveUpOnSilentVictims();
   void SaySilent(Job& job, absl::Duration since, const std::string& to_what);
   void Credit(const SpillOrder& order, Bytes bytes);
+  void RecordSpill(const Job& job, const SpillOrder& order);
   void ForeseeRoom(Job& job);
   void DropArena(Device& device, int lane, JobId except);
   void RenewArena(Job& job);

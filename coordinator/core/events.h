@@ -174,7 +174,26 @@ struct TurnEnded {
   std::string reason;  // the policy's
 };
 
-using Action = std::variant<Send, SetTimer, TakeBack, LookAt, Reject, Log, TurnEnded>;
+// A job, for a record of what has happened.
+struct JobRef {
+  JobId id = 0;  // 0: nobody
+  std::uint64_t pid = 0;
+  bool rejoined = false;
+  unsigned user = 0;
+  std::string name;
+  std::string device;
+};
+// A job's bytes have been moved to the host: from the order to its last answer. Nobody's order, and no time,
+// where it did so by itself.
+struct SpillEnded {
+  JobRef job;
+  JobRef for_job;
+  absl::Time start;
+  absl::Time end;
+  Bytes bytes = 0;
+};
+
+using Action = std::variant<Send, SetTimer, TakeBack, LookAt, Reject, Log, TurnEnded, SpillEnded>;
 
 }  // namespace hocket::coordinator
 

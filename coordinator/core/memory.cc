@@ -61,7 +61,8 @@ void Core::On(Job* job, const wire::Spilled& event) {
     job->ahead_time *= static_cast<double>(left) / static_cast<double>(job->restored_ahead);
     job->restored_ahead = left;
   }
-  if (!job->spill || job->spill->request != event.request) return;
+  if (!job->spill || job->spill->request != event.request)
+    return RecordSpill(*job, {.freed = event.freed, .begun = now_});
   SpillOrder& order = *job->spill;
   Credit(order, event.freed);
   order.bytes -= std::min(order.bytes, event.freed);
@@ -70,7 +71,28 @@ void Core::On(Job* job, const wire::Spilled& event) {
   if (event.more && event.freed > 0 && order.bytes > 0) return;
   if (order.freed == 0 && event.movable)
     job->cannot_spill = event.why_not.empty() ? "it has nothing to spill" : event.why_not;
+  RecordSpill(*job, order);
   job->spill.reset();
+}
+
+JobRef RefOf(const Job& job) {
+  return {.id = job.id,
+          .pid = job.info.pid,
+          .rejoined = job.info.rejoin,
+          .user = job.user,
+          .name = job.info.name,
+          .device = job.info.device};
+}
+
+void Core::RecordSpill(const Job& job, const SpillOrder& order) {
+  if (order.freed == 0) return;
+  const auto for_job = state_.jobs.find(order.for_job);
+  actions_.emplace_back(
+      SpillEnded{.job = RefOf(job),
+                 .for_job = for_job == state_.jobs.end() ? JobRef() : RefOf(for_job->second),
+                 .start = order.begun,
+                 .end = now_,
+                 .bytes = order.freed});
 }
 
 void Core::On(Job* job, const wire::Report& event) {
@@ -278,7 +300,8 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
     if (kept == victim->persistent) continue;
     const Bytes bytes = kept == 0 ? wanted - coming : std::min(wanted - coming, victim->persistent - kept);
     active_.insert(victim->id);
-    victim->spill = SpillOrder{.request = next_spill_++, .bytes = bytes, .for_job = job.id, .sent = now_};
+    victim->spill =
+        SpillOrder{.request = next_spill_++, .bytes = bytes, .for_job = job.id, .sent = now_, .begun = now_};
     SendTo(victim->id, wire::Spill{.request = victim->spill->request, .bytes = victim->spill->bytes});
     coming += std::min(victim->spill->bytes, victim->persistent);
   }

@@ -220,6 +220,7 @@ void Core::Depart(Job& job, bool crashed) {
   job.waiting = job.held_back = job.held_out = job.movable = false;
   NoLongerLacks(job);
   ++DeviceOf(job).departures;
+  if (job.spill) RecordSpill(job, *job.spill);
   job.spill.reset();
   job.ahead.reset();
   job.room.reset();

@@ -33,6 +33,7 @@ struct SpillOrder {
   JobId for_job = 0;  // who needs the room
   absl::Time sent;    // or answered last, in part
   Bytes freed = 0;    // by the parts so far
+  absl::Time begun;
 };
 
 // A Restore sent to a job that waits, and not answered yet.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kVersion = 1;
 
-enum Kind : std::uint64_t { kText = 1, kWho = 2, kTurn = 3, kJob = 4, kLost = 5 };
+enum Kind : std::uint64_t { kText = 1, kWho = 2, kTurn = 3, kJob = 4, kLost = 5, kSpill = 6 };
 
 // What a turn's flags say.
 constexpr std::uint64_t kDied = 1, kMoved = 2;
@@ -134,14 +134,6 @@ class Reader {
   bool good_ = true;
 };
 
-struct WhoHad {
-  JobId job = 0;
-  std::uint64_t pid = 0;
-  bool rejoined = false;
-  unsigned user = 0;
-  std::string name, device;
-};
-
 // One block's records.
 class BlockReader {
  public:
@@ -165,6 +157,7 @@ class BlockReader {
     if (kind == kText) texts_.emplace_back(fields.Text());
     if (kind == kWho) Who(fields);
     if (kind == kTurn) return Turn(fields);
+    if (kind == kSpill) return Spill(fields);
     if (kind == kJob) {
       const std::string_view text = fields.Text();
       if (fields.good()) visitor_.OnJob(epoch_, text, wall_);
@@ -174,8 +167,8 @@ class BlockReader {
   }
 
   void Who(Reader& fields) {
-    WhoHad who;
-    who.job = fields.Number();
+    JobRef who;
+    who.id = fields.Number();
     who.pid = fields.Number();
     who.rejoined = fields.Number() != 0;
     who.user = static_cast<unsigned>(fields.Number());
@@ -188,7 +181,7 @@ class BlockReader {
     const std::uint64_t flags = fields.Number();
     const std::uint64_t who = fields.Number();
     if (who >= who_.size()) return false;
-    turn_.job = who_[who].job;
+    turn_.job = who_[who].id;
     turn_.pid = who_[who].pid;
     turn_.rejoined = who_[who].rejoined;
     turn_.user = who_[who].user;
@@ -218,13 +211,28 @@ class BlockReader {
     return true;
   }
 
+  bool Spill(Reader& fields) {
+    const std::uint64_t who = fields.Number(), for_whom = fields.Number();
+    SpillEnded spill;
+    spill.start = last_end_ + fields.Time();
+    spill.end = spill.start + fields.Time();
+    spill.bytes = fields.Number();
+    if (!fields.good() || who >= who_.size() || for_whom > who_.size()) return false;
+    spill.job = who_[who];
+    if (for_whom > 0) spill.for_job = who_[for_whom - 1];
+    spill.start += wall_;
+    spill.end += wall_;
+    visitor_.OnSpill(epoch_, spill);
+    return true;
+  }
+
   Reader in_;
   BlockVisitor& visitor_;
   std::uint64_t epoch_ = 0;
   absl::Duration wall_;
   absl::Time last_end_ = absl::UnixEpoch();
   TurnEnded turn_;
-  std::vector<WhoHad> who_;
+  std::vector<JobRef> who_;
   std::vector<std::string> texts_;
 };
 
@@ -240,16 +248,16 @@ std::optional<std::string_view> BodyOf(std::string_view bytes) {
 
 }  // namespace
 
-std::uint64_t BlockWriter::Who(const TurnEnded& turn) {
-  const auto [known, is_new] = who_.try_emplace(turn.job, who_.size());
+std::uint64_t BlockWriter::Who(const JobRef& job) {
+  const auto [known, is_new] = who_.try_emplace(job.id, who_.size());
   if (!is_new) return known->second;
   std::string fields;
-  Put(fields, turn.job);
-  Put(fields, turn.pid);
-  Put(fields, turn.rejoined);
-  Put(fields, turn.user);
-  PutText(fields, turn.name);
-  PutText(fields, turn.device);
+  Put(fields, job.id);
+  Put(fields, job.pid);
+  Put(fields, job.rejoined);
+  Put(fields, job.user);
+  PutText(fields, job.name);
+  PutText(fields, job.device);
   PutRecord(body_, kWho, fields);
   return known->second;
 }
@@ -265,7 +273,15 @@ std::uint64_t BlockWriter::Text(const std::string& text) {
 
 void BlockWriter::Add(const TurnEnded& turn) {
   const auto [form, numbers] = WithoutNumbers(turn.reason);
-  const std::uint64_t who = Who(turn), reason = Text(form);
+  const auto known = who_.find(turn.job);
+  const std::uint64_t who = known != who_.end() ? known->second
+                                                : Who({.id = turn.job,
+                                                       .pid = turn.pid,
+                                                       .rejoined = turn.rejoined,
+                                                       .user = turn.user,
+                                                       .name = turn.name,
+                                                       .device = turn.device});
+  const std::uint64_t reason = Text(form);
   const bool moved = turn.restored > 0 || turn.ahead > 0 || turn.spilled > 0;
   const std::int64_t start = absl::ToUnixNanos(turn.start), end = absl::ToUnixNanos(turn.end);
   std::string fields;
@@ -286,6 +302,19 @@ void BlockWriter::Add(const TurnEnded& turn) {
     Put(fields, turn.spilled);
   }
   PutRecord(body_, kTurn, fields);
+  ++records_;
+}
+
+void BlockWriter::Add(const SpillEnded& spill) {
+  const std::uint64_t who = Who(spill.job), for_whom = spill.for_job.id == 0 ? 0 : Who(spill.for_job) + 1;
+  const std::int64_t start = absl::ToUnixNanos(spill.start), end = absl::ToUnixNanos(spill.end);
+  std::string fields;
+  Put(fields, who);
+  Put(fields, for_whom);
+  PutDifference(fields, start, last_end_);
+  PutDifference(fields, end, start);
+  Put(fields, spill.bytes);
+  PutRecord(body_, kSpill, fields);
   ++records_;
 }
 

@@ -30,6 +30,7 @@ inline constexpr size_t kLargestBlock = 4 << 20;  // of what follows the header
 class BlockWriter {
  public:
   void Add(const TurnEnded& turn);
+  void Add(const SpillEnded& spill);
   // `text`: JSON, with the keys of RecordOf() (server/status.h) and "id", "pid" and "rejoined".
   void AddJob(const std::string& text);
   void AddLost(std::uint64_t records);  // could not be written, before those that follow
@@ -40,7 +41,7 @@ class BlockWriter {
   std::string Take(std::uint64_t epoch, absl::Duration wall_less_monotonic);
 
  private:
-  std::uint64_t Who(const TurnEnded& turn);
+  std::uint64_t Who(const JobRef& job);
   std::uint64_t Text(const std::string& text);
 
   std::string body_;
@@ -58,6 +59,7 @@ class BlockVisitor {
   virtual void OnTurn(std::uint64_t epoch, const TurnEnded& turn) = 0;
   // Times inside of `text` are `less` behind the wall clock.
   virtual void OnJob(std::uint64_t epoch, std::string_view text, absl::Duration less) = 0;
+  virtual void OnSpill(std::uint64_t /*epoch*/, const SpillEnded&) {}
   virtual void OnLost(std::uint64_t records) = 0;
 };
 

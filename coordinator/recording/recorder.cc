@@ -85,14 +85,18 @@ bool Recorder::Full() {
   return true;
 }
 
-void Recorder::Add(const TurnEnded& turn) {
+template <typename Record>
+void Recorder::AddRecord(const Record& record) {
   MutexLock lock(&mutex_);
   if (Full()) return;
   const size_t before = pending_.size();
-  pending_.Add(turn);
+  pending_.Add(record);
   ++how_far_.records;
   if (before == 0 || (before < flush_at_ && pending_.size() >= flush_at_)) changed_.NotifyAll();
 }
+
+template void Recorder::AddRecord(const TurnEnded&);
+template void Recorder::AddRecord(const SpillEnded&);
 
 void Recorder::AddJob(const std::string& text) {
   MutexLock lock(&mutex_);

@@ -54,7 +54,8 @@ class Recorder {
   // Writes what is left.
   ~Recorder();
 
-  void Add(const TurnEnded& turn);
+  void Add(const TurnEnded& turn) { AddRecord(turn); }
+  void Add(const SpillEnded& spill) { AddRecord(spill); }
   // What is known of a job (see BlockWriter::AddJob).
   void AddJob(const std::string& text);
   // Whether this job has had no AddJob() in the part that is being written: it may come to be the oldest.
@@ -73,6 +74,8 @@ class Recorder {
   void Wait();
 
  private:
+  template <typename Record>
+  void AddRecord(const Record& record);
   void Run();
   void WriteBlock(std::string block, std::uint64_t records);
   bool OpenPart(size_t for_bytes);

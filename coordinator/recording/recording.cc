@@ -117,6 +117,7 @@ class Sums : public BlockVisitor {
     job.told = std::move(told);
   }
 
+  void OnSpill(std::uint64_t, const SpillEnded& spill) override { spills_ += spill.end >= since_ ? 1 : 0; }
   void OnLost(std::uint64_t records) override { lost_ += records; }
 
   std::vector<Json> Jobs() const {
@@ -130,7 +131,8 @@ class Sums : public BlockVisitor {
   }
 
   Json ToJson(size_t jobs, int damaged) const {
-    Json json = {{"jobs", jobs}, {"turns", turns_}, {"lost", lost_}, {"damaged", damaged}};
+    Json json = {
+        {"jobs", jobs}, {"turns", turns_}, {"spills", spills_}, {"lost", lost_}, {"damaged", damaged}};
     json["from_s"] = turns_ == 0 ? Json() : Json(absl::ToDoubleSeconds(from_ - absl::UnixEpoch()));
     json["until_s"] = turns_ == 0 ? Json() : Json(absl::ToDoubleSeconds(until_ - absl::UnixEpoch()));
     return json;
@@ -150,27 +152,37 @@ class Sums : public BlockVisitor {
   const absl::Time since_;
   std::vector<JobSum> jobs_;
   std::map<std::pair<JobId, std::uint64_t>, size_t> last_;
-  std::uint64_t turns_ = 0, lost_ = 0;
+  std::uint64_t turns_ = 0, spills_ = 0, lost_ = 0;
   absl::Time from_ = absl::InfiniteFuture(), until_ = absl::InfinitePast();
 };
 
-// Writes the turns, one a line.
+// Writes turns, or spills, or both, one a line.
 class Lines : public BlockVisitor {
  public:
-  Lines(std::FILE* out, const Recording::Wanted& wanted) : out_(out), wanted_(wanted) {}
+  enum Which { kTurns, kSpills, kBoth };
+  Lines(std::FILE* out, const Recording::Wanted& wanted, Which which)
+      : out_(out), wanted_(wanted), which_(which) {}
 
   void OnTurn(std::uint64_t, const TurnEnded& turn) override {
-    if (turn.end < wanted_.since) return;
-    if (count_ > 0) std::fputs(wanted_.lines ? "\n" : ",\n", out_);
-    std::fputs(Text(TurnJson(turn, count_++)).c_str(), out_);
+    if (which_ != kSpills && turn.end >= wanted_.since) Put(TurnJson(turn, turns_++));
+  }
+  void OnSpill(std::uint64_t, const SpillEnded& spill) override {
+    if (which_ != kTurns && spill.end >= wanted_.since) Put(SpillJson(spill, spills_++));
   }
   void OnJob(std::uint64_t, std::string_view, absl::Duration) override {}
   void OnLost(std::uint64_t) override {}
 
  private:
+  void Put(const Json& json) {
+    if (std::exchange(any_, true)) std::fputs(wanted_.lines ? "\n" : ",\n", out_);
+    std::fputs(Text(json).c_str(), out_);
+  }
+
   std::FILE* const out_;
   const Recording::Wanted wanted_;
-  std::uint64_t count_ = 0;
+  const Which which_;
+  std::uint64_t turns_ = 0, spills_ = 0;
+  bool any_ = false;
 };
 
 }  // namespace
@@ -217,8 +229,13 @@ absl::StatusOr<Json> Recording::Write(std::FILE* out, const Wanted& wanted) cons
     std::fputs(Text(job).c_str(), out);
   }
   if (!wanted.lines) std::fputs("\n], \"turns\": [\n", out);
-  Lines lines(out, wanted);
+  Lines lines(out, wanted, wanted.lines ? Lines::kBoth : Lines::kTurns);
   Read(lines);
+  if (!wanted.lines) {
+    std::fputs("\n], \"spills\": [\n", out);
+    Lines spills(out, wanted, Lines::kSpills);
+    Read(spills);
+  }
   std::fputs(wanted.lines ? "\n" : "\n]}\n", out);
   if (std::fflush(out) != 0 || std::ferror(out) != 0) return Cannot("write what was recorded");
   return sums.ToJson(jobs.size(), damaged);
@@ -233,7 +250,7 @@ constexpr char kHelp[] =
 
   --since=SECONDS   turns that have ended since then (Unix time)
   --output=FILE     write jobs and turns there, and say on stdout what was written
-  --lines           write the turns to stdout, one a line, and say on stderr what was written
+  --lines           write turns and spills to stdout, one a line, and say on stderr what was written
 )";
 
 struct HistoryFlags {

@@ -28,13 +28,13 @@ class Recording {
   // What it is asked for.
   struct Wanted {
     absl::Time since = absl::InfinitePast();  // turns that have ended since then
-    bool lines = false;                       // the turns alone, a line of JSON each
+    bool lines = false;                       // turns and spills alone, a line of JSON each
   };
-  // Writes {"jobs": [...], "turns": [...]} to `out`, an entry a line, jobs with the keys that `hocket
-  // simulate` reads. A job's steps, its time with the turn and what it waited are the sums of these turns.
-  // Times of turns are Unix time in nanoseconds; jobs arrive after the first one. Returns {jobs, turns, lost,
-  // damaged, from_s, until_s (Unix time of the first turn's begin and the last one's end; null: there is
-  // none)}.
+  // Writes {"jobs": [...], "turns": [...], "spills": [...]} to `out`, an entry a line, jobs with the keys
+  // that `hocket simulate` reads. A job's steps, its time with the turn and what it waited are the sums of
+  // these turns. Times of turns are Unix time in nanoseconds; jobs arrive after the first one. Returns {jobs,
+  // turns, spills, lost, damaged, from_s, until_s (Unix time of the first turn's begin and the last one's
+  // end; null: there is none)}.
   absl::StatusOr<nlohmann::json> Write(std::FILE* out, const Wanted& wanted) const;
 
  private:

@@ -22,4 +22,18 @@ nlohmann::json TurnJson(const TurnEnded& turn, std::uint64_t index) {
           {"reason", turn.reason}};
 }
 
+nlohmann::json SpillJson(const SpillEnded& spill, std::uint64_t index) {
+  return {{"index", index},
+          {"job", spill.job.id},
+          {"name", spill.job.name},
+          {"user", spill.job.user},
+          {"device", spill.job.device},
+          {"for_job", spill.for_job.id},
+          {"for", spill.for_job.name},
+          {"for_user", spill.for_job.user},
+          {"start_ns", absl::ToUnixNanos(spill.start)},
+          {"end_ns", absl::ToUnixNanos(spill.end)},
+          {"bytes", spill.bytes}};
+}
+
 }  // namespace hocket::coordinator

@@ -1,4 +1,4 @@
-// A turn that has ended, as `hocket trace` and the command `turns` have it.
+// A turn, or a spill, that has ended, as `hocket trace` and the commands `turns` and `spills` have it.
 #ifndef HOCKET_COORDINATOR_RECORDING_TURN_JSON_H_
 #define HOCKET_COORDINATOR_RECORDING_TURN_JSON_H_
 
@@ -10,6 +10,7 @@
 namespace hocket::coordinator {
 
 nlohmann::json TurnJson(const TurnEnded& turn, std::uint64_t index);
+nlohmann::json SpillJson(const SpillEnded& spill, std::uint64_t index);
 
 }  // namespace hocket::coordinator
 

@@ -379,7 +379,13 @@ Result Recorded(Server& server, const Json&) {
 Result Turns(Server& server, const Json& arguments) {
   const auto since = arguments.value("since", Json(0u));
   if (!since.is_number_unsigned()) return absl::InvalidArgumentError("'since' is an index, 0 or more.");
-  return server.history().Page(since.get<std::uint64_t>());
+  return server.history().turns.Page("turns", since.get<std::uint64_t>());
+}
+
+Result Spills(Server& server, const Json& arguments) {
+  const auto since = arguments.value("since", Json(0u));
+  if (!since.is_number_unsigned()) return absl::InvalidArgumentError("'since' is an index, 0 or more.");
+  return server.history().spills.Page("spills", since.get<std::uint64_t>());
 }
 
 Result Jobs(Server& server, const Json&) {
@@ -423,10 +429,21 @@ struct Row {
   Result (*run)(Server& server, const Json& arguments);
 };
 constexpr Row kCommands[] = {
-    {"explain", Explain}, {"history", Recorded},    {"jobs", Jobs},    {"logs", Logs},
-    {"pause", Pause},     {"policy", ChoosePolicy}, {"quota", Quotas}, {"resume", Resume},
-    {"set", Set},         {"status", Status},       {"stop", Stop},    {"switch-share", SwitchShare},
-    {"turns", Turns},     {"version", Version},
+    {"explain", Explain},
+    {"history", Recorded},
+    {"jobs", Jobs},
+    {"logs", Logs},
+    {"pause", Pause},
+    {"policy", ChoosePolicy},
+    {"quota", Quotas},
+    {"resume", Resume},
+    {"set", Set},
+    {"spills", Spills},
+    {"status", Status},
+    {"stop", Stop},
+    {"switch-share", SwitchShare},
+    {"turns", Turns},
+    {"version", Version},
 };
 
 }  // namespace

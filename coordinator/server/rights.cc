@@ -182,6 +182,12 @@ Json AsSeenBy(const Asker& asker, const std::string& command, Json answer) {
   if (asker.governs) return answer;
   if (answer.contains("jobs") && answer["jobs"].is_array()) BlankOthers(asker, answer["jobs"]);
   if (command == "turns") BlankOthers(asker, answer["turns"]);
+  if (command == "spills") {
+    for (Json& spill : BlankOthers(asker, answer["spills"])) {
+      if (spill["for_job"] != 0 && spill["for_user"] != asker.uid)
+        spill["for"] = absl::StrCat("a job of uid ", spill["for_user"].dump());
+    }
+  }
   if (command == "quota") OnlyOwnQuotas(asker, answer);
   if (command == "status") {
     for (Json& device : answer["devices"]) SeeDevice(device, answer["jobs"]);

@@ -483,7 +483,7 @@ void Server::Do(const Log& action) {
 }
 
 void Server::Do(const TurnEnded& turn) {
-  history_.Add(turn);
+  history_.turns.Add(turn);
   RememberTime(turn.job);
   if (recorder_) {
     recorder_->Add(turn);
@@ -499,6 +499,11 @@ void Server::Do(const TurnEnded& turn) {
                           FormatBytes(turn.restored), ", spilled for it ", FormatBytes(turn.spilled), " (",
                           turn.reason, ")"),
              {.event = "turn", .job = turn.job, .name = turn.name});
+}
+
+void Server::Do(const SpillEnded& spill) {
+  history_.spills.Add(spill);
+  if (recorder_) recorder_->Add(spill);
 }
 
 void Server::RecordJob(const Job& job) {

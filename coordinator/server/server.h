@@ -148,6 +148,7 @@ class Server {
   void Do(const Reject& action);
   void Do(const Log& action);
   void Do(const TurnEnded& action);
+  void Do(const SpillEnded& action);
   void SendOn(int fd, wire::Message message, const UniqueFd& descriptor);
   void CloseBroken();
 

@@ -49,6 +49,44 @@ TEST(RoomTest, SeveralAreSpilledWhenOneIsNotEnough) {
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
 }
 
+TEST(RoomTest, ASpillIsRecordedFromItsOrderToItsLastPart) {
+  Script s = Full();
+  s.NeedsRoom("a", 20);
+  const absl::Time ordered = s.now();
+  s.Passes(Milliseconds(5));
+  s.SpillsPart("c", 15);
+  EXPECT_TRUE(s.spills().empty());
+  s.Passes(Milliseconds(2));
+  s.Spills("c", 5);
+  ASSERT_EQ(s.spills().size(), 1u) << s.Story();
+  const SpillEnded& spill = s.spills()[0];
+  EXPECT_EQ(spill.job.name, "c");
+  EXPECT_EQ(spill.job.id, s.IdOf("c"));
+  EXPECT_EQ(spill.for_job.name, "a");
+  EXPECT_EQ(spill.bytes, 20u);
+  EXPECT_EQ(spill.start, ordered);
+  EXPECT_EQ(spill.end, ordered + Milliseconds(7));
+}
+
+TEST(RoomTest, WhatWasSpilledBeforeADeathIsRecordedAndNothingIsWhereNothingWas) {
+  Script s = Full();
+  s.NeedsRoom("a", 60);
+  s.SpillsPart("c", 10);
+  s.Dies("c");
+  s.Spills("b", 0, /*movable=*/false, "it may not");
+  ASSERT_EQ(s.spills().size(), 1u) << s.Story();
+  EXPECT_EQ(s.spills()[0].job.name, "c");
+  EXPECT_EQ(s.spills()[0].bytes, 10u);
+}
+
+TEST(RoomTest, AJobThatSpillsByItselfDoesSoForNobody) {
+  Script s = Full();
+  s.Spills("c", 5);
+  ASSERT_EQ(s.spills().size(), 1u) << s.Story();
+  EXPECT_EQ(s.spills()[0].for_job.id, 0u);
+  EXPECT_EQ(s.spills()[0].start, s.spills()[0].end);
+}
+
 // While one part is copied in, the next is copied out.
 TEST(RoomTest, WhoRestoresTriesWithEachPart) {
   Script s = Full();

@@ -128,6 +128,41 @@ TEST_F(RecordingTest, ATurnComesBackAsItWas) {
   EXPECT_TRUE(seen.turns[1].rejoined);
 }
 
+TEST_F(RecordingTest, ASpillComesBackAsItWasBesideTheTurns) {
+  const absl::Time at = absl::UnixEpoch() + absl::Seconds(2);
+  const SpillEnded spill = {.job = {.id = 2, .pid = 5, .user = 7, .name = "moved", .device = "GPU-1"},
+                            .for_job = {.id = 1, .pid = 100, .user = 8, .name = "job1", .device = "GPU-1"},
+                            .start = at,
+                            .end = at + absl::Milliseconds(9),
+                            .bytes = 3_GiB};
+  SpillEnded for_nobody = spill;
+  for_nobody.for_job = {};
+  for_nobody.start = for_nobody.end;
+  {
+    Recorder recorder(Options());
+    recorder.Add(spill);
+    recorder.Add(Turn(1));
+    recorder.Add(for_nobody);
+  }
+  const std::string file = root_ + "/day.json";
+  const Json said = Export(file);
+  EXPECT_EQ(said["spills"], 2);
+  EXPECT_EQ(said["turns"], 1);
+  const Json day = Json::parse(TextOf(file));
+  std::vector<Json> expected;
+  for (SpillEnded as : {spill, for_nobody}) {
+    as.start += kWall;
+    as.end += kWall;
+    expected.push_back(SpillJson(as, expected.size()));
+  }
+  EXPECT_EQ(day["spills"], Json(expected));
+  EXPECT_EQ(expected[0]["for"], "job1");
+  EXPECT_EQ(day["turns"][0]["name"], "job1") << "numbered together with the spills' jobs";
+  EXPECT_EQ(ReadWorkload(file).value().jobs.size(), 1u);
+  Export(root_ + "/lines", {.lines = true});
+  EXPECT_THAT(TextOf(root_ + "/lines"), HasSubstr("\"bytes\":3221225472"));
+}
+
 TEST_F(RecordingTest, AFolderOfOnesOwn) {
   Write(1, 2, Options());
   struct stat info {};

@@ -72,6 +72,8 @@ void Script::Handle(JobId job, decltype(Event::what) what) {
       story_.push_back(absl::StrCat("        rejected: ", reject->reason));
     } else if (auto* turn = std::get_if<TurnEnded>(&action)) {
       turns_.push_back(*turn);
+    } else if (auto* spill = std::get_if<SpillEnded>(&action)) {
+      spills_.push_back(*spill);
     } else if (auto* log = std::get_if<Log>(&action)) {
       sentences_.push_back(log->text);
     }

@@ -123,6 +123,7 @@ class Script {
   const Job& JobOf(const std::string& name) const { return core_->state().jobs.at(IdOf(name)); }
   JobId IdOf(const std::string& name) const { return ids_.at(name); }
   const std::vector<TurnEnded>& turns() const { return turns_; }
+  const std::vector<SpillEnded>& spills() const { return spills_; }
   const std::vector<std::string>& sentences() const { return sentences_; }  // said to the log
   int ticks() const { return ticks_; }                                      // timers that have fired
   // How often it was tried to take a Grant of this job back.
@@ -196,6 +197,7 @@ class Script {
   absl::Time timer_ = absl::InfiniteFuture();
   int ticks_ = 0;
   std::vector<TurnEnded> turns_;
+  std::vector<SpillEnded> spills_;
   std::vector<std::string> sentences_;
   std::map<std::string, absl::Time> finished_;
   std::string rejection_;

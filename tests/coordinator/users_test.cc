@@ -194,7 +194,7 @@ TEST_F(UsersTest, NothingButTheBytesAndTheUserIsSeenOfAnothersJob) {
               AllOf(HasSubstr("a job of uid 12345 has had the turn"), Not(HasSubstr("secret"))));
   ann.Say(wire::TurnOver{.turn = turn, .steps = 1, .turn_steps = 1});
   bob.Hear<wire::Grant>();
-  for (const char* command : {"status", "turns", "jobs", "quota"})
+  for (const char* command : {"status", "turns", "spills", "jobs", "quota"})
     EXPECT_THAT(Asks(kBob, command).value().dump(), Not(HasSubstr("secret"))) << command;
   EXPECT_EQ(Asks(kBob, "turns").value()["turns"].size(), 1u);
   EXPECT_THAT(std::string(Asks(kBob, "history").status().message()), HasSubstr("only root may"));

@@ -430,9 +430,12 @@ def test_trace_collects_every_page_and_begins_with_the_first_arrival(answers, tm
     later = turn | {"start_ns": 20_000, "end_ns": 29_000, "waited_ns": 4_000, "restored": 64}
     pages = [{"turns": [turn], "next": 1}, {"turns": [later], "next": 2}, {"turns": [], "next": 2}]
     jobs = {"jobs": [{"name": "b", "arrival_s": 12.0, "steps": 3}, {"name": "a", "arrival_s": 10.0, "steps": 2}]}
-    variables = fake(history={"folder": None}, jobs=jobs, turns=pages)
+    spill = {"job": 2, "name": "b", "device": "GPU-1", "for_job": 1, "for": "a", "start_ns": 17_000, "end_ns": 19_000,
+             "bytes": 64}  # fmt: skip
+    spills = [{"spills": [spill], "next": 1}, {"spills": [], "next": 1}]
+    variables = fake(history={"folder": None}, jobs=jobs, turns=pages, spills=spills)
     answer = hocket("trace", "-o", str(tmp_path / "day.json"), **variables)
-    assert answer.stdout == f"{tmp_path}/day.json: 2 jobs, 2 turns\n", answer.stderr
+    assert answer.stdout == f"{tmp_path}/day.json: 2 jobs, 2 turns, 1 spills\n", answer.stderr
     written = json.loads((tmp_path / "day.json").read_text())
     assert [job["arrival_s"] for job in written["jobs"]] == [2.0, 0.0]
     ahead = time.time_ns() - time.monotonic_ns()
@@ -441,25 +444,33 @@ def test_trace_collects_every_page_and_begins_with_the_first_arrival(answers, tm
 
     hocket("trace", "--perfetto", "-o", str(tmp_path / "turns.json"), **variables)
     events = json.loads((tmp_path / "turns.json").read_text())["traceEvents"]
-    assert [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"] == [
-        ("gets ready", 0.0, 1.0),
-        ("turn", 1.0, 3.0),
-        ("waits", 11.0, 4.0),
-        ("restores", 15.0, 1.0),
-        ("turn", 16.0, 8.0),
+    threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    shown = [e for e in events if e["ph"] == "X"]
+    first = shown[0]["ts"]
+    assert [(threads[e["tid"]], e["name"], e["ts"] - first, e["dur"]) for e in shown] == [
+        ("a", "gets ready", 0.0, 1.0),
+        ("a", "turn", 1.0, 3.0),
+        ("b", "spills", 12.0, 2.0),
+        ("a", "waits", 11.0, 4.0),
+        ("a", "restores", 15.0, 1.0),
+        ("a", "turn", 16.0, 8.0),
     ]
+    assert shown[2]["args"] == {"bytes": 64, "for": "a"}
+    assert all(e["ts"] >= 0 and {"pid", "tid"} <= e.keys() for e in shown), "as ui.perfetto.dev wants them"
 
 
 def test_trace_says_why_it_writes_what_is_remembered(answers, tmp_path: pathlib.Path) -> None:
     fake, _ = answers
     recorded = {"folder": "/f", "records": 5, "written": 3, "lost": 2, "trouble": "cannot write /f/1: no space"}
-    variables = fake(history=recorded, jobs={"jobs": []}, turns=[{"turns": [], "next": 0}])
+    variables = fake(
+        history=recorded, jobs={"jobs": []}, turns=[{"turns": [], "next": 0}], spills=[{"spills": [], "next": 0}]
+    )
     answer = hocket("trace", "-o", str(tmp_path / "day.json"), **variables)
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr == (
         "cannot write /f/1: no space. These are the turns that the coordinator remembers, 100,000 at most.\n"
     )
-    assert json.loads((tmp_path / "day.json").read_text()) == {"jobs": [], "turns": []}
+    assert json.loads((tmp_path / "day.json").read_text()) == {"jobs": [], "turns": [], "spills": []}
 
 
 @pytest.mark.parametrize("since", ["24", "h", "-1h", "0s", "nanh", "1w", ""])
@@ -475,7 +486,12 @@ def test_trace_that_cannot_be_written_says_why(answers) -> None:
         "trace",
         "-o",
         "/no/such/folder/x",
-        **fake(history={"folder": None}, jobs={"jobs": []}, turns=[{"turns": [], "next": 0}]),
+        **fake(
+            history={"folder": None},
+            jobs={"jobs": []},
+            turns=[{"turns": [], "next": 0}],
+            spills=[{"spills": [], "next": 0}],
+        ),
     )
     assert answer.returncode == 1
     assert "/no/such/folder/x: No such file or directory" in answer.stderr

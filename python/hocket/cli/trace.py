@@ -43,7 +43,8 @@ def command(output: Path, since: float | None, perfetto: bool, as_json: bool) ->
     if as_json:
         click.echo(json.dumps(said))
         return
-    click.echo(f"{output}: {said['jobs']} jobs, {said['turns']} turns{_when(said)}")
+    spills = f", {said['spills']} spills" if said["spills"] else ""
+    click.echo(f"{output}: {said['jobs']} jobs, {said['turns']} turns{spills}{_when(said)}")
     if said.get("damaged"):
         click.echo(f"{said['damaged']} pieces of {folder} are torn or garbage: they are left out.", err=True)
     if said.get("lost"):
@@ -121,29 +122,39 @@ def _picture(folder: Path, output: Path, from_s: float) -> Item:
 def _from_memory(output: Path, from_s: float, perfetto: bool) -> Item:
     trace = remembered(from_s)
     if perfetto:
-        _write_picture(output, trace["turns"])
+        _write_picture(output, sorted(trace["turns"] + trace["spills"], key=lambda item: item["end_ns"]))
     else:
         _write(output, [json.dumps(trace), "\n"])
-    return {"jobs": len(trace["jobs"]), "turns": len(trace["turns"])}
+    return {what: len(trace[what]) for what in ("jobs", "turns", "spills")}
 
 
 def remembered(from_s: float = 0.0) -> Item:
-    """All that the coordinator remembers: jobs as simulate reads them, and turns that ended since ``from_s``."""
+    """All that the coordinator remembers: jobs as simulate reads them, turns and spills that ended since ``from_s``."""
     jobs = ask("jobs")["jobs"]
+    turns = _all_pages("turns")
+    try:
+        spills = _all_pages("spills")
+    except click.ClickException:  # an older coordinator does not say
+        spills = []
     ahead = time.time_ns() - time.monotonic_ns()
-    turns: list[Item] = []
-    page = ask("turns", since=0)
-    while page["turns"]:
-        turns += page["turns"]
-        page = ask("turns", since=page["next"])
-    for turn in turns:
-        turn["start_ns"] += ahead
-        turn["end_ns"] += ahead
+    for item in turns + spills:
+        item["start_ns"] += ahead
+        item["end_ns"] += ahead
     first = min((job["arrival_s"] for job in jobs), default=0.0)
     return {
         "jobs": [{**job, "arrival_s": job["arrival_s"] - first} for job in jobs],
         "turns": [turn for turn in turns if turn["end_ns"] >= from_s * 1e9],
+        "spills": [spill for spill in spills if spill["end_ns"] >= from_s * 1e9],
     }
+
+
+def _all_pages(what: str) -> list[Item]:
+    items: list[Item] = []
+    page = ask(what, since=0)
+    while page[what]:
+        items += page[what]
+        page = ask(what, since=page["next"])
+    return items
 
 
 # --- what is written ----------------------------------------------------------------------------------
@@ -157,11 +168,11 @@ def _write(output: Path, parts: Iterable[str]) -> None:
         raise click.ClickException(f"cannot write {output}: {error.strerror}") from None
 
 
-def _write_picture(output: Path, turns: Iterable[Item]) -> None:
+def _write_picture(output: Path, items: Iterable[Item]) -> None:
     def parts() -> Iterator[str]:
         yield '{"traceEvents": [\n'
         between = ""
-        for event in events(turns):
+        for event in events(items):
             yield between + json.dumps(event)
             between = ",\n"
         yield "\n]}\n"
@@ -169,41 +180,46 @@ def _write_picture(output: Path, turns: Iterable[Item]) -> None:
     _write(output, parts())
 
 
-def events(turns: Iterable[Item]) -> Iterator[Item]:
-    """The turns and the waits for them as trace events: a process for each device, a thread for each job; in
-    microseconds after the first one began to wait."""
+DAY_NS = 86_400 * 10**9  # a time after its begin is exact as a float, and none is negative
+
+
+def events(items: Iterable[Item]) -> Iterator[Item]:
+    """Turns, the waits for them, and spills as trace events: a process for each device, a thread for each job; in
+    microseconds after the day before the first one ended."""
     devices: dict[str, int] = {}
     threads: dict[tuple[int, str], int] = {}  # numbers of jobs begin anew with a coordinator
     first: int | None = None
-    for turn in turns:
-        if turn["device"] not in devices:
-            devices[turn["device"]] = len(devices) + 1
-            place = {"pid": devices[turn["device"]]}
-            yield {"ph": "M", **place, "name": "process_name", "args": {"name": turn["device"]}}
-        job = (turn["job"], turn["name"])
+    for item in items:
+        first = item["end_ns"] - DAY_NS if first is None else first
+        if item["device"] not in devices:
+            devices[item["device"]] = len(devices) + 1
+            place = {"pid": devices[item["device"]]}
+            yield {"ph": "M", **place, "name": "process_name", "args": {"name": item["device"]}}
+        job = (item["job"], item["name"])
         is_new = job not in threads
-        place = {"pid": devices[turn["device"]], "tid": threads.setdefault(job, len(threads) + 1)}
+        place = {"ph": "X", "pid": devices[item["device"]], "tid": threads.setdefault(job, len(threads) + 1)}
         if is_new:
-            yield {"ph": "M", **place, "name": "thread_name", "args": {"name": turn["name"]}}
-        waited = turn.get("waited_ns", 0) / 1e3  # an older coordinator does not say
-        if first is None:
-            first = turn["start_ns"] - turn.get("waited_ns", 0)
-        start, end, ready = (turn["start_ns"] - first) / 1e3, (turn["end_ns"] - first) / 1e3, turn["ready_ns"] / 1e3
-        if waited > 0:
-            yield {"ph": "X", **place, "name": "waits", "ts": start - waited, "dur": waited, "args": {}}
-        if ready > 0:
-            moved = {
-                "restored": turn["restored"],
-                "restored ahead of the turn": turn.get("ahead", 0),
-                "spilled by others": turn["spilled"],
-            }
-            yield {
-                "ph": "X",
-                **place,
-                "name": "restores" if turn["restored"] else "gets ready",
-                "ts": start,
-                "dur": ready,
-                "args": moved,
-            }
-        args = {"turn": turn["turn"], "steps": turn["steps"], "why": turn["reason"], "died": turn["died"]}
-        yield {"ph": "X", **place, "name": "turn", "ts": start + ready, "dur": end - start - ready, "args": args}
+            yield {**place, "ph": "M", "name": "thread_name", "args": {"name": item["name"]}}
+        start, end = (item["start_ns"] - first) / 1e3, (item["end_ns"] - first) / 1e3
+        if "turn" in item:
+            yield from _events_of_turn(item, place, start, end)
+        else:
+            args = {"bytes": item["bytes"], "for": item["for"]}
+            yield {**place, "name": "spills", "ts": start, "dur": end - start, "args": args}
+
+
+def _events_of_turn(turn: Item, place: Item, start: float, end: float) -> Iterator[Item]:
+    waited = turn.get("waited_ns", 0) / 1e3  # an older coordinator does not say
+    ready = turn["ready_ns"] / 1e3
+    if waited > 0:
+        yield {**place, "name": "waits", "ts": start - waited, "dur": waited, "args": {}}
+    if ready > 0:
+        moved = {
+            "restored": turn["restored"],
+            "restored ahead of the turn": turn.get("ahead", 0),
+            "spilled by others": turn["spilled"],
+        }
+        name = "restores" if turn["restored"] else "gets ready"
+        yield {**place, "name": name, "ts": start, "dur": ready, "args": moved}
+    args = {"turn": turn["turn"], "steps": turn["steps"], "why": turn["reason"], "died": turn["died"]}
+    yield {**place, "name": "turn", "ts": start + ready, "dur": end - start - ready, "args": args}
