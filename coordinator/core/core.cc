@@ -133,6 +133,7 @@ bool Core::Active(const Job& job) const {
 void Core::On(Job* job, const SetPaused& event) {
   if (job == nullptr) return;
   if (job->waiting && !job->held_back && !job->held_out && job->paused && !event.paused) BeginToWait(*job);
+  if (job->waiting && job->paused != event.paused) event.paused ? CountAllLost(*job) : TimePasses(*job);
   job->paused = event.paused;
 }
 

@@ -28,6 +28,7 @@
 //                 quota.cc  time caps (time_account.h)               memory_caps.cc of groups and users
 //                 lacking.cc who waits for room that others have to give back (lack.h)
 //                 guarantees.cc shares of time (time_guarantee.h)    serving.cc  requests, and who stands by
+//                 slowdown.cc what sharing costs each job
 //                 explain.cc why a job stands where it stands        invariants.cc
 //
 // Invariants (CheckInvariants() tests them):
@@ -50,6 +51,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,6 +122,10 @@ class Core {
   // Until when the time cap of it, of its group or user, or of a fellow rank, keeps it from having a turn; a
   // time that has passed: none does. REQUIRES: it is known.
   absl::Time HeldBackUntil(EntityId entity) const;
+
+  // How much longer it takes than alone (slowdown.h), with what lasts at the last event; none: it is not
+  // known. `steps`: that it has done. REQUIRES: it is known.
+  std::optional<double> SlowdownOf(JobId job, std::uint64_t steps) const;
 
   // What policies are shown of it. REQUIRES: it is known.
   JobView ViewOf(EntityId entity) const;
@@ -221,6 +227,12 @@ class Core {
   std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
+
+  // slowdown.cc
+  void TimePasses(Job& job);
+  void CountLost(Job& job, std::optional<absl::Duration> lost);
+  void CountAllLost(Job& job);
+  void CountPart(Job& job, absl::Duration ready, absl::Duration idle, std::uint64_t steps);
 
   // guests.cc
   bool IsGuest(const Job& job) const;

@@ -132,6 +132,7 @@ void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
   device.turn = job.turn = number;
   job.told_turn = told;
   job.granted = now_;
+  TimePasses(job);
   job.steps_before = job.steps;
   if (beside) turn.guests[job.id] = "had it already";
   turn.granted.insert(job.id);

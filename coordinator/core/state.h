@@ -16,6 +16,7 @@
 #include "coordinator/core/events.h"
 #include "coordinator/core/lack.h"
 #include "coordinator/core/owner.h"
+#include "coordinator/core/slowdown.h"
 #include "coordinator/core/step_watch.h"
 #include "coordinator/core/time_guarantee.h"
 #include "coordinator/policies/policy.h"
@@ -101,7 +102,9 @@ struct Job {
   Estimator step;    // time in its turn for a step
   Estimator alone;   // the same, from parts in which others waited and nobody ran beside it
   Estimator beside;  // the same, where somebody ran beside it
-  StepWatch watch;   // of its steps beside nobody
+  Slowdown slowdown;
+  absl::Time passed = absl::InfinitePast();    // until then it has been told what was lost
+  StepWatch watch;                             // of its steps beside nobody
   absl::Time alone_at = absl::InfinitePast();  // its last sample
   bool accompanied = false;                    // somebody has run beside it in this part
   bool alone_first = false;  // it found no room beside others: not again before a turn alone

@@ -18,6 +18,7 @@ void Core::On(Job* job, const wire::Wait& event) {
                                         job->waiting ? ", which waits already" : ", which has the turn"));
   }
   const bool again = std::exchange(job->taken_back, false);
+  again ? CountAllLost(*job) : CountLost(*job, absl::ZeroDuration());
   if (again) {
     job->unresponsive = false;
   } else if (job->left != absl::InfinitePast() && !job->after_others) {
@@ -315,6 +316,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
   job.waiting = job.held_back = job.held_out = false;
   job.waited += now_ - job.asked;
+  CountAllLost(job);
   job.movable = job.accompanied = job.told_stop = false;
   job.asides = 0;
   job.stood = absl::ZeroDuration();
@@ -520,6 +522,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   if (!guest && !aside) LearnReach(job, turn);
   if (how == PartEnds::kGiven) job.alone_first = job.after_others && (job.accompanied || job.alone_first);
   const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
+  CountPart(job, std::min(ready, now_ - job.granted), IdleAtEnd(job, last), last.turn_steps);
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
                    .pid = job.info.pid,

@@ -72,15 +72,12 @@ Json GangJson(const Core& core, JobId id) {
 
 struct Progress {
   absl::Duration waited;  // this wait included
-  double slowdown = 1;    // time since it joined over that time less what it waited
   Json to_go_s;           // for the steps left, at the pace so far; null: not known
 };
 
 Progress ProgressOf(Server& server, const Job& job, std::uint64_t steps) {
   const absl::Time now = server.Now();
-  const absl::Duration lived = std::max(now - job.joined, absl::Microseconds(1));
   Progress progress{.waited = job.waited + (job.waiting ? now - job.asked : absl::ZeroDuration())};
-  progress.slowdown = absl::FDivDuration(lived, std::max(lived - progress.waited, absl::Microseconds(1)));
   const std::uint64_t total = job.info.total_steps;
   if (total > 0 && steps > 0)
     progress.to_go_s = absl::ToDoubleSeconds(now - std::min(now, job.first_asked)) /
@@ -98,6 +95,12 @@ Held HeldOf(const Server& server, const Job& job) {
   if (job.turn == 0) return {.in_all = job.held};
   const absl::Duration turn = server.Now() - job.granted;
   return {.in_all = job.held + turn, .turn_s = absl::ToDoubleSeconds(turn)};
+}
+
+// How much longer it takes than alone; null: not known.
+Json SlowdownJson(const Core& core, JobId id, std::uint64_t steps) {
+  const std::optional<double> slowdown = core.SlowdownOf(id, steps);
+  return slowdown ? Json(*slowdown) : Json();
 }
 
 Json EstimateJson(const Estimator& estimate) {
@@ -297,7 +300,7 @@ Json JobJson(Server& server, JobId id) {
           {"held_s", absl::ToDoubleSeconds(held.in_all)},
           {"turn_s", held.turn_s},
           {"waited_s", absl::ToDoubleSeconds(progress.waited)},
-          {"slowdown", progress.slowdown},
+          {"slowdown", SlowdownJson(core, id, std::max<std::uint64_t>(page.steps, job.steps))},
           {"to_go_s", progress.to_go_s},
           {"overdue", job.set_aside || (job.turn != 0 && core.state().turns.at(job.turn).overdue)},
           {"beside", core.Beside(id)},

@@ -211,6 +211,15 @@ def test_top_shows_slowdown_time_to_go_and_why(answers) -> None:
     assert "has had the turn" in said
 
 
+def test_top_shows_no_slowdown_that_is_not_known(answers) -> None:
+    fake, _ = answers
+    status = {"daemon": DAEMON, "devices": [DEVICE], "jobs": [{**JOB, "slowdown": None}]}
+    lines = hocket("top", "--once", **fake(status=status)).stdout.splitlines()
+    head, row = (next(i for i, line in enumerate(lines) if word in line) for word in ("slowdown", "40/100"))
+    names, cells = (re.split(r" {2,}", lines[i].strip()) for i in (head, row))
+    assert dict(zip(names, cells, strict=True))["slowdown"] == "-", lines
+
+
 def test_top_names_a_holder_that_is_overdue(answers) -> None:
     fake, _ = answers
     status = {"daemon": DAEMON, "devices": [DEVICE], "jobs": [{**JOB, "overdue": True, "to_go_s": None}]}

@@ -94,6 +94,10 @@ def test_the_values_are_the_coordinators_in_the_unit_of_the_name(scene: Scene) -
     assert shown[f"hocket_hand_over_seconds_bucket{[('device', GPU), ('le', '0.001')]}"] == 0
     assert shown[f"hocket_hand_over_seconds_bucket{[('device', GPU), ('le', '0.003')]}"] == 1
     assert f"hocket_job_remaining_seconds{key}" not in shown  # nobody knows
+    assert shown[f"hocket_job_slowdown_ratio{key}"] == 1.0
+    scene.coordinator.jobs = [a_job(slowdown=None)]
+    scene.look()
+    assert "hocket_job_slowdown_ratio{" not in scene.text()
 
 
 def test_a_gone_job_gives_its_name_to_the_one_that_runs(scene: Scene) -> None:

@@ -22,7 +22,8 @@ BAR = 30  # characters
 def command(as_json: bool, once: bool, interval: float) -> None:
     """Who has the turn, who waits and why, memory, slowdown against alone, time to go. Ends with Ctrl-C.
 
-    Slowdown: the time since a job joined over that time less what it waited for turns.
+    Slowdown: the job's last ten minutes over what they would have taken alone: without waits, hand-overs, restores, and
+    what steps beside others take longer. "-": not known; it has run beside others, but no step of it alone was seen.
     Time to go: the steps left at the pace so far, where the job has said how many it will run.
     """
     with contextlib.suppress(KeyboardInterrupt):
@@ -104,7 +105,7 @@ def _jobs(jobs: list[dict[str, Any]]):
             common.size(job["persistent"]),
             common.size(job["spilled"]),
             common.duration(job["waited_s"]),
-            f"{job['slowdown']:.2f}x",
+            "-" if job["slowdown"] is None else f"{job['slowdown']:.2f}x",
             common.duration(job["to_go_s"]) if job["to_go_s"] is not None else "?",
             job["why"],
         )

@@ -45,7 +45,11 @@ DEVICE_HISTOGRAMS = {
 # name: (help, key in a job of `hocket status --json`, factor to the unit in the name)
 JOB_GAUGES = {
     "hocket_job_step_seconds": ("Time of a step, running average.", "step_time_ms", 1e-3),
-    "hocket_job_slowdown_ratio": ("Time since it joined, over that less what it waited.", "slowdown", 1),
+    "hocket_job_slowdown_ratio": (
+        "The last ten minutes over what they would have taken alone; only where known.",
+        "slowdown",
+        1,
+    ),
     "hocket_job_remaining_seconds": ("Time to go, at the pace so far; only where known.", "to_go_s", 1),
     "hocket_job_overdue": ("1: has had the turn past its limit while others wait.", "overdue", 1),
     "hocket_job_weight": ("Its weight: the share of the device under the policy fair.", "weight", 1),
