@@ -37,12 +37,13 @@ class Target:
 
 TARGETS = (
     Target("codec", "any bytes as a message, both ways", 0.05, 0.94),
-    Target("core", "jobs that say anything to the coordinator's core", 0.35, 0.002),
+    Target("core", "jobs that say anything to the coordinator's core", 0.3, 0.002),
     Target("server", "connections, commands and state files of the daemon's server", 0.2, 0.0003),
     Target("state", "state files", 0.1, 0.003),
     Target("own_policy", "what a policy of the user's own answers", 0.1, 0.0002),
     Target("workload", "workloads and traces, and their simulation", 0.1, 0.005),
-    Target("costs", "tables of costs of the emulated GPU", 0.1, 0.05),
+    Target("recording", "files of recorded turns", 0.1, 0.003),
+    Target("costs", "tables of costs of the emulated GPU", 0.05, 0.047),
 )
 # What a record speaks of.
 CODE = ["csrc/base", "csrc/wire", "csrc/emulator/timing/cost.cc", "coordinator", "tests/fuzz"]

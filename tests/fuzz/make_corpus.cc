@@ -1,5 +1,5 @@
-// Writes the inputs that begin with frames into FOLDER/codec, FOLDER/core and FOLDER/server: real messages in
-// the order of real conversations.
+// Writes the inputs that are not text: into FOLDER/codec, FOLDER/core and FOLDER/server real messages in the
+// order of real conversations, into FOLDER/recording a block of turns.
 //
 //   make_corpus tests/fuzz/corpus
 #include <filesystem>
@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/recording/block.h"
 #include "csrc/base/check.h"
 #include "csrc/wire/codec.h"
 #include "tests/fuzz/input.h"
@@ -123,6 +124,22 @@ Story IsAsked(Story story) {
   return story.Asks("switch-share", R"({"share":0.1})").Asks("turns", R"({"since":1})");
 }
 
+// A block of a recording.
+std::string TwoTurns() {
+  coordinator::BlockWriter writer;
+  coordinator::TurnEnded turn{
+      .turn = 1, .job = 1, .name = "a", .device = "gpu", .steps = 2, .reason = "came first"};
+  turn.start = absl::UnixEpoch() + absl::Seconds(1);
+  turn.end = turn.start + absl::Milliseconds(20);
+  writer.AddJob(R"({"id": 1, "pid": 7, "name": "a", "arrival_s": 0.5, "steps": 2, "step_ms": 10.0})");
+  writer.Add(turn);
+  turn.turn = 2, turn.job = 2, turn.name = "b", turn.died = true;
+  turn.start = turn.end, turn.end += absl::Milliseconds(5);
+  writer.Add(turn);
+  writer.AddLost(3);
+  return writer.Take(/*epoch=*/1, absl::Hours(24 * 365 * 56));
+}
+
 void Write(const std::string& folder, const std::string& name, const std::string& bytes) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/" + name, std::ios::binary) << bytes;
@@ -148,6 +165,9 @@ void WriteAll(const std::string& folder) {
   const Story restarted(
       Output().Byte(2).Byte(0).Text("policy srtf\nquota group x 0.5 0.1 0 0\n").Byte(2).Text(job).bytes());
   Write(folder + "/server", "comes_back", ComesBack(restarted).bytes());
+  const std::string day = TwoTurns();
+  Write(folder + "/recording", "file", day);
+  Write(folder + "/recording", "body", day.substr(coordinator::kBlockHeader));
 }
 
 }  // namespace
