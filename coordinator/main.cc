@@ -37,8 +37,9 @@ Jobs start it themselves; there is no need to do so by hand.
                           has set last, or fair)
   --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default: what
                           people have set last, or 0.02)
-  (before anybody has set one, $HOCKET_POLICY, $HOCKET_SWITCH_SHARE and $HOCKET_OVERDUE; $HOCKET_GRACE_SECONDS,
-  $HOCKET_HISTORY_SIZE, $HOCKET_HISTORY_DAYS and $HOCKET_LOG_LEVEL stand for those flags: Hocket sets them from its config file, see `hocket config`)
+  (before anybody has set one, $HOCKET_POLICY, $HOCKET_SWITCH_SHARE, $HOCKET_LINK_BOUND and $HOCKET_OVERDUE;
+  $HOCKET_GRACE_SECONDS, $HOCKET_HISTORY_SIZE, $HOCKET_HISTORY_DAYS and $HOCKET_LOG_LEVEL stand for those flags:
+  Hocket sets them from its config file, see `hocket config`)
   --mute-seconds=N        close connections that have said nothing for N seconds (default 10)
   --history-size=SIZE     turns are kept in the folder history beside the log, in so many bytes at most (default
                           256MiB); 0: only the last 100,000, in memory
@@ -122,6 +123,11 @@ absl::Status SetFirstSwitchShare(const std::string& value, Flags& flags) {
   return CheckSwitchShare(flags.server.first_switch_share);
 }
 
+absl::Status SetFirstLinkBound(const std::string& value, Flags& flags) {
+  HOCKET_ASSIGN_OR_RETURN(flags.server.first_link_bound, ToNumber("link-bound", value));
+  return CheckLinkBound(flags.server.first_link_bound);
+}
+
 absl::Status SetFirstOverdue(const std::string& value, Flags& flags) {
   flags.server.first_overdue = value;
   return CheckOverdue(value);
@@ -133,7 +139,7 @@ absl::Status ReadEnvironment(Flags& flags) {
       {"HOCKET_POLICY", SetFirstPolicy},       {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
       {"HOCKET_OVERDUE", SetFirstOverdue},     {"HOCKET_GRACE_SECONDS", SetGrace},
       {"HOCKET_LOG_LEVEL", SetLogLevel},       {"HOCKET_HISTORY_SIZE", SetHistorySize},
-      {"HOCKET_HISTORY_DAYS", SetHistoryDays},
+      {"HOCKET_HISTORY_DAYS", SetHistoryDays}, {"HOCKET_LINK_BOUND", SetFirstLinkBound},
   };
   for (const auto& [name, set] : kVariables) {
     const char* const value = std::getenv(name.c_str());

@@ -3,7 +3,8 @@
 // While a turn lasts that others wait for, the one who is to follow restores into what is free, and those
 // whose turns are farther away are spilled for him: so his turn begins with less to move, or with nothing. He
 // is chosen once in a turn. What is brought back for one who is not next after all is spilled like anything
-// else. Nothing is done where the holder has found no room itself. docs/decisions/0019 has the reasons.
+// else. Nothing is done where the holder has found no room itself, and no more than its own copies bear
+// (link.cc). docs/decisions/0019 has the reasons.
 #include <algorithm>
 
 #include "coordinator/core/core.h"
@@ -14,6 +15,9 @@ namespace {
 
 // Of one order, or a piece where that is larger: the job does nothing else while it obeys.
 constexpr Bytes kPart = Bytes{256} << 20;
+
+// The same, where pauses are to keep the link free for the holder: shorter ones disturb it less at once.
+constexpr Bytes kLimitedPart = Bytes{32} << 20;
 
 // A holder that has asked for room while it grew is expected to grow as far in so many turns more. Where it
 // does, it finds the room there, and is quiet: with fewer it would meet restored bytes all the time.
@@ -34,6 +38,8 @@ void Core::On(Job* job, const wire::Restored& event) {
   if (!job->taken_back) job->unresponsive = false;
   const Bytes restored = std::min<Bytes>(event.restored, order.bytes);
   const auto took = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(event.took_ns, INT64_MAX)));
+  DeviceOf(*job).link.Add(restored, now_ - order.sent);
+  if (job->turn == 0) CountMoved(*job, restored);
   job->restored_ahead += restored;
   job->restored_total += restored;
   job->ahead_time += std::min(took, now_ - order.sent);
@@ -43,21 +49,27 @@ void Core::On(Job* job, const wire::Restored& event) {
 }
 
 void Core::LookAhead(Turn& turn) {
+  turn.link_paused = false;
   const bool settled = std::none_of(turn.granted.begin(), turn.granted.end(),
                                     [&](JobId id) { return job(id).room.has_value(); });
   if (!settled || turn.lacks_room || turn.devices.size() != 1) return;
   if (turn.next == 0) turn.next = NextAfter(turn);
   auto found = state_.jobs.find(turn.next);
   if (found == state_.jobs.end() || !MayRestore(found->second)) return;
+  const double share = LinkShare(turn);
+  if (share == 0) return;
+  turn.link_paused = now_ < LinkFreeAt(turn);
+  if (turn.link_paused) return;
   Job& next = found->second;
   const Bytes missing = next.spilled - std::min(next.spilled, next.ahead ? next.ahead->bytes : 0);
   const Bytes room = RoomAhead(turn) - std::min(RoomAhead(turn), turn.no_use);
-  const Bytes part = std::max(kPart, next.piece);
+  const Bytes part = std::max(share < 1 ? kLimitedPart : kPart, next.piece);
   // No more at once than he can soon use: whoever spills gets no turn before he has done. Nor less than a
   // part, as long as more is coming: it would be ordered, freed and ordered again, a message each, until the
   // rest has come.
   if (missing > room && Coming(next) < std::min(missing - room, part))
-    AskToSpill(next, std::min(missing - room, 2 * part), Behind(turn, next), /*guaranteed_too=*/false);
+    AskToSpill(next, std::min(missing - room, share < 1 ? part : 2 * part), Behind(turn, next),
+               /*guaranteed_too=*/false);
   const Bytes bytes = std::min({room, missing, part});
   if (next.ahead || bytes == 0 || bytes < next.piece) return;
   next.ahead = RestoreOrder{.request = next_restore_++, .bytes = bytes, .turn = turn.number, .sent = now_};

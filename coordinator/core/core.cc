@@ -12,6 +12,7 @@ namespace hocket::coordinator {
 Core::Core(CoreOptions options) : options_(std::move(options)), next_turn_(options_.first_turn) {
   state_.policy = options_.policy;
   state_.switch_share = options_.switch_share;
+  state_.link_bound = options_.link_bound;
   state_.policy_settings = options_.policy_settings;
   state_.overdue_go_on = options_.overdue_go_on;
   state_.quotas = options_.quotas;
@@ -64,12 +65,12 @@ void Core::Settle(const SendEarly& early) {
     AskIfContended(turn);
     TakeBackUnread(turn);
     TellInOrder(turn);
-    LookAhead(turn);
     LookAtCompany(turn);
   }
   for (JobId id : active_) {
     if (job(id).room) ServeRoom(job(id));
   }
+  for (auto& [number, turn] : state_.turns) LookAhead(turn);
   KeepMemoryCaps();
   if (now_ >= timer_) timer_ = absl::InfiniteFuture();  // it has fired
   if (const absl::Time next = NextDeadline(); next != timer_) {
@@ -98,6 +99,7 @@ absl::Time Core::NextDeadline() const {
   }
   for (const auto& [number, turn] : state_.turns) {
     next = std::min({next, RealignTime(turn), HolderLimit(turn)});
+    if (turn.link_paused) next = std::min(next, LinkFreeAt(turn));
     if (anybody_serves_) next = std::min(next, NextOfServing(turn));
     if (turn.company) next = std::min(next, turn.company->look_at);
     const bool contended = Contended(turn);

@@ -23,7 +23,8 @@
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
 //                 taking_back.cc grants that lie unread
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
-//                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
+//                 ahead.cc  bytes that come back before the turn     link.cc     what they may cost who has
+//                 it link_sense.h how much a job suffers                guests.cc   several jobs in one turn
 //                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
 //                 quota.cc  time caps (time_account.h)               memory_caps.cc of groups and users
 //                 lacking.cc who waits for room that others have to give back (lack.h)
@@ -42,6 +43,7 @@
 //   who is held back has used up what its time cap allows, and waits
 //   every job is in exactly one lane of its device; a lane's chunks are counted once
 //   all jobs of a lane, and of a gang, are one user's: nobody gets a descriptor of another user's memory
+//   what moves ahead of a turn and is paused for the holder's sake goes on: a timer is set
 //   no deadline has passed that nothing was done about: the next timer is in the future
 //
 // Not thread-safe.
@@ -69,6 +71,7 @@ Priority ParsePriority(const std::string& text);
 struct CoreOptions {
   std::string policy = "fair";  // REQUIRES: `make_policy` makes it
   double switch_share = 0.02;   // of the time may go into hand-overs that move bytes
+  double link_bound = 0.02;     // by so much others' bytes may slow a holder down
   PolicySettings policy_settings;
   bool overdue_go_on = false;     // see SetOverdue
   std::map<Owner, Quota> quotas;  // of groups and users
@@ -134,6 +137,11 @@ class Core {
   Bytes Free(const Device& device) const;
   Bytes Arena(const Device& device) const;
 
+  // For which share of its time the link may be busy for others while the job uses its turn; 1: always.
+  double LinkShare(const Job& job) const;
+  // For which share it was, in the part of a turn that it has; none: it does not use one (yet).
+  std::optional<double> LinkShareUsed(const Job& job) const;
+
   // Aborts, naming the first invariant that does not hold.
   void CheckInvariants() const;
 
@@ -155,6 +163,7 @@ class Core {
   void On(Job* job, const SetMemoryGuarantee& event);
   void On(Job* job, const SetPolicy& event);
   void On(Job* job, const SetSwitchShare& event);
+  void On(Job* job, const SetLinkBound& event);
   void On(Job* job, const SetProductionBound& event);
   void On(Job* job, const SetMostTogether& event);
   void On(Job* job, const SetOverdue& event);
@@ -432,6 +441,15 @@ class Core {
   std::vector<Job*> Behind(Turn& turn, const Job& next);
   std::vector<JobId> BehindInOrder(const Job& next,
                                    const std::vector<std::pair<JobId, bool>>& candidates) const;
+
+  // link.cc
+  void RestoresFrom(Job& job, absl::Time begin);
+  void CountMoved(const Job& mover, Bytes bytes);
+  void PayForLink(Job& job);
+  double LinkShare(const Turn& turn) const;
+  absl::Time LinkFreeAt(const Turn& turn) const;
+  void LearnLink(Job& job, absl::Duration step, std::uint64_t steps);
+  std::string ExplainLink(const Job& job) const;
 
   // rejoin.cc
   std::unique_ptr<Policy> MakePolicyNamed(const std::string& name) const;

@@ -90,6 +90,10 @@ struct SetPolicy {
 struct SetSwitchShare {
   double share = 0;  // 0 < share <= 1
 };
+// By so much what moves for others may slow a holder's steps down.
+struct SetLinkBound {
+  double bound = 0;  // 0 < bound <= 1; 1: they are not looked at
+};
 struct SetProductionBound {
   double bound = 0;  // 0 < bound < 1
 };
@@ -113,8 +117,8 @@ struct Event {
   JobId job = 0;
   std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
                SetTimeGuarantee, SetGroup, SetQuota, SetMemoryLimit, SetMemoryGuarantee, SetPolicy,
-               SetSwitchShare, SetProductionBound, SetMostTogether, SetOverdue, StepsSeen, wire::Wait,
-               wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
+               SetSwitchShare, SetLinkBound, SetProductionBound, SetMostTogether, SetOverdue, StepsSeen,
+               wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
                wire::ArenaLost, wire::Gang, wire::Report, wire::Leave, wire::Restored, wire::StoodBy>
       what;
 };

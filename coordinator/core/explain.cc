@@ -123,7 +123,7 @@ std::string Core::ExplainHolding(const Job& job) const {
     absl::StrAppend(&text, "; gives it up when idle");
     if (Contended(turn)) absl::StrAppend(&text, ", or after ", Seconds(StopTime(turn) - turn.start));
   }
-  return absl::StrCat(text, ExplainQuotas(job));
+  return absl::StrCat(text, ExplainLink(job), ExplainQuotas(job));
 }
 
 std::string Core::ExplainFreeDevice(const Job& job) const {

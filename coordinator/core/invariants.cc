@@ -71,6 +71,9 @@ void Core::CheckInvariants() const {
   }
   for (const auto& [number, turn] : state_.turns) {
     HOCKET_CHECK(!turn.granted.empty()) << "turn " << number << " is nobody's";
+    HOCKET_CHECK(!turn.link_paused || (LinkFreeAt(turn) > now_ && timer_ <= LinkFreeAt(turn)))
+        << "in turn " << number << " bytes wait until " << LinkFreeAt(turn) << ", and the timer is at "
+        << timer_;
     std::set<std::pair<DeviceKey, int>> lanes;
     for (JobId id : turn.granted) {
       const Job& rank = job(id);

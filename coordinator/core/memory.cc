@@ -64,11 +64,15 @@ void Core::On(Job* job, const wire::Spilled& event) {
   if (!job->spill || job->spill->request != event.request)
     return RecordSpill(*job, {.freed = event.freed, .begun = now_});
   SpillOrder& order = *job->spill;
+  const Bytes moved = std::min<Bytes>(event.freed, order.bytes);
+  const bool more = event.more && event.freed > 0 && event.freed < order.bytes;
   Credit(order, event.freed);
-  order.bytes -= std::min(order.bytes, event.freed);
+  order.bytes -= moved;
   order.freed += event.freed;
   order.sent = now_;
-  if (event.more && event.freed > 0 && order.bytes > 0) return;
+  if (!more) DeviceOf(*job).link.Add(order.freed, now_ - order.begun);
+  if (HasNoTurn(order.for_job)) CountMoved(*job, moved);
+  if (more) return;
   if (order.freed == 0 && event.movable)
     job->cannot_spill = event.why_not.empty() ? "it has nothing to spill" : event.why_not;
   RecordSpill(*job, order);
@@ -227,6 +231,7 @@ void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_as
   if (asked && !ok) NoLongerLacks(job);
   if (step_aside) job.lacks_since = std::min(job.lacks_since, now_);
   job.unclaimed = asked ? 0 : job.room->freed;
+  if (asked && ok && job.turn != 0 && job.room->restoring) RestoresFrom(job, now_);
   if (asked && ok && !step_aside && !job.room->restoring) RememberReach(job, job.room->bytes);
   job.room.reset();
   if (!asked) return;

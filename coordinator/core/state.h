@@ -15,6 +15,8 @@
 #include "absl/time/time.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/lack.h"
+#include "coordinator/core/link_rate.h"
+#include "coordinator/core/link_sense.h"
 #include "coordinator/core/owner.h"
 #include "coordinator/core/slowdown.h"
 #include "coordinator/core/step_watch.h"
@@ -59,6 +61,15 @@ struct RoomRequest {
   absl::Time retry_at = absl::InfiniteFuture();   // when to let it try again though nothing was freed
   bool others_first = false;                      // then: it may depend on what they do in a turn
   absl::Time lanes_until = absl::InfinitePast();  // arenas that nobody uses are being given back for it
+};
+
+// The host link, while the job uses its turn and others' bytes move (link.cc).
+struct LinkUse {
+  LinkSense sense;
+  absl::Duration time;  // that they took of it, in this part
+  absl::Duration owed;  // of that, and of what they took before: it lets them wait until it is made up for
+  absl::Time paid_until = absl::InfinitePast();
+  absl::Time from = absl::InfinitePast();  // it uses the turn that it has, as far as that is known
 };
 
 struct Job {
@@ -139,9 +150,10 @@ struct Job {
   std::optional<SpillOrder> spill;
   std::optional<RoomRequest> room;
   std::optional<RestoreOrder> ahead;
-  Bytes piece = 0;      // its bytes come back in pieces of so many; 0: not known
-  Bytes reach = 0;      // so much it and its arena held when it had grown in a turn and others had made room
-  int quiet_turns = 0;  // since then, in which it did not ask for any
+  Bytes piece = 0;  // its bytes come back in pieces of so many; 0: not known
+  Bytes reach = 0;  // so much it and its arena held when it had grown in a turn and others had made room
+  LinkUse link;
+  int quiet_turns = 0;        // since then, in which it did not ask for any
   Bytes restored_ahead = 0;   // for its next turn, or the one that it has
   absl::Duration ahead_time;  // that took so long
   Bytes unclaimed = 0;  // others have given it back for this job's turn, and nobody waited for an answer
@@ -205,6 +217,9 @@ struct Device {
   std::map<int, Lane> lanes;
   std::vector<Returning> returning;
   std::uint64_t departures = 0;  // of jobs and of their processes: memory has come back
+  LinkRate link;                 // to the host
+  Bytes beside = 0;              // moved for others while somebody used the device, and
+  absl::Duration beside_time;    // that took so long of the link
   Bytes unseen = 0;  // in use besides what the ledger knows, as seen last: the driver's own, other programs'
   absl::Time counted_until = absl::InfinitePast();  // guarantees know what it has done
   absl::Time kept_until = absl::InfinitePast();     // free until then for `kept_for`, which may be back soon
@@ -259,9 +274,10 @@ struct Turn {
   bool lacks_room = false;  // somebody has asked for room in it: what is free is his
   absl::Time interrupted;   // since when somebody is to stand by
   bool serves_beside =
-      false;         // nobody stands by (any longer) for those who serve in it, until they have gone
-  Bytes reach = 0;   // as Job::reach, of this turn
-  Bytes no_use = 0;  // that should be free, and a job that was to restore into it could not
+      false;                 // nobody stands by (any longer) for those who serve in it, until they have gone
+  Bytes reach = 0;           // as Job::reach, of this turn
+  bool link_paused = false;  // what moves ahead waits, so that it does not slow the holder down too much
+  Bytes no_use = 0;          // that should be free, and a job that was to restore into it could not
 };
 
 struct State {
@@ -276,6 +292,7 @@ struct State {
   std::map<OnDevice, TimeGuarantee> guarantees;
   std::string policy;
   double switch_share = 0.02;
+  double link_bound = 0.02;  // by so much others' bytes may slow a holder down; 1: they may move
   PolicySettings policy_settings;
   bool overdue_go_on = false;  // others go on in another lane
   std::set<JobId> expected;    // after a restart: who has not reported yet

@@ -319,6 +319,8 @@ void Core::GrantJob(Job& job, Turn& turn) {
   CountAllLost(job);
   job.movable = job.accompanied = job.told_stop = false;
   job.asides = 0;
+  job.link.time = absl::ZeroDuration();
+  RestoresFrom(job, now_);
   job.stood = absl::ZeroDuration();
   job.turn = job.told_turn = turn.number;
   job.granted = now_;
@@ -511,6 +513,7 @@ void Core::LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint6
   if (now_ - job.alone_at >= kAloneGoodFor) job.alone = Estimator();
   job.alone.Add(step);
   job.alone_at = now_;
+  LearnLink(job, step, steps);
 }
 
 void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
@@ -559,6 +562,7 @@ void Core::LeavePart(Job& job) {
   const bool company = !turn.guests.empty();
   if (company && !job.taken_back) Charge(turn, turn.contended);
   if (job.told_stand_by) EndStandBy(job);
+  PayForLink(job);
   job.turn = 0;
   job.grant_open = false;
   job.left = now_;

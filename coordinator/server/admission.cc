@@ -257,6 +257,14 @@ absl::Status CheckSwitchShare(double share) {
                    " for switching is not allowed: give a number above 0 and up to 1, such as 0.02."));
 }
 
+absl::Status CheckLinkBound(double bound) {
+  if (bound >= kMinBound && bound <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a bound of ", 100 * bound,
+                   " % on what bytes moved for others may slow a holder down is not allowed: give ",
+                   100 * kMinBound, " % to 100 %, such as 2 %; 100 % does not limit them."));
+}
+
 absl::Status CheckProductionBound(double bound) {
   if (bound >= kMinBound && bound <= kMaxBound) return absl::OkStatus();
   return absl::InvalidArgumentError(

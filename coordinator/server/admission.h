@@ -42,6 +42,7 @@ struct MemoryQuota {
 absl::Status CheckMemoryQuota(const Job& job, const Device& device, const MemoryQuota& quota, Bytes promised);
 absl::Status CheckPriority(const std::string& priority);
 absl::Status CheckSwitchShare(double share);
+absl::Status CheckLinkBound(double bound);
 absl::Status CheckProductionBound(double bound);
 absl::Status CheckMostTogether(double most);
 

@@ -79,12 +79,18 @@ absl::StatusOr<std::string> PolicyWanted(const Json& arguments) {
 // All is checked before any of it is set.
 absl::Status SetForPolicies(Server& server, const Json& arguments) {
   std::optional<SetProductionBound> bound;
+  std::optional<SetLinkBound> link;
   std::optional<SetMostTogether> together;
   std::optional<SetOverdue> overdue;
   if (arguments.contains("bound")) {
     HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, "bound"));
     HOCKET_RETURN_IF_ERROR(CheckProductionBound(share));
     bound = SetProductionBound{share};
+  }
+  if (arguments.contains("link_bound")) {
+    HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, "link_bound"));
+    HOCKET_RETURN_IF_ERROR(CheckLinkBound(share));
+    link = SetLinkBound{share};
   }
   if (arguments.contains("together")) {
     HOCKET_ASSIGN_OR_RETURN(const double most, Number(arguments, "together"));
@@ -97,6 +103,7 @@ absl::Status SetForPolicies(Server& server, const Json& arguments) {
     overdue = SetOverdue{what == kGoOn};
   }
   if (bound) server.Set(*bound);
+  if (link) server.Set(*link);
   if (together) server.Set(*together);
   if (overdue) server.Set(*overdue);
   return absl::OkStatus();
@@ -113,6 +120,7 @@ Result ChoosePolicy(Server& server, const Json& arguments) {
   return Json{{"policy", PolicyTitle(state.policy)},
               {"trouble", PolicyTrouble(state)},
               {"bound", state.policy_settings.production_bound},
+              {"link_bound", state.link_bound},
               {"together", state.policy_settings.most_together},
               {"overdue", state.overdue_go_on ? kGoOn : kWait},
               {"policies", std::move(policies)}};

@@ -24,6 +24,7 @@ constexpr ForThoseWhoGovern kGoverned[] = {
     {"history", "*", "read all that was recorded"},
     {"logs", "*", "read the daemon's log"},
     {"policy", "bound", "set the policy"},
+    {"policy", "link_bound", "set the policy"},
     {"policy", "name", "set the policy"},
     {"policy", "overdue", "set the policy"},
     {"policy", "program", "set the policy"},

@@ -89,6 +89,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       settings_(files_.ReadSettings()),
       core_({.policy = Chosen(options.policy, settings_.policy, options.first_policy),
              .switch_share = Chosen(options.switch_share, settings_.switch_share, options.first_switch_share),
+             .link_bound = Chosen(0.0, settings_.link_bound, options.first_link_bound),
              .policy_settings = {.production_bound = Chosen(0.0, settings_.production_bound,
                                                             PolicySettings().production_bound),
                                  .most_together =
@@ -353,6 +354,12 @@ void Server::Set(const SetPolicy& policy) {
 void Server::Set(const SetSwitchShare& share) {
   Apply(0, share);
   settings_.switch_share = share.share;
+  RememberSettings();
+}
+
+void Server::Set(const SetLinkBound& bound) {
+  Apply(0, bound);
+  settings_.link_bound = bound.bound;
   RememberSettings();
 }
 

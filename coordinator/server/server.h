@@ -47,6 +47,7 @@ struct ServerOptions {
   std::string first_policy = "fair";         // until people set one, if `policy` is empty
   std::string first_overdue = "wait";        // likewise: "wait" or "go-on"
   double first_switch_share = 0.02;          // likewise
+  double first_link_bound = 0.02;            // likewise
   absl::Duration grace = absl::Seconds(30);  // without a job; infinite: until stopped
   absl::Duration mute = absl::Seconds(10);   // a connection that has said nothing for so long is closed
   Bytes history_size = 256_MiB;              // on disk, in <runtime_dir>/history; 0: none
@@ -90,6 +91,7 @@ class Server {
   void Set(JobId job, decltype(Event::what) what);
   void Set(const SetPolicy& policy);
   void Set(const SetSwitchShare& share);
+  void Set(const SetLinkBound& bound);
   void Set(const SetProductionBound& bound);
   void Set(const SetMostTogether& together);
   void Set(const SetOverdue& overdue);

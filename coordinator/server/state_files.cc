@@ -154,6 +154,7 @@ std::string StateFiles::Write(const Settings& settings) {
   std::string text;
   if (!settings.policy.empty()) absl::StrAppend(&text, "policy ", settings.policy, "\n");
   if (settings.switch_share > 0) absl::StrAppendFormat(&text, "switch_share %.17g\n", settings.switch_share);
+  if (settings.link_bound > 0) absl::StrAppendFormat(&text, "link_bound %.17g\n", settings.link_bound);
   if (settings.production_bound > 0)
     absl::StrAppendFormat(&text, "production_bound %.17g\n", settings.production_bound);
   if (settings.most_together > 0) absl::StrAppend(&text, "most_together ", settings.most_together, "\n");
@@ -175,6 +176,8 @@ Settings StateFiles::ReadSettings() const {
     if (key == "policy" && IsKnownPolicy(value)) settings.policy = value;
     if (key == "switch_share" && absl::SimpleAtod(value, &share) && CheckSwitchShare(share).ok())
       settings.switch_share = share;
+    if (key == "link_bound" && absl::SimpleAtod(value, &bound) && CheckLinkBound(bound).ok())
+      settings.link_bound = bound;
     if (key == "production_bound" && absl::SimpleAtod(value, &bound) && CheckProductionBound(bound).ok())
       settings.production_bound = bound;
     if (key == "most_together" && absl::SimpleAtod(value, &bound) && CheckMostTogether(bound).ok())

@@ -51,6 +51,7 @@ struct JobFile {
 struct Settings {
   std::string policy;           // empty: nobody has set one
   double switch_share = 0;      // 0: nobody has set one
+  double link_bound = 0;        // 0: the same
   double production_bound = 0;  // 0: the same
   int most_together = 0;        // 0: the same
   std::string overdue;          // empty: the same

@@ -22,6 +22,7 @@ Json DaemonJson(const Server& server, const State& state) {
           {"policy", PolicyTitle(state.policy)},
           {"policy_trouble", PolicyTrouble(state)},
           {"switch_share", state.switch_share},
+          {"link_bound", state.link_bound},
           {"production_bound", state.policy_settings.production_bound},
           {"most_together", state.policy_settings.most_together},
           {"overdue", state.overdue_go_on ? kGoOn : kWait},
@@ -57,7 +58,11 @@ Json DeviceJson(const Core& core, const Device& device) {
           {"persistent", persistent},
           {"free", core.Free(device)},
           {"jobs", std::move(jobs)},
-          {"stand_by", core.StandingBy(device)}};
+          {"stand_by", core.StandingBy(device)},
+          {"link",
+           {{"bytes_per_s", device.link.bytes_per_s() > 0 ? Json(device.link.bytes_per_s()) : Json()},
+            {"beside_bytes", device.beside},
+            {"beside_s", absl::ToDoubleSeconds(device.beside_time)}}}};
 }
 
 Json GangJson(const Core& core, JobId id) {
@@ -124,6 +129,13 @@ Json MeasuredJson(const Job& job) {
 }
 
 namespace {
+// What others' bytes cost it while it holds the turn; null: not known (yet).
+Json LinkJson(const Core& core, const Job& job) {
+  const std::optional<double> slowdown = job.link.sense.slowdown(), used = core.LinkShareUsed(job);
+  return {{"slowdown", slowdown ? Json(*slowdown) : Json()},
+          {"share", used ? Json(*used) : Json()},
+          {"most", core.LinkShare(job)}};
+}
 
 Json SlowerJson(const Core& core, const Job& job) {
   const auto& slower = job.watch.slowdown();
@@ -306,6 +318,7 @@ Json JobJson(Server& server, JobId id) {
           {"beside", core.Beside(id)},
           {"measured", MeasuredJson(job)},
           {"slower", SlowerJson(core, job)},
+          {"link", LinkJson(core, job)},
           {"quota", QuotaJson(core, id)},
           {"gang", GangJson(core, id)},
           {"movable", job.movable},

@@ -20,6 +20,7 @@ BENCHMARKS = {
     "share": "share of the device that two jobs get / that they asked for",
     "evicted": "end of the other's turn to an evicted job's first kernel / a plain copy of its bytes",
     "exchange": "hand-over of two jobs that do not fit together / plain copies of their bytes both ways at once",
+    "link": "step of a job that copies its batches, beside bytes that move for others / alone",
     "losses": "jobs whose losses are those of plain torch, to the last bit",
     "device_time": "the emulated GPU's timing mode: step time, CPU time, shares / what its model says",
     "kill_to_turn": "from the kill of the holder to the next job's turn / kill to waitpid of an equal process",

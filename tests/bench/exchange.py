@@ -33,6 +33,7 @@ def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         # Each step is a turn.
         environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "1"}
+        environment["HOCKET_LINK_BOUND"] = "1"  # a step here lasts until the others' bytes have moved
         environment["HOCKET_HOST_BUDGET"] = str(2 * size)  # of which no page is touched
 
         def worker(name: str) -> harness.Worker:

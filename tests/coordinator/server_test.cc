@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "coordinator/recording/recording.h"
+#include "csrc/base/bytes.h"
 #include "csrc/wire/codec.h"
 #include "csrc/wire/control.h"
 #include "csrc/wire/shared_page.h"
@@ -238,7 +239,8 @@ TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
   daemon.Ask("pause", {{"job", "a"}}).value();
   daemon.Ask("policy", {{"name", "srtf"}}).value();
   daemon.Ask("switch-share", {{"share", 0.1}}).value();
-  daemon.Ask("policy", {{"bound", 0.05}, {"together", 3}, {"overdue", "go-on"}}).value();
+  daemon.Ask("policy", {{"bound", 0.05}, {"together", 3}, {"overdue", "go-on"}, {"link_bound", 0.07}})
+      .value();
   daemon.Kill(SIGKILL);
   ASSERT_EQ(daemon.Start().first, 0);
   Peer a2(daemon, {.name = "a", .rejoin = true, .job = id});
@@ -253,6 +255,7 @@ TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
   EXPECT_EQ(status["policy"], "srtf");
   EXPECT_EQ(status["switch_share"], 0.1);
   EXPECT_EQ(status["production_bound"], 0.05);
+  EXPECT_EQ(status["link_bound"], 0.07);
   EXPECT_EQ(status["most_together"], 3);
   EXPECT_EQ(status["overdue"], "go-on");
   EXPECT_EQ(daemon.Ask("resume", {{"job", "a"}}).value()["state"], "holds");
@@ -382,6 +385,42 @@ TEST(CommandTest, PauseResumeSetPolicyAndExplainAnswerWithWhatIsNow) {
   EXPECT_THAT(std::string(daemon.Ask("policy", {{"name", "fair"}, {"bound", 1}}).status().message()),
               HasSubstr("a bound of 100 %"));
   EXPECT_EQ(daemon.Ask("policy").value()["policy"], "priority") << "an error changes nothing";
+}
+
+TEST(CommandTest, PolicySetsByHowMuchBytesOfOthersMaySlowAHolderDown) {
+  Daemon daemon;
+  EXPECT_EQ(daemon.Ask("policy").value()["link_bound"], 0.02);
+  EXPECT_EQ(daemon.Ask("policy", {{"link_bound", 0.05}}).value()["link_bound"], 0.05);
+  EXPECT_EQ(daemon.Ask("policy", {{"link_bound", 1}}).value()["link_bound"], 1);
+  for (const Json& nonsense : {Json(0), Json(-1), Json(1.5), Json("much")})
+    EXPECT_FALSE(daemon.Ask("policy", {{"link_bound", nonsense}}).ok()) << nonsense;
+  EXPECT_EQ(daemon.Ask("policy").value()["link_bound"], 1) << "an error changes nothing";
+}
+
+TEST(CommandTest, StatusShowsWhatMovesForOthersWhileOneHoldsTheTurn) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a", .capacity = 1_GiB, .heeds_restore = true});
+  Peer b(daemon, {.name = "b", .capacity = 1_GiB, .heeds_restore = true});
+  a.Hear<wire::Joined>();
+  b.Hear<wire::Joined>();
+  a.Say(wire::Report{.persistent = 256_MiB});
+  b.Say(wire::Report{.spilled = 128_MiB});
+  a.Say(wire::Wait{});
+  a.Hear<wire::Grant>();
+  EXPECT_TRUE(JobNamed(daemon, "a")["link"]["slowdown"].is_null());
+  EXPECT_EQ(JobNamed(daemon, "a")["link"]["most"], 1);
+  b.Say(wire::Wait{.need = 128_MiB, .movable = true, .spilled = 128_MiB});
+  const auto order = b.Hear<wire::Restore>();
+  EXPECT_EQ(order.bytes, 128_MiB);
+  b.Say(wire::Restored{.request = order.request, .restored = 128_MiB, .persistent = 128_MiB});
+  b.Say(wire::Report{.persistent = 128_MiB});
+  while (JobNamed(daemon, "b")["persistent"] != 128_MiB) continue;
+  const Json link = daemon.Ask("status").value()["devices"][0]["link"];
+  EXPECT_EQ(link["beside_bytes"], 128_MiB);
+  EXPECT_GT(link["beside_s"], 0);
+  EXPECT_GT(link["bytes_per_s"], 0);
+  EXPECT_GT(JobNamed(daemon, "a")["link"]["share"], 0);
+  EXPECT_TRUE(JobNamed(daemon, "b")["link"]["share"].is_null());
 }
 
 TEST(CommandTest, PolicySetsHowManyRunTogetherAndWhatOthersDoBesideOneThatHangs) {

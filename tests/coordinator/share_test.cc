@@ -141,7 +141,7 @@ TEST(AnticipationTest, WhoIsAwayAfterEachStepGivesTheTurnUpAtOnce) {
 
 // --- priority -------------------------------------------------------------------------------------
 
-double Slowdown(Part production, Part other, double bound = 0) {
+double SlowedBy(Part production, Part other, double bound = 0) {
   auto steps = [&](bool together) {
     Script s("priority");
     production.priority = "high";
@@ -160,17 +160,17 @@ double Slowdown(Part production, Part other, double bound = 0) {
 
 TEST(PriorityTest, ProductionIsSlowedDownByAtMostTwoPercent) {
   const Part other = Steps(Milliseconds(30), Milliseconds(1));
-  EXPECT_LE(Slowdown(Steps(Milliseconds(50), {}), other), 1.0205);
-  EXPECT_LE(Slowdown(Steps(Milliseconds(50), Milliseconds(20)), other), 1.0205);
-  EXPECT_LE(Slowdown(Steps(Milliseconds(50), Milliseconds(60)), other), 1.0205);
-  EXPECT_LE(Slowdown(Steps(Milliseconds(5), Milliseconds(2)), Steps(Milliseconds(400), {})), 1.0205);
+  EXPECT_LE(SlowedBy(Steps(Milliseconds(50), {}), other), 1.0205);
+  EXPECT_LE(SlowedBy(Steps(Milliseconds(50), Milliseconds(20)), other), 1.0205);
+  EXPECT_LE(SlowedBy(Steps(Milliseconds(50), Milliseconds(60)), other), 1.0205);
+  EXPECT_LE(SlowedBy(Steps(Milliseconds(5), Milliseconds(2)), Steps(Milliseconds(400), {})), 1.0205);
 }
 
 TEST(PriorityTest, TheBoundMayBeSet) {
   const Part production = Steps(Milliseconds(50), {}), other = Steps(Milliseconds(30), {});
   for (const double bound : {0.005, 0.05, 0.2}) {
-    EXPECT_LE(Slowdown(production, other, bound), 1 / (1 - bound) + 0.001) << bound;
-    EXPECT_GE(Slowdown(production, other, bound), 1 + 0.8 * bound) << "others use it: " << bound;
+    EXPECT_LE(SlowedBy(production, other, bound), 1 / (1 - bound) + 0.001) << bound;
+    EXPECT_GE(SlowedBy(production, other, bound), 1 + 0.8 * bound) << "others use it: " << bound;
   }
 }
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from world import PROGRAMS, World, hocket_command
+from world import LARGE, PROGRAMS, Program, World, hocket_command
 
 # How `hocket run` finds steps, as it says.
 HOW = "steps found through PyTorch's optimizer hooks and DataLoader fetches"
@@ -50,6 +50,31 @@ def test_the_policy_can_be_changed_while_jobs_run(world: World, alone: Callable[
     second.finishes()
     for name in ("first", "second"):
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
+
+
+def test_the_bound_for_bytes_of_others_outlives_the_coordinator_and_changes_no_result(
+    world: World, alone: Callable[..., list[str]]
+) -> None:
+    world.memory = "168MiB"
+
+    def start(name: str, *how: str) -> Program:
+        return world.job("train", "--name", name, *how, "--losses", world.losses(name), *LARGE, HOCKET_LINK_BOUND="0.5")
+
+    jobs = {"a": start("a", "--hold", "0")}
+    jobs["a"].expect("step 0")
+    assert world.status()["daemon"]["link_bound"] == 0.5
+    jobs |= {name: start(name) for name in ("b", "c")}
+    world.until_all(lambda states: list(states.values()).count("waits") == 2, "both others waiting")
+    said = world.hocket("policy", "--link-bound", "5%")
+    assert said.returncode == 0 and "slow a holder down by at most 5.0%" in said.stdout, said
+    status = world.status()
+    assert status["devices"][0]["link"]["beside_bytes"] == 0, "nobody's bytes have moved yet"
+    os.kill(status["daemon"]["pid"], signal.SIGKILL)
+    jobs["a"].go_on()
+    for name, job in jobs.items():
+        job.finishes()
+        assert world.losses(name).read_text().split() == alone("train", *LARGE)
+    assert world.status()["daemon"]["link_bound"] == 0.05
 
 
 def test_a_capped_job_rests_though_it_is_alone_and_computes_the_same(

@@ -114,7 +114,7 @@ class Node {
   }
 
   void SetForAll(uint8_t what) {
-    switch (what % 6) {
+    switch (what % 7) {
       case 0:
         return Apply(0, SetPolicy{PolicyNamed(input_.Byte())});
       case 1:
@@ -124,6 +124,8 @@ class Node {
       case 3:
         return Apply(0, SetMostTogether{1 + input_.Byte() % 16});
       case 4:
+        return Apply(0, SetLinkBound{Share()});
+      case 5:
         return Apply(0, SetOverdue{input_.Byte() % 2 == 1});
       default:
         return Apply(0, SetQuota{.of = input_.Byte() % 2 ? Owner::Group("a") : Owner::User(7),

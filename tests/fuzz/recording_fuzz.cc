@@ -1,5 +1,5 @@
-// Files of recorded turns with any content: `hocket trace` makes a day of it that is JSON and can be simulated, or
-// is refused with a sentence, and passes over what is no block.
+// Files of recorded turns with any content: `hocket trace` makes a day of it that is JSON and can be
+// simulated, or is refused with a sentence, and passes over what is no block.
 //
 // The input: the body of one block, or a whole file where it begins as one.
 #include <fcntl.h>

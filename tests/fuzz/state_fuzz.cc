@@ -63,7 +63,8 @@ void CheckSettings(StateFiles& files) {
   HOCKET_CHECK(files.Write(settings).empty()) << "what was read cannot be written";
   const Settings again = files.ReadSettings();
   HOCKET_CHECK(again.policy == settings.policy && again.switch_share == settings.switch_share &&
-               again.overdue == settings.overdue && again.most_together == settings.most_together)
+               again.overdue == settings.overdue && again.link_bound == settings.link_bound &&
+               again.most_together == settings.most_together)
       << "settings change";
   HOCKET_CHECK(again.quotas == settings.quotas) << "quotas change";
 }

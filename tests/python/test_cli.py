@@ -264,6 +264,14 @@ def test_policy_sets_the_bound_and_shows_it_where_it_counts(answers) -> None:
     assert asked()[0] == ["policy", {"name": "priority", "bound": 0.05}]
 
 
+def test_policy_sets_how_much_bytes_of_others_may_cost_a_holder(answers) -> None:
+    fake, asked = answers
+    policy = {"policy": "fair", "link_bound": 0.05, "policies": []}
+    answer = hocket("policy", "--link-bound", "5%", **fake(**{"policy": policy, "switch-share": {"share": 0.02}}))
+    assert answer.stdout.splitlines()[1:] == ["bytes moved for others slow a holder down by at most 5.0%"]
+    assert asked()[0] == ["policy", {"link_bound": 0.05}]
+
+
 def test_policy_sets_how_many_run_together_and_what_others_do_beside_one_that_hangs(answers) -> None:
     fake, asked = answers
     policy = {"policy": "pack", "bound": 0.02, "together": 3, "overdue": "go-on", "policies": []}

@@ -86,6 +86,7 @@ def test_it_is_looked_for_where_the_user_keeps_such_files(monkeypatch: pytest.Mo
         ("[coordinator]\npolicy = 3\n", 2, "one of fair"),
         ("[coordinator]\nswitch_share = 2\n", 2, "a number above 0, 1 at most"),
         ("[coordinator]\nswitch_share = '0.1'\n", 2, "a number above 0"),
+        ("[coordinator]\nlink_bound = 0\n", 2, "a number from 0.001 to 1"),
         ("[coordinator]\nswitch_share = nan\n", 2, "a number above 0"),
         ("[coordinator]\ngrace_seconds = -1\n", 2, "0 or more"),
         ("[coordinator]\nlog_level = 'loud'\n", 2, "one of debug"),

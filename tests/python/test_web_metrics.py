@@ -89,6 +89,8 @@ def test_the_values_are_the_coordinators_in_the_unit_of_the_name(scene: Scene) -
     assert shown[f"hocket_job_device_seconds_total{key}"] == 2.5
     assert shown[f"hocket_job_waited_seconds_total{key}"] == 1.5
     assert shown[f"hocket_waiting_jobs{[('device', GPU)]}"] == 1
+    assert shown[f"hocket_link_beside_bytes_total{[('device', GPU)]}"] == 17
+    assert shown[f"hocket_link_beside_seconds_total{[('device', GPU)]}"] == 0.5
     assert shown[f"hocket_restored_bytes_total{[('device', GPU)]}"] == 11
     assert shown[f"hocket_spilled_bytes_total{[('device', GPU)]}"] == 13
     assert shown[f"hocket_hand_over_seconds_bucket{[('device', GPU), ('le', '0.001')]}"] == 0

@@ -71,7 +71,8 @@ class Coordinator:
     def _status(self) -> dict[str, Any]:
         holder = next((job["name"] for job in self.jobs if job["state"] == "holds"), "")
         device = {"uuid": GPU, "name": "a GPU", "capacity": 8 << 30, "holder": holder, "arena": 1 << 30,
-                  "persistent": 1 << 30, "free": self.free, "jobs": [job["id"] for job in self.jobs]}  # fmt: skip
+                  "persistent": 1 << 30, "free": self.free, "jobs": [job["id"] for job in self.jobs],
+                  "link": {"bytes_per_s": 5e10, "beside_bytes": 17, "beside_s": 0.5}}  # fmt: skip
         return {"daemon": DAEMON | {"epoch": self.epoch}, "devices": [device], "jobs": self.jobs}
 
     def _turns(self, since: int) -> dict[str, Any]:

@@ -25,6 +25,11 @@ from hocket.cli.options import Percent
     "--bound", type=Percent(), help="With priority, the others cost jobs of high priority at most this share."
 )
 @click.option(
+    "--link-bound",
+    type=Percent(),
+    help="Bytes moved for others slow a holder's steps down by at most this share (at first 2%; 100%: no limit).",
+)
+@click.option(
     "--together", type=click.IntRange(1, 16), help="With pack, at most so many jobs run at the same time (at first 4)."
 )
 @click.option(
@@ -37,6 +42,7 @@ def command(
     name: str | None,
     switch_share: float | None,
     bound: float | None,
+    link_bound: float | None,
     together: int | None,
     overdue: str | None,
     as_json: bool,
@@ -47,7 +53,7 @@ def command(
     (./mine.cc, see hocket_policy.h), or a program that speaks as one.
     """
     own = _program(name) if name and ("/" in name or name.endswith(".py")) else None
-    settings = {"bound": bound, "together": together, "overdue": overdue}
+    settings = {"bound": bound, "link_bound": link_bound, "together": together, "overdue": overdue}
     given = {"name": None if own else name or None, "program": own, **settings}
     answer = ask("policy", **{key: value for key, value in given.items() if value is not None})
     share = ask("switch-share", **({} if switch_share is None else {"share": switch_share}))["share"]
@@ -59,6 +65,8 @@ def command(
     click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share:.1%} of the time")
     if answer["policy"] == "priority":
         click.echo(f"jobs of high priority are slowed down by the others by at most {answer['bound']:.1%}")
+    if link_bound is not None:
+        click.echo(f"bytes moved for others slow a holder down by at most {answer['link_bound']:.1%}")
     if answer["policy"] == "pack":
         click.echo(f"at most {answer['together']} jobs run at the same time")
     if answer.get("overdue") == "go-on":

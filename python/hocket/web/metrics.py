@@ -108,6 +108,12 @@ def _devices(status: dict[str, Any]) -> Iterator[Metric]:
         "hocket_device_memory_bytes", "Memory of the device by what it is used for.", labels=["device", "kind"]
     )
     waiting = GaugeMetricFamily("hocket_waiting_jobs", "Jobs that wait for the turn.", labels=["device"])
+    beside = CounterMetricFamily(
+        "hocket_link_beside_bytes", "Moved for other jobs while one used its turn.", labels=["device"]
+    )
+    busy = CounterMetricFamily(
+        "hocket_link_beside_seconds", "That the link was busy for others while a job used its turn.", labels=["device"]
+    )
     for device in status["devices"]:
         uuid = device["uuid"]
         info.add_metric([uuid, device["name"]], 1)
@@ -116,7 +122,10 @@ def _devices(status: dict[str, Any]) -> Iterator[Metric]:
             memory.add_metric([uuid, kind], device[key])
         waits = [job for job in status["jobs"] if job["device"] == uuid and job["state"] == "waits"]
         waiting.add_metric([uuid], len(waits))
-    yield from (info, capacity, memory, waiting)
+        if link := device.get("link"):  # an older coordinator does not say
+            beside.add_metric([uuid], link["beside_bytes"])
+            busy.add_metric([uuid], link["beside_s"])
+    yield from (info, capacity, memory, waiting, beside, busy)
 
 
 def _counted(counts: Counts) -> Iterator[Metric]:
