@@ -242,6 +242,7 @@ def test_how_foretold_times_have_held_is_counted_by_kind(scene: Scene) -> None:
     }
     of_older = {"mean_ms": 9.0, "spread_ms": 1.0}
     scene.coordinator.jobs = [a_job(measured={"step": step, "beside": None, "gap": of_older, "ready": None})]
+    scene.look()
     told = {key: value for key, value in samples(scene).items() if "_foretold" in key}
     labels = f"[('device', '{GPU}'), ('name', 'resnet'), ('time', 'step')]"
     assert told == {
@@ -249,6 +250,24 @@ def test_how_foretold_times_have_held_is_counted_by_kind(scene: Scene) -> None:
         f"hocket_job_foretold_inside_total{labels}": 30,
         f"hocket_job_foretold_above_total{labels}": 6,
     }
+
+
+def test_what_another_coordinator_counts_anew_only_grows_here(scene: Scene) -> None:
+    def looks(foretold: int, epoch: int) -> dict[str, float]:
+        scene.coordinator.epoch = epoch
+        step = {"mean_ms": 9.0, "spread_ms": 1.0, "foretold": foretold, "inside": foretold, "above": 0}
+        scene.coordinator.jobs = [a_job(measured={"step": step, "beside": None, "gap": None, "ready": None})]
+        scene.look()
+        return samples(scene)
+
+    link = f"hocket_link_beside_bytes_total{[('device', GPU)]}"
+    held = f"hocket_job_foretold_total{[('device', GPU), ('name', 'resnet'), ('time', 'step')]}"
+    seen = [looks(40, 1), looks(45, 1), looks(3, 2), looks(50, 3)]
+    assert [look[held] for look in seen] == [40, 45, 48, 98]
+    assert [look[link] for look in seen] == [17, 17, 34, 51], "each coordinator says 17"
+    scene.coordinator.jobs = []
+    scene.look()
+    assert samples(scene)[held] == 98, "also when the job has ended"
 
 
 def test_the_guide_lists_every_metric_and_no_other() -> None:

@@ -30,6 +30,8 @@ OF_A_JOB = {
     "spilled": "spilled_total",
     "restored": "restored_total",
 }
+# Of an estimate in a job's `measured`.
+OF_AN_ESTIMATE = ("foretold", "inside", "above")
 COUNTED_BY_THE_JOB = ("steps", "spilled", "restored")  # and told again to the next coordinator
 
 Key = tuple[str, str]  # a job's name, its device's uuid
@@ -65,6 +67,8 @@ class OfADevice:
     deaths: int = 0
     spilled: int = 0  # bytes
     restored: int = 0
+    beside: int = 0  # bytes that moved for others while a job used its turn
+    beside_s: float = 0.0  # that these took of the link
     turn_s: Histogram = dataclasses.field(default_factory=lambda: Histogram((0.001, 0.01, 0.1, 1, 10, 60, 600)))
     hand_over_s: Histogram = dataclasses.field(
         default_factory=lambda: Histogram((0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10))
@@ -76,6 +80,7 @@ class OfAJob:
     """Totals of all jobs that have had this name on this device, one after the other."""
 
     totals: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(OF_A_JOB, 0))
+    estimates: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)  # (time, of OF_AN_ESTIMATE)
     seen: float = 0.0  # seconds
 
 
@@ -88,6 +93,14 @@ class _Known:
     seen: float = 0.0  # seconds
     last: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(OF_A_JOB, 0))
     by_turns: dict[str, float] = dataclasses.field(default_factory=dict)  # what its ended turns come to
+    estimates: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)
+
+
+def _growth(last: dict[Any, float], key: Any, value: float) -> float:
+    """Since ``last``, which is kept. Less than before: it began anew."""
+    before = last.get(key, 0)
+    last[key] = value
+    return value - before if value >= before else value
 
 
 class Counts:
@@ -97,6 +110,7 @@ class Counts:
         self.restarts = 0  # of the coordinator
         self._epoch: int | None = None
         self._known: dict[int, _Known] = {}
+        self._links: dict[tuple[str, str], float] = {}  # (device's uuid, what): as it was last seen
 
     def saw(self, status: dict[str, Any], turns: list[dict[str, Any]], now: float) -> None:
         """One look: a coordinator's status, and the turns that have ended since the last look, at ``now`` seconds."""
@@ -104,15 +118,23 @@ class Counts:
         if epoch != self._epoch:
             self.restarts += self._epoch is not None
             self._epoch = epoch
+            self._links.clear()
             for known in self._known.values():
                 known.stale = True
         for device in status["devices"]:
-            self.devices.setdefault(device["uuid"], OfADevice())
+            self._saw_device(device)
         for job in status["jobs"]:
             self._saw_job(job, now)
         for turn in turns:
             self._saw_turn(turn, now)
         self._forget({job["id"] for job in status["jobs"]}, now)
+
+    def _saw_device(self, device: dict[str, Any]) -> None:
+        uuid = device["uuid"]
+        counted = self.devices.setdefault(uuid, OfADevice())
+        if link := device.get("link"):  # an older coordinator does not say
+            counted.beside += int(_growth(self._links, (uuid, "beside_bytes"), link["beside_bytes"]))
+            counted.beside_s += _growth(self._links, (uuid, "beside_s"), link["beside_s"])
 
     def _saw_job(self, job: dict[str, Any], now: float) -> None:
         known = self._known.get(job["id"])
@@ -123,9 +145,17 @@ class Counts:
                 if what not in COUNTED_BY_THE_JOB:
                     known.last[what] = 0
             known.by_turns = {"steps": known.last["steps"]}
+            known.estimates.clear()
             known.stale = False
         known.pid = job["pid"]
-        self._grow((job["name"], job["device"]), known, {what: job[key] for what, key in OF_A_JOB.items()}, now)
+        key = (job["name"], job["device"])
+        self._grow(key, known, {what: job[name] for what, name in OF_A_JOB.items()}, now)
+        totals = self.jobs[key].estimates
+        for time, estimate in job.get("measured", {}).items():
+            for what in OF_AN_ESTIMATE:
+                if estimate is not None and what in estimate:
+                    grown = _growth(known.estimates, (time, what), estimate[what])
+                    totals[time, what] = totals.get((time, what), 0) + grown
 
     def _saw_turn(self, turn: dict[str, Any], now: float) -> None:
         seconds = (turn["end_ns"] - turn["start_ns"]) / 1e9

@@ -34,6 +34,8 @@ DEVICE_COUNTERS = {
     "hocket_died_in_turn": ("Turns that ended with the death of their job.", "deaths"),
     "hocket_spilled_bytes": ("Bytes moved to the host to make room for turns that have ended.", "spilled"),
     "hocket_restored_bytes": ("Bytes moved back to the device for turns that have ended.", "restored"),
+    "hocket_link_beside_bytes": ("Moved for other jobs while one used its turn.", "beside"),
+    "hocket_link_beside_seconds": ("That the link was busy for others while a job used its turn.", "beside_s"),
 }
 DEVICE_HISTOGRAMS = {
     "hocket_turn_seconds": ("How long turns lasted.", "turn_s"),
@@ -56,7 +58,7 @@ JOB_GAUGES = {
 }
 
 
-# name without _total: (help, key of an estimate in `measured` of a job of `hocket status --json`)
+# name without _total: (help, what counts.OfAJob.estimates has)
 FORETOLD = {
     "hocket_job_foretold": ("Times that came when there were bounds for them.", "foretold"),
     "hocket_job_foretold_inside": ("Of these, those within both bounds; eight in ten are to be.", "inside"),
@@ -108,12 +110,6 @@ def _devices(status: dict[str, Any]) -> Iterator[Metric]:
         "hocket_device_memory_bytes", "Memory of the device by what it is used for.", labels=["device", "kind"]
     )
     waiting = GaugeMetricFamily("hocket_waiting_jobs", "Jobs that wait for the turn.", labels=["device"])
-    beside = CounterMetricFamily(
-        "hocket_link_beside_bytes", "Moved for other jobs while one used its turn.", labels=["device"]
-    )
-    busy = CounterMetricFamily(
-        "hocket_link_beside_seconds", "That the link was busy for others while a job used its turn.", labels=["device"]
-    )
     for device in status["devices"]:
         uuid = device["uuid"]
         info.add_metric([uuid, device["name"]], 1)
@@ -122,10 +118,7 @@ def _devices(status: dict[str, Any]) -> Iterator[Metric]:
             memory.add_metric([uuid, kind], device[key])
         waits = [job for job in status["jobs"] if job["device"] == uuid and job["state"] == "waits"]
         waiting.add_metric([uuid], len(waits))
-        if link := device.get("link"):  # an older coordinator does not say
-            beside.add_metric([uuid], link["beside_bytes"])
-            busy.add_metric([uuid], link["beside_s"])
-    yield from (info, capacity, memory, waiting, beside, busy)
+    yield from (info, capacity, memory, waiting)
 
 
 def _counted(counts: Counts) -> Iterator[Metric]:
@@ -133,6 +126,13 @@ def _counted(counts: Counts) -> Iterator[Metric]:
         family = CounterMetricFamily(name, help_text, labels=OF_A_JOB)
         for key, job in counts.jobs.items():
             family.add_metric(key, job.totals[what])
+        yield family
+    for name, (help_text, what) in FORETOLD.items():
+        family = CounterMetricFamily(name, help_text, labels=[*OF_A_JOB, "time"])
+        for key, job in counts.jobs.items():
+            for (time, counted), total in job.estimates.items():
+                if counted == what:
+                    family.add_metric([*key, time], total)
         yield family
     for name, (help_text, what) in DEVICE_COUNTERS.items():
         family = CounterMetricFamily(name, help_text, labels=["device"])
@@ -167,13 +167,6 @@ def _jobs(jobs: list[dict[str, Any]]) -> Iterator[Metric]:
             if job[what] is not None:
                 gauge.add_metric([job["name"], job["device"]], job[what] * factor)
         yield gauge
-    for name, (help_text, what) in FORETOLD.items():
-        counter = CounterMetricFamily(name, help_text, labels=[*OF_A_JOB, "time"])
-        for job in jobs:
-            for time, estimate in job["measured"].items():
-                if estimate is not None and what in estimate:  # an older coordinator does not count
-                    counter.add_metric([job["name"], job["device"], time], estimate[what])
-        yield counter
 
 
 def _one_of_each(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
