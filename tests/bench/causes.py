@@ -20,16 +20,8 @@ _EXCHANGE = (
     "0035), which changes nothing here: the calls were hidden behind the copies already."
 )
 
-_EVICTED = (
-    "the recorded figure is older than decision 0035, which found why: the driver, which was full, was asked for each "
-    "chunk in vain, and the emulated one took longer the more chunks there were. Measured with it, in turns with the "
-    "version before: 1.01, 0.40 and 1.01 (chunks of 4 MiB, 6 times each); to be recorded where nothing else runs."
-)
 
 CAUSES = {
-    "evicted": _EVICTED,
-    "evicted_in_order": _EVICTED,
-    "evicted_in_order_all": _EVICTED,
     "allocation_steady_reserved": _SMALL,
     "allocation_steady_reserved_first": _SMALL,
     "allocation_changing_reserved_first": _SMALL,

@@ -12,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from typing import Any
 
 from tests.bench import harness
@@ -64,7 +65,7 @@ def _measure(role: str, size: int, repeats: int) -> list[dict[str, Any]]:
         stays, pushes = worker(role), worker("pushes")
         for each in (stays, pushes):
             each.end()
-        for _ in range(repeats + 1):
+        for _ in range(repeats + 2):
             pushes.ask()  # it is in its step, and waits for room until the other stands at its door
             stays.begin()
             pushes.end()
@@ -73,7 +74,8 @@ def _measure(role: str, size: int, repeats: int) -> list[dict[str, Any]]:
         command = [harness.hocket(), "trace", "-o", str(trace)]
         subprocess.run(command, env={**os.environ, "HOCKET_RUNTIME_DIR": folder}, check=True, capture_output=True)
         turns = [turn for turn in json.loads(trace.read_text())["turns"] if turn["name"] == role]
-    for each in measured:
-        each["granted"] = max(t for turn in turns if (t := turn["start_ns"] / 1e9) < each["first_kernel"])
-    # Before the first, host memory is taken and pinned.
-    return [each for each in measured[1:] if each["restored"] > size // 2]
+    ahead = time.time() - time.monotonic()  # the trace has Unix time
+    for each in measured[:-1]:
+        each["granted"] = max(t for turn in turns if (t := turn["start_ns"] / 1e9 - ahead) < each["first_kernel"])
+    # Before the first, host memory is taken and pinned; the turn of the last has not ended, and is not in the trace.
+    return [each for each in measured[1:-1] if each["restored"] > size // 2]
