@@ -40,7 +40,10 @@ def test_two_jobs_that_do_not_fit_together_take_turns_and_lose_nothing(
     first.expect("step 2")  # the optimizer's state is there: no second one fits
     other = world.job("train", "--name", "b", "--losses", world.losses("b"), *LARGE, HOCKET_ALLOCATOR=second)
     world.until("b", "waits")
+    assert world.hocket("pause", "a").returncode == 0  # or it may have ended before the second needs room
     first.go_on()
+    other.expect("step 2")
+    assert world.hocket("resume", "a").returncode == 0
     for name, job in (("a", first), ("b", other)):
         job.finishes()
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
