@@ -23,8 +23,8 @@
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
 //                 taking_back.cc grants that lie unread
 //                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
-//                 ahead.cc  bytes that come back before the turn     link.cc     what they may cost who has
-//                 it link_sense.h how much a job suffers                guests.cc   several jobs in one turn
+//                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
+//                 link.cc   what these may cost the holder           link_sense.h how much each suffers
 //                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
 //                 quota.cc  time caps (time_account.h)               memory_caps.cc of groups and users
 //                 lacking.cc who waits for room that others have to give back (lack.h)

@@ -331,30 +331,37 @@ TEST(AheadTest, WhatCameBackBeforeTheTurnCountsAsItsCost) {
   EXPECT_TRUE(s.Told<wire::Yield>("b")->now) << s.Story();
 }
 
-// Three jobs of which two fit: while one runs, another is copied out and the third in.
-TEST(AheadTest, TurnsOfThreeJobsBeginWithTheirBytesInPlace) {
-  for (const bool ahead : {false, true}) {
-    Script s("fifo", 100);
-    for (const char* name : {"a", "b", "c"}) {
-      s.Joins(name, {.persistent = *name == 'c' ? Bytes{20} : Bytes{40},
-                     .spilled = *name == 'c' ? Bytes{20} : Bytes{0},
-                     .step = Milliseconds(50),
-                     .spill_time = Milliseconds(10),
-                     .restore_time = Milliseconds(10),
-                     .ahead = ahead});
-    }
-    for (const char* name : {"a", "b", "c"}) s.Lives(name);
-    s.RunsFor(Seconds(60));
-    ASSERT_GT(s.turns().size(), 30u);
-    int waited = 0;
-    for (size_t i = 10; i < s.turns().size(); ++i) waited += s.turns()[i].restored > 0;
-    if (ahead) {
-      // But for a few turns that show what a step takes alone.
-      EXPECT_LT(waited, static_cast<int>(s.turns().size()) / 10) << s.Story();
-    } else {
-      EXPECT_GT(waited, 20) << s.Story();
-    }
+// Three jobs of which two fit: while one runs, another is copied out and the third in. How many turns began
+// with bytes to restore, and how many there were.
+std::pair<int, int> LateOfAll(bool ahead, double link_bound) {
+  Script s("fifo", 100);
+  s.Sets(SetLinkBound{link_bound});
+  for (const char* name : {"a", "b", "c"}) {
+    s.Joins(name, {.persistent = *name == 'c' ? Bytes{20} : Bytes{40},
+                   .spilled = *name == 'c' ? Bytes{20} : Bytes{0},
+                   .step = Milliseconds(50),
+                   .spill_time = Milliseconds(10),
+                   .restore_time = Milliseconds(10),
+                   .ahead = ahead});
   }
+  for (const char* name : {"a", "b", "c"}) s.Lives(name);
+  s.RunsFor(Seconds(60));
+  int late = 0;
+  for (size_t i = 10; i < s.turns().size(); ++i) late += s.turns()[i].restored > 0;
+  return {late, static_cast<int>(s.turns().size())};
+}
+
+TEST(AheadTest, TurnsOfThreeJobsBeginWithTheirBytesInPlace) {
+  const auto [late, turns] = LateOfAll(/*ahead=*/true, /*link_bound=*/1);
+  ASSERT_GT(turns, 30);
+  EXPECT_EQ(late, 0);
+  EXPECT_GT(LateOfAll(/*ahead=*/false, /*link_bound=*/1).first, 20);
+}
+
+TEST(AheadTest, WhereTheLinkIsBoundedAFewTurnsShowWhatAStepTakesAlone) {
+  const auto [late, turns] = LateOfAll(/*ahead=*/true, /*link_bound=*/0.02);
+  EXPECT_GT(late, 0);
+  EXPECT_LT(late, turns / 10);
 }
 
 }  // namespace

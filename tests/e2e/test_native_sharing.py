@@ -59,7 +59,10 @@ def test_a_notebook_like_program_and_another_job_share_a_full_device(
     late.expect("step 2")
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *LARGE)
     world.until("other", "waits")
+    assert world.hocket("pause", "late").returncode == 0  # as above
     late.go_on()
+    other.expect("step 2")
+    assert world.hocket("resume", "late").returncode == 0
     for name, job in (("late", late), ("other", other)):
         job.finishes()
         assert world.losses(name).read_text().split() == alone("train", *LARGE)
