@@ -2,29 +2,20 @@
 // simulated, or is refused with a sentence, and passes over what is no block.
 //
 // The input: the body of one block, or a whole file where it begins as one.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "coordinator/recording/block.h"
 #include "coordinator/recording/recording.h"
 #include "coordinator/simulator/workload.h"
 #include "csrc/base/check.h"
+#include "tests/fuzz/folder.h"
 
 namespace hocket::coordinator {
 namespace {
-
-std::string MakeFolder() {
-  char folder[] = "/dev/shm/hocket-recording-fuzz-XXXXXX";
-  HOCKET_CHECK(mkdtemp(folder) != nullptr) << "no folder in /dev/shm";
-  return folder;
-}
 
 void Put32(std::string& out, std::uint32_t value) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>(value >> shift));
@@ -38,13 +29,6 @@ std::string Block(const std::string& body) {
   Put32(block, static_cast<std::uint32_t>(body.size()));
   Put32(block, check);
   return block + body;
-}
-
-void Put(const std::string& path, const std::string& bytes) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  HOCKET_CHECK(file >= 0 && write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()))
-      << path;
-  close(file);
 }
 
 std::string Written(const Recording& recording, bool lines) {
@@ -64,11 +48,10 @@ std::string Written(const Recording& recording, bool lines) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hocket::coordinator;
-  static const std::string& folder = *new std::string(MakeFolder());
-  static const int removed = std::atexit([] { std::filesystem::remove_all(folder); });
-  HOCKET_CHECK(removed == 0) << "the folder would stay";
+  const std::string& folder = hocket::fuzz::Folder();
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  Put(folder + "/0000000001.turns", bytes.starts_with(kBlockMagic) ? bytes : Block(bytes));
+  hocket::fuzz::WriteFile(folder + "/0000000001.turns",
+                          bytes.starts_with(kBlockMagic) ? bytes : Block(bytes));
   const auto recording = Recording::Open(folder);
   if (!recording.ok()) return 0;
   const std::string day = Written(*recording, /*lines=*/false);

@@ -2,37 +2,19 @@
 // more than that; and what is read can be written and is then read the same.
 //
 // The input: a job's file, and after the first zero byte the settings.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "coordinator/server/admission.h"
 #include "coordinator/server/state_files.h"
 #include "csrc/base/check.h"
+#include "tests/fuzz/folder.h"
 
 namespace hocket::coordinator {
 namespace {
 
 constexpr JobId kJob = 7;
-
-std::string MakeFolder() {
-  char folder[] = "/dev/shm/hocket-state-fuzz-XXXXXX";
-  HOCKET_CHECK(mkdtemp(folder) != nullptr) << "no folder in /dev/shm";
-  return folder;
-}
-
-void Put(const std::string& path, const std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  HOCKET_CHECK(file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()))
-      << path;
-  close(file);
-}
 
 void CheckJob(StateFiles& files) {
   const auto job = files.Read(kJob);
@@ -74,14 +56,12 @@ void CheckSettings(StateFiles& files) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hocket::coordinator;
-  static const std::string& folder = *new std::string(MakeFolder());
-  static const int removed = std::atexit([] { std::filesystem::remove_all(folder); });
-  HOCKET_CHECK(removed == 0) << "the folder would stay";
+  const std::string& folder = hocket::fuzz::Folder();
   static StateFiles& files = *new StateFiles(folder);
   const std::string text(reinterpret_cast<const char*>(data), size);
   const size_t end = text.find('\0');
-  Put(folder + "/jobs/7", text.substr(0, end));
-  Put(folder + "/settings", end == std::string::npos ? "" : text.substr(end + 1));
+  hocket::fuzz::WriteFile(folder + "/jobs/7", text.substr(0, end));
+  hocket::fuzz::WriteFile(folder + "/settings", end == std::string::npos ? "" : text.substr(end + 1));
   CheckJob(files);
   CheckSettings(files);
   return 0;
