@@ -1,0 +1,301 @@
+// The daemon's own life: its start and end, and what is kept over a kill.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "coordinator/recording/recording.h"
+#include "tests/coordinator/daemon.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+TEST(LifeTest, WithoutJobsItEndsAfterItsGrace) {
+  Daemon daemon({"--grace-seconds", "0.05"});
+  daemon.AwaitEnd();
+  EXPECT_FALSE(std::filesystem::exists(daemon.socket()));
+}
+
+TEST(LifeTest, ItEndsAfterTheLastJobHasLeft) {
+  Daemon daemon({"--grace-seconds", "0.2"});
+  const pid_t job = Spawn([&] {
+    static Peer a(daemon, {.name = "a"});
+    a.Hear<wire::Joined>();
+  });
+  KillAndReap(job);
+  daemon.AwaitEnd();
+  EXPECT_TRUE(std::filesystem::is_empty(daemon.dir() + "/jobs"));
+}
+
+TEST(LifeTest, ASecondOneLeavesTheFirstAlone) {
+  Daemon daemon;
+  const int first = daemon.pid();
+  EXPECT_EQ(daemon.Start().first, 0) << "what a starter wants is there";
+  EXPECT_EQ(daemon.pid(), first);
+  const auto [status, text] = daemon.Start({"--foreground"});
+  EXPECT_EQ(status, 1);
+  EXPECT_THAT(text, HasSubstr("a coordinator runs already in " + daemon.dir()));
+}
+
+TEST(LifeTest, AStaleSocketIsReplaced) {
+  Daemon daemon;
+  daemon.Kill(SIGKILL);
+  ASSERT_TRUE(std::filesystem::exists(daemon.socket()));
+  EXPECT_EQ(daemon.Ask("version").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(daemon.Start().first, 0);
+  ExpectServes(daemon);
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("replaces " + daemon.socket() + ", which a coordinator that was killed"));
+}
+
+TEST(LifeTest, AfterAKillTheHolderKeepsItsTurnAndTheOthersWait) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  Peer b(daemon, {.name = "b"});
+  const auto ida = a.Hear<wire::Joined>().job, idb = b.Hear<wire::Joined>().job;
+  a.Say(wire::Wait{});
+  const auto turn = a.Hear<wire::Grant>().turn;
+  daemon.Kill(SIGKILL);
+  EXPECT_TRUE(a.HearsEnd());
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer b2(daemon, {.name = "b", .rejoin = true, .job = idb});
+  b2.Say(wire::Wait{});
+  Peer a2(daemon, {.name = "a", .rejoin = true, .job = ida, .holds_turn = true, .turn = turn});
+  EXPECT_EQ(a2.Hear<wire::Joined>().job, ida);
+  EXPECT_EQ(a2.Hear<wire::Yield>().turn, turn);
+  a2.Say(wire::TurnOver{.turn = turn});
+  EXPECT_EQ(b2.Hear<wire::Grant>().turn, turn + 1);
+}
+
+TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  const auto id = a.Hear<wire::Joined>().job;
+  daemon.Ask("set", {{"job", "a"}, {"weight", 2.5}, {"priority", "low"}, {"total_steps", 70}}).value();
+  daemon.Ask("pause", {{"job", "a"}}).value();
+  daemon.Ask("policy", {{"name", "srtf"}}).value();
+  daemon.Ask("switch-share", {{"share", 0.1}}).value();
+  daemon.Ask("policy", {{"bound", 0.05}, {"together", 3}, {"overdue", "go-on"}, {"link_bound", 0.07}})
+      .value();
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a2(daemon, {.name = "a", .rejoin = true, .job = id});
+  a2.Hear<wire::Joined>();
+  a2.Say(wire::Wait{});
+  const Json job = JobNamed(daemon, "a");
+  EXPECT_EQ(job["state"], "paused");
+  EXPECT_EQ(job["weight"], 2.5);
+  EXPECT_EQ(job["priority"], "low");
+  EXPECT_EQ(job["total_steps"], 70);
+  const Json status = daemon.Ask("status").value()["daemon"];
+  EXPECT_EQ(status["policy"], "srtf");
+  EXPECT_EQ(status["switch_share"], 0.1);
+  EXPECT_EQ(status["production_bound"], 0.05);
+  EXPECT_EQ(status["link_bound"], 0.07);
+  EXPECT_EQ(status["most_together"], 3);
+  EXPECT_EQ(status["overdue"], "go-on");
+  EXPECT_EQ(daemon.Ask("resume", {{"job", "a"}}).value()["state"], "holds");
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start({"--policy=fifo"}).first, 0);
+  EXPECT_EQ(daemon.Ask("policy").value()["policy"], "fifo") << "a flag of its own comes first";
+  Peer a3(daemon, {.name = "a", .rejoin = true, .job = id});
+  a3.Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["state"], "idle") << "resumed";
+}
+
+// The daemon may answer us before it has read what the job said. A job that never waits: its last reason.
+std::string WhyWhenItWaits(Daemon& daemon, const std::string& name) {
+  Json job = JobNamed(daemon, name);
+  for (int i = 0; i < 1000 && job["state"] != "waits"; ++i) job = JobNamed(daemon, name);
+  return job["why"].get<std::string>();
+}
+
+// What a turn took that lasted while the daemon was away counts, too: here nearly all of it.
+TEST(LifeTest, ATimeCapAndWhatWasHadOfItAreKeptWhenTheDaemonIsKilled) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  const auto id = a.Hear<wire::Joined>().job;
+  daemon.Ask("quota", {{"job", "a"}, {"time_cap", 0.001}}).value();
+  a.Say(wire::Wait{});
+  const auto turn = a.Hear<wire::Grant>().turn;
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a2(daemon, {.name = "a", .rejoin = true, .job = id, .holds_turn = true, .turn = turn});
+  a2.Hear<wire::Joined>();
+  EXPECT_TRUE(a2.Hear<wire::Yield>().now) << "it has had its time";
+  a2.Say(wire::TurnOver{.turn = turn, .steps = 1, .turn_steps = 1});
+  a2.Say(wire::Wait{});
+  const std::string held_back = "its cap is 0.1 %; may go on in";
+  EXPECT_THAT(WhyWhenItWaits(daemon, "a"), HasSubstr(held_back));
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a3(daemon, {.name = "a", .rejoin = true, .job = id});
+  a3.Say(wire::Wait{});
+  EXPECT_THAT(WhyWhenItWaits(daemon, "a"), HasSubstr(held_back));
+  EXPECT_GT(daemon.Ask("quota").value()["quotas"][0]["may_go_on_in_s"], 0);
+  daemon.Ask("quota", {{"job", "a"}, {"time_cap", nullptr}}).value();
+  a3.Hear<wire::Grant>();
+}
+
+TEST(LifeTest, AJobThatDiedWithTheDaemonIsNotWaitedFor) {
+  Daemon daemon;
+  const pid_t job = Spawn([&] {
+    static Peer a(daemon, {.name = "a"});
+    a.Hear<wire::Joined>();
+  });
+  daemon.Kill(SIGKILL);
+  KillAndReap(job);
+  ASSERT_EQ(daemon.Start().first, 0);
+  ExpectServes(daemon);
+  EXPECT_EQ(daemon.Ask("status").value()["jobs"].size(), 1u) << "the probe's, until its process ends";
+}
+
+// The driver gives its memory back some time after; nobody has told the new daemon of it.
+TEST(LifeTest, MemoryOfAJobThatDiedWithTheDaemonMayComeBack) {
+  Daemon daemon;
+  const pid_t job = Spawn([&] {
+    static Peer a(daemon, {.name = "a"});
+    a.Hear<wire::Joined>();
+  });
+  EXPECT_EQ(JobNamed(daemon, "a")["state"], "idle");  // the daemon is through with its Join
+  daemon.Kill(SIGKILL);
+  KillAndReap(job);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer b(daemon, {.name = "b"});
+  b.Say(wire::Wait{});
+  b.Hear<wire::Grant>();
+  b.Say(wire::NeedRoom{.bytes = 1});
+  EXPECT_TRUE(b.Hear<wire::Room>().ok) << "try again";
+}
+
+TEST(LifeTest, FlagsThatMakeNoSenseAreRefusedWithASentence) {
+  Daemon daemon;
+  EXPECT_THAT(daemon.Start({"--polcy=fair"}).second, HasSubstr("'--polcy=fair' is not a flag"));
+  EXPECT_THAT(daemon.Start({"--policy=lottery"}).second,
+              HasSubstr("The policies are: fair, fifo, pack, priority, round-robin, srtf"));
+  EXPECT_THAT(daemon.Start({"--switch-share=0"}).second, HasSubstr("above 0 and up to 1"));
+  EXPECT_THAT(daemon.Start({"--grace-seconds=soon"}).second, HasSubstr("'soon' is no number"));
+  EXPECT_THAT(daemon.Start({"--log-level=loud"}).second, HasSubstr("The levels are"));
+  EXPECT_THAT(daemon.Start({"--runtime-dir", "/tmp/hocketd-test-no/such/folder"}).second,
+              HasSubstr("cannot create the folder"));
+  EXPECT_THAT(daemon.Start({"--history-size=1KiB"}).second, HasSubstr("1.0 MiB or more, or 0 for none"));
+  EXPECT_THAT(daemon.Start({"--history-days=0"}).second, HasSubstr("more than 0"));
+  EXPECT_EQ(daemon.Start({"--policy"}).first, 2);
+}
+
+TEST(LifeTest, GroupsAndWhatIsGuaranteedAreKeptWhenTheDaemonIsKilled) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  const auto id = a.Hear<wire::Joined>().job;
+  daemon.Ask("quota", {{"job", "a"}, {"time_guarantee", 0.3}}).value();
+  daemon.Ask("set", {{"job", "a"}, {"group", "vision"}}).value();
+  daemon.Ask("quota", {{"group", "vision"}, {"time_cap", 0.5}, {"memory_guarantee", 600}}).value();
+  daemon.Ask("quota", {{"group", "vision"}, {"memory_cap", 700}}).value();
+  daemon.Ask("quota", {{"user", 7}, {"time_guarantee", 0.1}}).value();
+  const Json before = daemon.Ask("quota").value()["together"];
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a2(daemon, {.name = "a", .rejoin = true, .job = id});
+  a2.Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["quota"]["time_guarantee"], 0.3);
+  EXPECT_EQ(JobNamed(daemon, "a")["group"], "vision");
+  const Json after = daemon.Ask("quota").value()["together"];
+  ASSERT_EQ(after.size(), 2u);
+  EXPECT_EQ(after[0]["name"], "vision");
+  EXPECT_EQ(after[0]["time_cap"], 0.5);
+  EXPECT_EQ(after[0]["memory_guarantee"], 600);
+  EXPECT_EQ(after[0]["memory_cap"], 700);
+  EXPECT_EQ(after[0]["jobs"], Json({"a"}));
+  EXPECT_EQ(after[1]["uid"], 7);
+  EXPECT_EQ(after[1]["time_guarantee"], 0.1);
+}
+
+TEST(LifeTest, AMemoryGuaranteeIsKeptWhenTheDaemonIsKilled) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a", .device = "gpu0", .capacity = 1000});
+  const auto id = a.Hear<wire::Joined>().job;
+  daemon.Ask("quota", {{"job", "a"}, {"memory_guarantee", 70}}).value();
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer a2(daemon, {.name = "a", .device = "gpu0", .capacity = 1000, .rejoin = true, .job = id});
+  a2.Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["quota"]["memory_guarantee"], 70);
+}
+
+// What has been recorded, when the daemon has written it down.
+std::vector<std::uint64_t> Recorded(Daemon& daemon) {
+  Json answer = daemon.Ask("history").value();
+  const std::uint64_t wanted = answer["records"];
+  while (answer["written"] < wanted) answer = daemon.Ask("history").value();
+  struct : BlockVisitor {
+    void OnTurn(std::uint64_t, const TurnEnded& turn) override { turns.push_back(turn.turn); }
+    void OnJob(std::uint64_t, std::string_view, absl::Duration) override {}
+    void OnLost(std::uint64_t) override {}
+    std::vector<std::uint64_t> turns;
+  } seen;
+  EXPECT_EQ(Recording::Open(answer["folder"].get<std::string>()).value().Read(seen), 0);
+  return seen.turns;
+}
+
+TEST(LifeTest, TurnsAreOnDiskAlsoThoseOfADaemonThatWasKilled) {
+  Daemon daemon;
+  const auto takes_turns = [&](int turns) {
+    Peer a(daemon, {.name = "a"});
+    a.Hear<wire::Joined>();
+    for (int i = 0; i < turns; ++i) {
+      a.Say(wire::Wait{});
+      a.Say(wire::TurnOver{.turn = a.Hear<wire::Grant>().turn, .steps = 1, .turn_steps = 1});
+    }
+  };
+  takes_turns(3);
+  EXPECT_EQ(Recorded(daemon).size(), 3u);
+  daemon.Kill(SIGKILL);
+  daemon.Start();
+  takes_turns(2);
+  EXPECT_EQ(Recorded(daemon).size(), 5u);
+  daemon.Kill(SIGTERM);
+  daemon.Start({"--history-size=0"});
+  EXPECT_TRUE(daemon.Ask("history").value()["folder"].is_null());
+  takes_turns(1);
+  EXPECT_EQ(daemon.Ask("turns").value()["turns"].size(), 1u);
+}
+
+// An orderly end writes what there is.
+TEST(LifeTest, TheLastTurnsAreOnDiskWhenItHasEnded) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  a.Say(wire::Wait{});
+  a.Say(wire::TurnOver{.turn = a.Hear<wire::Grant>().turn, .steps = 1, .turn_steps = 1});
+  EXPECT_EQ(daemon.Ask("turns").value()["turns"].size(), 1u);
+  daemon.Kill(SIGTERM);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(daemon.dir() + "/history"), {}), 1);
+}
+
+// A file where the folder should be.
+TEST(LifeTest, AHistoryThatCannotBeWrittenIsSaidAndTurnsGoOn) {
+  Daemon daemon({"--history-size=0"});
+  daemon.Kill(SIGTERM);
+  std::ofstream(daemon.dir() + "/history") << "mine";
+  daemon.Start();
+  Peer a(daemon, {.name = "a"});
+  for (int i = 0; i < 3; ++i) {
+    a.Say(wire::Wait{});
+    a.Say(wire::TurnOver{.turn = a.Hear<wire::Grant>().turn, .steps = 1, .turn_steps = 1});
+    Json answer = daemon.Ask("history").value();
+    const std::uint64_t wanted = answer["records"];
+    while (answer["lost"] < wanted) answer = daemon.Ask("history").value();
+    EXPECT_THAT(answer["trouble"].get<std::string>(), HasSubstr("Not a directory"));
+  }
+  const std::string log = daemon.Ask("logs").value()["tail"];
+  const size_t said = log.find("Turns are given as before");
+  EXPECT_NE(said, std::string::npos) << log;
+  EXPECT_EQ(log.find("Turns are given as before", said + 1), std::string::npos) << "once";
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
