@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from tests.experiments.simulation import Context, Goal, Job, Report, Result, coarsened, measured_hand_over_ms
@@ -12,6 +13,17 @@ STEPS = 1000  # of the trace in one that is played
 DEVICES = 8
 FIFO_JOBS = (1, 2, 3, 4, 6)  # on a GPU at once
 OURS = (("fair", 6), ("srtf", 6), ("srtf", 12))  # 12: as many as there are cores for a GPU
+NEARLY = (
+    0.9,
+    0.925,
+    0.95,
+    0.975,
+    1,
+    1.025,
+    1.05,
+    1.075,
+    1.1,
+)  # times the cost of a hand-over: which job is last varies
 PUBLISHED = "published_results.csv of Rivendile/Muri, fig9-10"
 SET_HERE = "set for this experiment; Muri reports 1.6 times the throughput"
 
@@ -96,6 +108,7 @@ def _row(name: str, report: Report) -> dict[str, Any]:
         "makespan over published": "",
         "p99 over published": "",
         "makespan gain over FIFO": "",
+        "lowest .. highest": "",
         "mean gain over SRTF": "",
     }
 
@@ -114,6 +127,20 @@ def _interleaved(context: Context, cost: float, steps: int) -> dict[str, Report]
     for policy, many in OURS:
         found[f"{policy}, {many} a GPU"] = context.simulate(jobs, policy, at_once=many, **flags)
     return found
+
+
+def _nearly(context: Context, cost: float, found: dict[str, Report]) -> dict[str, list[tuple[float, float]]]:
+    """(b): the gains of ours, by name, each at every one of the costs that are nearly ``cost``."""
+    jobs = coarsened(single(context)[:: 20 if context.quick else 1], STEPS)
+    fifo, srtf = found["FIFO, no overlap"]["makespan_s"], found["SRTF, no overlap"]["mean_jct_s"]
+    gains: dict[str, list[tuple[float, float]]] = {}
+    for policy, many in OURS:
+        for times in NEARLY[::4] if context.quick else NEARLY:
+            report = context.simulate(jobs, policy, at_once=many, devices=DEVICES, hand_over_ms=times * cost * STEPS)
+            gains.setdefault(f"{policy}, {many} a GPU", []).append(
+                (fifo / report["makespan_s"], srtf / report["mean_jct_s"])
+            )
+    return gains
 
 
 def _gains(found: dict[str, Report]) -> dict[str, tuple[float, float]]:
@@ -155,9 +182,19 @@ def run(context: Context) -> Result:
             if contender.startswith(("FIFO, 6", "fair", "srtf"))
         ]
     best = max(gains[f"FIFO, {many} a GPU"][0] for many in FIFO_JOBS)
-    for policy, many in OURS:
-        gain, mean = gains[f"{policy}, {many} a GPU"]
-        name = f"(b) {policy}, {many} a GPU"
+    for contender, some in _nearly(context, cost, found).items():
+        makespans = [gain for gain, _ in some]
+        gain, mean = statistics.median(makespans), statistics.median(mean for _, mean in some)
+        name = f"(b) {contender}, median of {len(some)} costs within a tenth"
+        rows.append(
+            {
+                **dict.fromkeys(rows[0], ""),
+                "what": name,
+                "makespan gain over FIFO": gain,
+                "lowest .. highest": f"{min(makespans):.3f} .. {max(makespans):.3f}",
+                "mean gain over SRTF": mean,
+            }
+        )
         goals += [
             Goal(f"{name}: makespan gain over that of the best FIFO", gain / best, 0.95, SET_HERE, True),
             Goal(f"{name}: makespan gain over FIFO without overlap", gain, 1.9, SET_HERE, True),
@@ -185,8 +222,9 @@ def run(context: Context) -> Result:
             "and has the longer makespan: the long jobs are left for the end, and a job stays on its device, so the "
             "last of them do not fill all devices. Tried against it: places by the device time left on each device "
             "instead of by the number of its jobs; the makespan then varied more, up and down, with the number of jobs "
-            "at once, and was not kept. Between costs, and lengths of steps, the gains of one contender differ by 1 to "
-            "2 % without an order in it: a goal that is met or missed by less is so by chance."
+            "at once, and was not kept. Which job is the last one, and how long it is alone, differs between costs "
+            "that are nearly the same, and the makespan with it, without an order in it: so the goals are held against "
+            "the median over such costs."
         ),
         draw=lambda figure: _draw(figure, rows, gains),
     )
