@@ -87,6 +87,13 @@ def device() -> Iterator[Device]:
         device.close()
 
 
+@pytest.fixture(params=["hocket", "native"])
+def each_allocator(device: Device, request: pytest.FixtureRequest) -> str:
+    """The test runs under Hocket's allocator, and under PyTorch's own over Hocket's memory."""
+    device.environment["HOCKET_ALLOCATOR"] = request.param
+    return request.param
+
+
 @pytest.fixture
 def fact() -> Callable[..., None]:
     """``fact(name, value, unit)``: something measured that is no pass or fail; it goes into the record."""

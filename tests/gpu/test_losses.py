@@ -30,6 +30,11 @@ def test_losses_are_those_of_running_alone(device: Device, kind: str) -> None:
     alone_and_shared(device, "--kind", kind, "--size", device.size)
 
 
+def test_losses_over_the_native_allocator_are_those_of_running_alone(device: Device) -> None:
+    device.environment["HOCKET_ALLOCATOR"] = "native"
+    alone_and_shared(device, "--kind", "gpt", "--size", device.size)
+
+
 @pytest.mark.needs("compile")
 def test_compiled_losses_are_those_of_running_alone(device: Device) -> None:
     alone_and_shared(device, "--kind", "gpt", "--size", "small", "--compile", "default")
@@ -45,6 +50,7 @@ def test_reduce_overhead_trains_the_same(device: Device, fact) -> None:
 
 
 @pytest.mark.needs("graphs")
+@pytest.mark.usefixtures("each_allocator")
 def test_a_captured_graph_replays_across_spills(device: Device) -> None:
     graphs = device.program("graphs", "--rounds", 5, **FORCED)
     held = data(graphs, "holdings")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.gpu.device import MIB, SLACK, Device, data
 
 FORCED = {"HOCKET_FORCE_SPILL": "1"}
 
 
+@pytest.mark.usefixtures("each_allocator")
 def test_addresses_and_bytes_stay_through_spills(device: Device) -> None:
     keep = device.program("keep", "--mib", device.scaled(1024), "--rounds", 6, **FORCED)
     everything = data(keep, "bytes")["all"]
@@ -18,6 +21,7 @@ def test_addresses_and_bytes_stay_through_spills(device: Device) -> None:
     assert held["restored_total"] >= 5 * everything, "not everything was moved at every boundary"
 
 
+@pytest.mark.usefixtures("each_allocator")
 def test_side_streams_and_recorded_blocks_survive_a_spill_at_every_boundary(device: Device) -> None:
     streams = device.program("streams", "--rounds", 5, "--mib", device.scaled(64), **FORCED)
     held = data(streams, "holdings")
@@ -44,6 +48,7 @@ def test_two_jobs_share_one_arena(device: Device, fact) -> None:
     assert grown < 1.5 * mib * MIB, "each job holds transient memory of its own"
 
 
+@pytest.mark.usefixtures("each_allocator")
 def test_two_jobs_larger_than_what_others_leave_train_on(device: Device) -> None:
     mib = device.scaled(2048)
     first = device.program("keep", "--mib", mib, "--name", "first", "--hold", "built", "--until-told")
