@@ -482,9 +482,9 @@ void BlockMap::CheckInvariants() const {
                  block.state == Block::State::kPending)
         << "constant memory that is free, at " << address;
     if (block.state == Block::State::kFree) {
-      const auto set = std::find_if(sets.begin(), sets.end(), [&](const auto& of) {
-        return of.first == FreeKey(block.pool, block.stream);
-      });
+      const FreeKey its(block.pool, block.stream);
+      const auto set =
+          std::find_if(sets.begin(), sets.end(), [&](const auto& of) { return of.first == its; });
       HOCKET_CHECK(set != sets.end() && set->second->contains({block.size, address}))
           << "free block missing at " << address;
       HOCKET_CHECK(before == nullptr || before->end() < address ||

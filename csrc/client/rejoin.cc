@@ -11,6 +11,15 @@ namespace {
 
 constexpr Clock::duration kLongestRetryPause = std::chrono::seconds(2);
 
+absl::Status NoLaneLock() {
+  return absl::FailedPreconditionError(
+      "the coordinator took this job in, but its answer (Joined) names no lock of the job's lane: nothing "
+      "would keep "
+      "two jobs from using the lane's memory at once.\n  It speaks another protocol than this Hocket: "
+      "`hocket doctor` "
+      "says which it is, `hocket restart` puts this one's in its place.");
+}
+
 }  // namespace
 
 // What the new coordinator must know stands in the Join; what the job still waits for is asked again.
@@ -50,6 +59,7 @@ absl::Status ClientImpl::AwaitJoined() {
 void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
   if (pace_.count() > 0) On(wire::Pace{}, UniqueFd());  // the next word about it is this coordinator's
   MutexLock lock(&mutex_);
+  if (lane_.path().empty() && joined.lane_lock.empty()) return RefuseJoin(NoLaneLock());
   info_.id = joined.job;
   info_.name = joined.name;
   info_.sharing_with = joined.sharing_with;
@@ -141,7 +151,12 @@ void ClientImpl::GoOnAlone(const absl::Status& why) {
 
 bool ClientImpl::TakeLaneAlone() {
   MutexLock lock(&mutex_);
-  return phase_ == Phase::kAsked && !waiters_.empty() && lane_.TryAcquire().ok();
+  if (phase_ != Phase::kAsked || waiters_.empty()) return false;
+  const absl::Status taken = lane_.TryAcquire();
+  if (!taken.ok() && !absl::IsFailedPrecondition(taken))  // nobody else has it: the file is the matter
+    SayOnce(absl::StrCat("job ", info_.name, " waits, for without a coordinator it ",
+                         std::string(taken.message())));
+  return taken.ok();
 }
 
 // Whoever had the lane since the coordinator died may have adopted chunks of the arena that we know, or died

@@ -31,6 +31,8 @@ from hocket.errors import BrokenConfig
 
 POLICIES = ("fair", "fifo", "pack", "priority", "round-robin", "srtf")  # coordinator/policies/registry.cc
 LOG_LEVELS = ("debug", "info", "warning", "error")
+MOST_BYTES = 1 << 63  # csrc/base/bytes.h
+MOST_SHOWN = 60  # characters of what somebody wrote
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,11 +59,17 @@ def _one_of(*words: str) -> Callable[[Any], str]:
     return read
 
 
+def _finite(value: float) -> bool:
+    """Also for a whole number that is larger than any other kind can be."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _number(right: str, fits: Callable[[float], bool]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise ValueError(right)
-        if not fits(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not _finite(value) or not fits(value):
             raise ValueError(right)
         return repr(value)
 
@@ -69,27 +77,27 @@ def _number(right: str, fits: Callable[[float], bool]) -> Callable[[Any], str]:
 
 
 def _size(value: Any) -> str:
-    right = 'bytes, or a text such as "20GiB"; more than 0'
+    right = 'bytes, or a text such as "20GiB"; more than 0, less than 8 EiB'
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(right)
     try:
         size = parse_bytes(value)
     except ValueError:
         size = 0
-    if size <= 0:
+    if not 0 < size < MOST_BYTES:
         raise ValueError(right)
     return str(size)
 
 
 def _history_size(value: Any) -> str:
-    right = 'bytes, or a text such as "1GiB"; 1 MiB or more, or 0 for none'
+    right = 'bytes, or a text such as "1GiB"; 1 MiB or more, less than 8 EiB, or 0 for none'
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(right)
     try:
         size = parse_bytes(value)
     except ValueError:
         size = -1
-    if size != 0 and size < 1 << 20:
+    if size != 0 and not 1 << 20 <= size < MOST_BYTES:
         raise ValueError(right)
     return str(size)
 
@@ -136,8 +144,8 @@ KEYS = (
     Key("coordinator", "log_level", "HOCKET_LOG_LEVEL", "info", _one_of(*LOG_LEVELS), "what `hocket logs` shows"),
     Key("coordinator", "history_size", "HOCKET_HISTORY_SIZE", "256MiB", _history_size,
         "most that `hocket trace` can go back to, on disk; 0: the last 100,000 turns, in memory"),
-    Key("coordinator", "history_days", "HOCKET_HISTORY_DAYS", 7, _number("days, more than 0", lambda x: x > 0),
-        "and the longest"),
+    Key("coordinator", "history_days", "HOCKET_HISTORY_DAYS", 7,
+        _number("days, more than 0, 10,000 at most", lambda x: 0 < x <= 10_000), "and the longest"),
     Key("job", "weight", "HOCKET_WEIGHT", 1, _number("a number above 0", lambda x: x > 0), "share of the device"),
     Key("job", "priority", "HOCKET_PRIORITY", "normal", _one_of(*PRIORITIES), ""),
     Key("job", "group", "HOCKET_GROUP", None, _group, "the group that jobs belong to: `hocket quota --group`"),
@@ -229,7 +237,7 @@ def _read_file(path: Path) -> Iterator[Mistake | tuple[Key, Setting]]:
         return
     except tomllib.TOMLDecodeError as error:
         said = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", str(error))
-        yield Mistake(path, int(said[2]) if said else len(text.splitlines()), f"no TOML: {said[1] if said else error}")
+        yield Mistake(path, int(said[2]) if said else text.count("\n") + 1, f"no TOML: {said[1] if said else error}")
         return
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets thousands deep
         yield Mistake(path, 0, f"no TOML that can be read: {error}")
@@ -252,9 +260,7 @@ def _read_file(path: Path) -> Iterator[Mistake | tuple[Key, Setting]]:
             try:
                 yield key, Setting(value, key.read(value), path, line)
             except ValueError as error:
-                yield Mistake(path, line, f"{key} is {value!r}: it must be {error}")
-            except OverflowError:
-                yield Mistake(path, line, f"{key} is a number of {len(str(value))} digits: that is too large")
+                yield Mistake(path, line, f"{key} is {_shown(value)}: it must be {error}")
 
 
 def _exists(path: Path) -> bool:
@@ -275,7 +281,18 @@ def _unknown_section(section: str, known: bool) -> str:
     return _unknown(section, list(dict.fromkeys(key.section for key in KEYS)))
 
 
+def _shown(value: Any) -> str:
+    """As it was written, or its begin where that is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of thousands of digits (sys.set_int_max_str_digits)
+        return "a number of thousands of digits" if isinstance(value, int) else "of numbers of thousands of digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
+
+
 def _unknown(name: str, known: list[str]) -> str:
+    if len(name) > MOST_SHOWN:
+        name = f"{name[:MOST_SHOWN]}... ({len(name):,} characters)"
     near = difflib.get_close_matches(name, known, 1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"there is no {name}; {meant}There are: {', '.join(known)}"
@@ -285,16 +302,21 @@ def _lines(text: str) -> dict[tuple[str, str], int]:
     """(section, key) -> the line it is on, which tomllib does not tell; (section, "") -> where the section begins."""
     found: dict[tuple[str, str], int] = {}
     section = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if head := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
-            section = _bare(head[1])
+    for number, line in enumerate(text.split("\n"), 1):  # what else str.splitlines() knows ends no line of TOML
+        head, closed, _ = line.lstrip().partition("]")
+        name, equals, _ = line.partition("=")
+        if head.startswith("[") and closed:
+            section = _bare(head.lstrip("[").strip())
             found.setdefault((section, ""), number)
-        elif entry := re.match(r"\s*([\w\"'.\s-]+?)\s*=", line):
-            first, _, rest = _bare(entry[1]).partition(".")
-            name = (section, first) if section else (first, rest)
-            found.setdefault(name, number)
-            found.setdefault((name[0], ""), number)
+        elif equals and _KEY.fullmatch(name):
+            first, _, rest = _bare(name.strip()).partition(".")
+            key = (section, first) if section else (first, rest)
+            found.setdefault(key, number)
+            found.setdefault((key[0], ""), number)
     return found
+
+
+_KEY = re.compile(r"[\w\"'.\s-]+")
 
 
 def _bare(name: str) -> str:

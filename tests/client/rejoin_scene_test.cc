@@ -10,6 +10,31 @@ namespace {
 
 using ::testing::ElementsAre;
 
+// Such a job went on, and its first step failed: "cannot open the lane's lock : No such file". When the
+// coordinator was gone it waited for that lock, which it could not have, for ever.
+TEST(RejoinTest, ACoordinatorThatNamesNoLaneLockIsRefusedWithTheReason) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  wire::Channel coordinator{UniqueFd(ends[1])};
+  ASSERT_TRUE(coordinator.Send(wire::Joined{.job = 5, .name = "job"}).ok());
+  ClientTuning tuning;
+  tuning.connect = [&] { return wire::Channel(UniqueFd(ends[0])); };
+  const auto joined = ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0"}, tuning);
+  ASSERT_TRUE(absl::IsFailedPrecondition(joined.status())) << joined.status();
+  EXPECT_THAT(std::string(joined.status().message()),
+              ::testing::HasSubstr("names no lock of the job's lane"));
+  EXPECT_THAT(std::string(joined.status().message()), ::testing::HasSubstr("`hocket restart`"));
+}
+
+TEST(RejoinTest, AnotherCoordinatorNeedNotNameTheLaneLockAgain) {
+  Scene scene;
+  scene.Dies();
+  scene.Expects<wire::Join>();
+  scene.Says(wire::Joined{.job = 5, .name = "job", .hears_movable = true});
+  scene.TakesTurn();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+}
+
 TEST(RejoinTest, TheHolderRunsOnAndSaysThatItHasTheTurn) {
   Scene scene;
   scene.TakesTurn(4);

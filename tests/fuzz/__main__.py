@@ -37,16 +37,21 @@ class Target:
 
 TARGETS = (
     Target("codec", "any bytes as a message, both ways", 0.05, 0.94),
-    Target("core", "jobs that say anything to the coordinator's core", 0.3, 0.002),
-    Target("server", "connections, commands and state files of the daemon's server", 0.2, 0.0003),
+    Target("core", "jobs that say anything to the coordinator's core", 0.25, 0.002),
+    Target("server", "connections, commands and state files of the daemon's server", 0.15, 0.0003),
+    Target("agent", "a coordinator that says anything to a job", 0.1, 0.0003),
     Target("state", "state files", 0.1, 0.003),
-    Target("own_policy", "what a policy of the user's own answers", 0.1, 0.0002),
+    Target("own_policy", "what a policy of the user's own answers", 0.05, 0.0002),
     Target("workload", "workloads and traces, and their simulation", 0.1, 0.005),
     Target("recording", "files of recorded turns", 0.1, 0.003),
+    Target("config", "config files, and whether the coordinator takes what passes", 0.05, 0.0003),
     Target("costs", "tables of costs of the emulated GPU", 0.05, 0.047),
 )
 # What a record speaks of.
-CODE = ["csrc/base", "csrc/wire", "csrc/emulator/timing/cost.cc", "coordinator", "tests/fuzz"]
+CODE = [
+    "csrc/base", "csrc/wire", "csrc/client", "csrc/emulator/timing/cost.cc", "coordinator", "python/hocket/_config.py",
+    "tests/fuzz",
+]  # fmt: skip
 LONGEST = 120  # seconds for one input, after which it hangs
 # As a user's own answers are few and large, and a file has no end that is known.
 OPTIONS = ["-max_len=4096", f"-timeout={LONGEST}", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=0"]

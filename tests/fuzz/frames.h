@@ -3,7 +3,10 @@
 #ifndef HOCKET_TESTS_FUZZ_FRAMES_H_
 #define HOCKET_TESTS_FUZZ_FRAMES_H_
 
+#include <sys/socket.h>
+
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "csrc/wire/codec.h"
@@ -18,6 +21,23 @@ inline std::string WithGoodHeader(std::string frame) {
   frame[4] = static_cast<char>(wire::kMajorVersion);
   frame[5] = 0;
   return frame;
+}
+
+// Sends a packet with a descriptor (-1: none) as it is. What no longer fits is not sent.
+inline void SendPacket(int socket, const std::string& packet, int descriptor) {
+  iovec part{const_cast<char*>(packet.data()), packet.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (descriptor >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    *header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  }
+  (void)sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 }  // namespace hocket::fuzz

@@ -1,5 +1,5 @@
-// Writes the inputs that are not text: into FOLDER/codec, FOLDER/core and FOLDER/server real messages in the
-// order of real conversations, into FOLDER/recording a block of turns.
+// Writes the inputs that are not text: into FOLDER/codec, FOLDER/core, FOLDER/server and FOLDER/agent real
+// messages in the order of real conversations, into FOLDER/recording a block of turns.
 //
 //   make_corpus tests/fuzz/corpus
 #include <filesystem>
@@ -124,6 +124,63 @@ Story IsAsked(Story story) {
   return story.Asks("switch-share", R"({"share":0.1})").Asks("turns", R"({"since":1})");
 }
 
+// A conversation from the other side, as agent_fuzz plays it: the coordinator's words, and what the program
+// does.
+class JobsStory {
+ public:
+  explicit JobsStory(unsigned settings) { moves_ += static_cast<char>(settings); }
+
+  JobsStory& Hears(const wire::Message& message, int slot = 0) {
+    return Does(AgentMove::kGoodFrame, slot, Output().Text(wire::Encode(message).value()));
+  }
+  JobsStory& Does(AgentMove move, int slot = 0, const Output& with = Output()) {
+    moves_ += static_cast<char>(slot << 4 | static_cast<int>(move));
+    moves_ += with.bytes();
+    return *this;
+  }
+  const std::string& bytes() const { return moves_; }
+
+ private:
+  std::string moves_;
+};
+
+JobsStory Joins(unsigned settings) {
+  return JobsStory(settings).Hears(
+      wire::Joined{.job = 5, .name = "job", .lane_lock = "lock", .hears_movable = true, .hears_parts = true});
+}
+
+JobsStory HasATurn() {
+  JobsStory story = Joins(1);
+  story.Hears(wire::ArenaAdd{.chunk = 1, .size = 64}, 1).Hears(wire::Limit{.memory = 500});
+  story.Does(AgentMove::kBeginsStep).Hears(wire::Grant{.turn = 1, .fresh_arena = true});
+  story.Does(AgentMove::kAllocates).Hears(wire::Yield{.turn = 1}).Hears(wire::Yield{.turn = 1, .now = true});
+  return story.Does(AgentMove::kEndsStep).Hears(wire::ArenaExport{.to_job = 2}).Does(AgentMove::kLeaves);
+}
+
+JobsStory IsSpilled() {
+  JobsStory story = Joins(1 | 16);
+  story.Does(AgentMove::kBeginsStep).Hears(wire::Spill{.request = 1, .bytes = 50});
+  story.Hears(wire::Restore{.request = 2, .bytes = 10}).Hears(wire::Grant{.turn = 3, .contended = true});
+  story.Hears(wire::Room{.ok = true, .step_aside = true}).Hears(wire::Grant{.turn = 4});
+  return story.Hears(wire::Room{.reason = "no room"}).Does(AgentMove::kEndsStep, 1);
+}
+
+JobsStory StandsBy() {
+  JobsStory story = Joins(1);
+  story.Does(AgentMove::kBeginsStep).Hears(wire::Grant{.turn = 1}).Hears(wire::Pace{.most_queued_ns = 1000});
+  story.Hears(wire::StandBy{.turn = 1}).Does(AgentMove::kAllocates).Hears(wire::GoOn{.turn = 1});
+  story.Does(AgentMove::kMeets).Hears(wire::Yield{.turn = 1, .now = true, .stop_step = 2});
+  return story.Does(AgentMove::kEndsStep).Does(AgentMove::kGoesAway).Does(AgentMove::kComesBack);
+}
+
+JobsStory LosesItsCoordinator() {
+  JobsStory story = Joins(1 | 32);
+  story.Does(AgentMove::kBeginsStep).Does(AgentMove::kHangsUp);
+  story.Hears(wire::Joined{.job = 5, .name = "job", .lane_lock = "lock"}).Hears(wire::Grant{.turn = 7});
+  story.Does(AgentMove::kIsGone).Does(AgentMove::kEndsStep).Does(AgentMove::kBeginsStep, 1);
+  return story.Hears(wire::Refused{.reason = "of another version"});
+}
+
 // A block of a recording.
 std::string TwoTurns() {
   coordinator::BlockWriter writer;
@@ -165,6 +222,10 @@ void WriteAll(const std::string& folder) {
   const Story restarted(
       Output().Byte(2).Byte(0).Text("policy srtf\nquota group x 0.5 0.1 0 0\n").Byte(2).Text(job).bytes());
   Write(folder + "/server", "comes_back", ComesBack(restarted).bytes());
+  Write(folder + "/agent", "has_a_turn", HasATurn().bytes());
+  Write(folder + "/agent", "is_spilled", IsSpilled().bytes());
+  Write(folder + "/agent", "stands_by", StandsBy().bytes());
+  Write(folder + "/agent", "loses_its_coordinator", LosesItsCoordinator().bytes());
   const std::string day = TwoTurns();
   Write(folder + "/recording", "file", day);
   Write(folder + "/recording", "body", day.substr(coordinator::kBlockHeader));

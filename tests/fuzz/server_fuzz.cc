@@ -7,7 +7,6 @@
 // start a program.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -57,23 +56,6 @@ UniqueFd PageOf(const std::string& words) {
 
 // The name of a policy may be a program, and a command may name one.
 bool NamesAProgram(const std::string& text) { return text.find_first_of("/\\") != std::string::npos; }
-
-// Sends a packet with a descriptor (-1: none) as it is. What no longer fits is not sent.
-void SendPacket(int socket, const std::string& packet, int descriptor) {
-  iovec part{const_cast<char*>(packet.data()), packet.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    *header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  }
-  (void)sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
 
 class World {
  public:

@@ -170,6 +170,48 @@ def test_a_file_that_no_reader_can_take_is_named(file: pathlib.Path, text: str) 
     assert not mistake.unknown
 
 
+@pytest.mark.parametrize("value", ["0x{}", "[0x{}]", "{{x = 0x{}}}"])
+@pytest.mark.parametrize("key", ["job.weight", "web.port", "coordinator.policy", "job.memory_limit", "web.any_user"])
+def test_a_number_of_thousands_of_digits_is_a_mistake_like_any_other(file: pathlib.Path, key: str, value: str) -> None:
+    """Hexadecimal digits are read whatever their number; as decimal ones Python writes no more than 4,300."""
+    section, name = key.split(".")
+    file.write_text(f"[{section}]\n{name} = {value.format('f' * 5000)}\n")
+    (mistake,) = _config.read()[1]
+    assert mistake.line == 2 and f"{key} is " in mistake.what and "thousands of digits" in mistake.what
+    assert len(str(mistake)) < 500
+
+
+def test_a_long_line_is_read_in_time_that_grows_with_its_length(file: pathlib.Path) -> None:
+    """It took hours: the time grew with the third power of it."""
+    file.write_text(f"{' ' * 100_000}\n[{' ' * 100_000}job]\n{'x' * 100_000} = 1\n")
+    (mistake,) = _config.read()[1]
+    assert mistake.line == 3 and "there is no job.xxx" in mistake.what and "100,004 characters" in mistake.what
+
+
+def test_lines_are_those_of_an_editor(file: pathlib.Path) -> None:
+    file.write_text("# a form feed in a text ends no line\n[job]\ngroup = 'a\u2028b\x85c'\nweight = 0\n[web\n")
+    assert [mistake.line for mistake in _config.read()[1]] == [5]
+    file.write_text("[job]\ngroup = 'a\u2028b\x85c'\nweight = 0\n")
+    assert [mistake.line for mistake in _config.read()[1]] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("section", "line"),
+    [
+        ("coordinator", "history_size = 9223372036854775808"),
+        ("coordinator", "history_days = 10001"),
+        ("job", "host_budget = 9223372036854775808"),
+        ("job", "memory_limit = '8388608TiB'"),
+    ],
+)
+def test_what_the_coordinator_or_a_job_would_refuse_is_a_mistake_already(
+    file: pathlib.Path, section: str, line: str
+) -> None:
+    file.write_text(f"[{section}]\n{line}\n")
+    (mistake,) = _config.read()[1]
+    assert mistake.line == 2 and "it must be" in mistake.what
+
+
 def test_a_key_of_a_newer_hocket_is_said_and_stops_nothing(
     file: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,10 +292,10 @@ def test_the_policies_are_the_coordinators() -> None:
 
 
 def test_the_coordinator_reads_the_variables_and_the_guide_lists_the_keys() -> None:
-    main = (ROOT / "coordinator/main.cc").read_text()
+    flags = (ROOT / "coordinator/flags.cc").read_text()
     guide = (ROOT / "docs/user-guide.md").read_text()
     for key in _config.KEYS:
-        assert key.section != "coordinator" or f'"{key.variable}"' in main
+        assert key.section != "coordinator" or f'"{key.variable}"' in flags
         assert f"`{key.name}`" in guide and f"`{key.variable}`" in guide, key
 
 
