@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import pwd
 import random
 import re
 from typing import Any
@@ -34,7 +35,7 @@ class Scene:
         self.counts.saw(self.coordinator.ask("status"), list(turns), self.now)
 
     def total(self, what: str, name: str = "resnet") -> float:
-        return self.counts.jobs[name, GPU].totals[what]
+        return self.counts.jobs[name, 0, GPU].totals[what]
 
     def text(self, accept: str = "") -> str:
         look = Look(True, "", self.coordinator.ask("status"), 0)
@@ -82,9 +83,12 @@ def test_the_values_are_the_coordinators_in_the_unit_of_the_name(scene: Scene) -
     ]
     scene.look(a_turn(0, restored=11, spilled=13, hand_over_ns=2_000_000))
     shown = samples(scene)
-    key = [("device", GPU), ("name", "resnet")]
+    key = [("device", GPU), ("name", "resnet"), ("user", "root")]
     assert shown[f"hocket_job_step_seconds{key}"] == 0.25
-    assert shown[f"hocket_job_memory_bytes{[('device', GPU), ('kind', 'spilled'), ('name', 'resnet')]}"] == 5
+    assert (
+        shown[f"hocket_job_memory_bytes{[('device', GPU), ('kind', 'spilled'), ('name', 'resnet'), ('user', 'root')]}"]
+        == 5
+    )
     assert shown[f"hocket_job_steps_total{key}"] == 9
     assert shown[f"hocket_job_device_seconds_total{key}"] == 2.5
     assert shown[f"hocket_job_waited_seconds_total{key}"] == 1.5
@@ -105,8 +109,32 @@ def test_the_values_are_the_coordinators_in_the_unit_of_the_name(scene: Scene) -
 def test_a_gone_job_gives_its_name_to_the_one_that_runs(scene: Scene) -> None:
     scene.coordinator.jobs = [a_job(1, state="gone", persistent=1), a_job(2, state="holds", persistent=2)]
     scene.look()
-    key = [("device", GPU), ("kind", "persistent"), ("name", "resnet")]
+    key = [("device", GPU), ("kind", "persistent"), ("name", "resnet"), ("user", "root")]
     assert samples(scene)[f"hocket_job_memory_bytes{key}"] == 2
+
+
+def test_jobs_of_one_name_are_told_apart_by_their_users(scene: Scene) -> None:
+    nobody = pwd.getpwnam("nobody").pw_uid
+    scene.coordinator.jobs = [
+        a_job(1, user=0, steps=3, persistent=1, state="gone"),
+        a_job(2, user=nobody, steps=5, persistent=2),
+        a_job(3, user=4_000_000_000, steps=7, persistent=3),
+    ]
+    scene.look(a_turn(0, 4, user=nobody, steps=10), a_turn(1, 5, user=0, steps=20))
+    shown = samples(scene)
+    for user, steps, persistent in (("root", 23, 1), ("nobody", 15, 2), ("4000000000", 7, 3)):
+        labels = [("device", GPU), ("name", "resnet"), ("user", user)]
+        assert shown[f"hocket_job_steps_total{labels}"] == steps
+        assert shown[f"hocket_job_memory_bytes{sorted([*labels, ('kind', 'persistent')])}"] == persistent
+    for what in ("hocket_job_turns_total", "hocket_job_weight", "hocket_job_overdue"):
+        assert sum(key.startswith(f"{what}[") for key in shown) == 3
+
+
+def test_an_older_coordinator_that_names_no_user_is_told_without(scene: Scene) -> None:
+    scene.coordinator.jobs = [a_job(steps=3)]
+    del scene.coordinator.jobs[0]["user"]
+    scene.look()
+    assert samples(scene)[f"hocket_job_steps_total{[('device', GPU), ('name', 'resnet'), ('user', '')]}"] == 3
 
 
 def test_a_bound_holds_what_is_exactly_as_long() -> None:
@@ -192,13 +220,13 @@ def test_jobs_long_gone_are_no_longer_told_and_never_too_many(scene: Scene) -> N
     scene.look()
     scene.coordinator.jobs = []
     scene.look(after=KEPT_S)
-    assert ("resnet", GPU) in scene.counts.jobs
+    assert ("resnet", 0, GPU) in scene.counts.jobs
     scene.look(after=KEPT_S)
     assert scene.counts.jobs == {}
     for i in range(3):
         scene.look(*(a_turn(0, 1 + k, f"job {i} {k}") for k in range(MOST_JOBS)))
         assert len(scene.counts.jobs) == MOST_JOBS
-    assert ("job 2 0", GPU) in scene.counts.jobs
+    assert ("job 2 0", 0, GPU) in scene.counts.jobs
 
 
 # --- what uses the names --------------------------------------------------------------------------------------
@@ -222,6 +250,11 @@ def test_the_dashboard_asks_only_for_what_there_is() -> None:
         assert names, expression
         assert set(names) <= known_names(), expression
         assert expression.count("(") == expression.count(")") and expression.count("{") == expression.count("}")
+    for panel in dashboard["panels"]:  # a curve of jobs keeps two users' apart, and says whose it is
+        for target in panel["targets"]:
+            if "{{name}}" in target["legendFormat"]:
+                assert "{{user}}" in target["legendFormat"]
+                assert " by (name)" not in target["expr"]
     for name in re.findall(r'hocket_job_state\{state=~?"([^"]+)"', " ".join(expressions)):
         assert set(name.split("|")) <= set(metrics.STATES)
     places = [(p["gridPos"]["x"], p["gridPos"]["y"], p["gridPos"]["w"], p["gridPos"]["h"]) for p in dashboard["panels"]]
@@ -244,7 +277,7 @@ def test_how_foretold_times_have_held_is_counted_by_kind(scene: Scene) -> None:
     scene.coordinator.jobs = [a_job(measured={"step": step, "beside": None, "gap": of_older, "ready": None})]
     scene.look()
     told = {key: value for key, value in samples(scene).items() if "_foretold" in key}
-    labels = f"[('device', '{GPU}'), ('name', 'resnet'), ('time', 'step')]"
+    labels = f"[('device', '{GPU}'), ('name', 'resnet'), ('time', 'step'), ('user', 'root')]"
     assert told == {
         f"hocket_job_foretold_total{labels}": 40,
         f"hocket_job_foretold_inside_total{labels}": 30,
@@ -261,7 +294,7 @@ def test_what_another_coordinator_counts_anew_only_grows_here(scene: Scene) -> N
         return samples(scene)
 
     link = f"hocket_link_beside_bytes_total{[('device', GPU)]}"
-    held = f"hocket_job_foretold_total{[('device', GPU), ('name', 'resnet'), ('time', 'step')]}"
+    held = f"hocket_job_foretold_total{[('device', GPU), ('name', 'resnet'), ('time', 'step'), ('user', 'root')]}"
     seen = [looks(40, 1), looks(45, 1), looks(3, 2), looks(50, 3)]
     assert [look[held] for look in seen] == [40, 45, 48, 98]
     assert [look[link] for look in seen] == [17, 17, 34, 51], "each coordinator says 17"

@@ -25,7 +25,8 @@ DAEMON = {"pid": 5, "version": "0.0", "epoch": 1, "uptime_s": 3.0, "policy": "fa
 
 def a_job(number: int = 1, name: str = "resnet", **other: Any) -> dict[str, Any]:
     job = {
-        "id": number, "name": name, "pid": 100 + number, "device": GPU, "state": "idle", "why": "is between two steps",
+        "id": number, "name": name, "pid": 100 + number, "user": 0, "device": GPU, "state": "idle",
+        "why": "is between two steps",
         "weight": 1.0, "priority": "normal", "total_steps": 0, "persistent": 1 << 30, "transient": 0, "spilled": 0,
         "spilled_total": 0, "restored_total": 0, "turns": 0, "steps": 0, "step_time_ms": 0.0, "held_s": 0.0,
         "turn_s": None, "waited_s": 0.0, "slowdown": 1.0, "to_go_s": None, "overdue": False,
@@ -36,9 +37,9 @@ def a_job(number: int = 1, name: str = "resnet", **other: Any) -> dict[str, Any]
 
 def a_turn(index: int, job: int = 1, name: str = "resnet", **other: Any) -> dict[str, Any]:
     turn = {
-        "index": index, "turn": index + 1, "job": job, "name": name, "device": GPU, "start_ns": 0, "end_ns": 10**9,
-        "steps": 4, "restored": 0, "ahead": 0, "spilled": 0, "ready_ns": 0, "hand_over_ns": 10**6, "died": False,
-        "reason": "only",
+        "index": index, "turn": index + 1, "job": job, "name": name, "user": 0, "device": GPU, "start_ns": 0,
+        "end_ns": 10**9, "steps": 4, "restored": 0, "ahead": 0, "spilled": 0, "ready_ns": 0, "hand_over_ns": 10**6,
+        "died": False, "reason": "only",
     }  # fmt: skip
     return turn | other
 

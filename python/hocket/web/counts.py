@@ -34,7 +34,7 @@ OF_A_JOB = {
 OF_AN_ESTIMATE = ("foretold", "inside", "above")
 COUNTED_BY_THE_JOB = ("steps", "spilled", "restored")  # and told again to the next coordinator
 
-Key = tuple[str, str]  # a job's name, its device's uuid
+Key = tuple[str, int | None, str]  # a job's name, its user's uid (None: an older coordinator does not say), its device
 
 
 @dataclasses.dataclass
@@ -77,7 +77,7 @@ class OfADevice:
 
 @dataclasses.dataclass
 class OfAJob:
-    """Totals of all jobs that have had this name on this device, one after the other."""
+    """Totals of all jobs of a user that have had this name on this device, one after the other."""
 
     totals: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(OF_A_JOB, 0))
     estimates: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)  # (time, of OF_AN_ESTIMATE)
@@ -101,6 +101,11 @@ def _growth(last: dict[Any, float], key: Any, value: float) -> float:
     before = last.get(key, 0)
     last[key] = value
     return value - before if value >= before else value
+
+
+def key_of(job: dict[str, Any]) -> Key:
+    """Of a job or of a turn: under the daemon of all users, two of them may have jobs of one name."""
+    return job["name"], job.get("user"), job["device"]
 
 
 class Counts:
@@ -148,7 +153,7 @@ class Counts:
             known.estimates.clear()
             known.stale = False
         known.pid = job["pid"]
-        key = (job["name"], job["device"])
+        key = key_of(job)
         self._grow(key, known, {what: job[name] for what, name in OF_A_JOB.items()}, now)
         totals = self.jobs[key].estimates
         for time, estimate in job.get("measured", {}).items():
@@ -172,7 +177,7 @@ class Counts:
             known = self._known[turn["job"]] = _Known()
         for what, amount in (("steps", turn["steps"]), ("turns", 1), ("device_s", seconds)):
             known.by_turns[what] = known.by_turns.get(what, 0) + amount
-        self._grow((turn["name"], turn["device"]), known, known.by_turns, now)
+        self._grow(key_of(turn), known, known.by_turns, now)
 
     def _grow(self, key: Key, known: _Known, values: dict[str, float], now: float) -> None:
         series = self.jobs.setdefault(key, OfAJob())

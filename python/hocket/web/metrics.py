@@ -1,10 +1,12 @@
 """What Prometheus is told of the node. The names and units below are kept; docs/user-guide.md lists them.
 
-Labels: ``device`` is the device's uuid, ``name`` a job's name (not ``job``, which Prometheus uses itself).
+Labels: ``device`` is the device's uuid, ``name`` a job's name (not ``job``, which Prometheus uses itself), ``user``
+says whose job it is.
 """
 
 from __future__ import annotations
 
+import pwd
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,11 +15,11 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from hocket._version import __version__
-from hocket.web.counts import Counts
+from hocket.web.counts import Counts, Key, key_of
 from hocket.web.node import Look
 
 STATES = ("holds", "waits", "idle", "paused", "stopped", "gone")
-OF_A_JOB = ("name", "device")
+OF_A_JOB = ("name", "user", "device")
 
 # name without _total: (help, what counts.OfAJob has)
 JOB_COUNTERS = {
@@ -125,14 +127,14 @@ def _counted(counts: Counts) -> Iterator[Metric]:
     for name, (help_text, what) in JOB_COUNTERS.items():
         family = CounterMetricFamily(name, help_text, labels=OF_A_JOB)
         for key, job in counts.jobs.items():
-            family.add_metric(key, job.totals[what])
+            family.add_metric(_labels(key), job.totals[what])
         yield family
     for name, (help_text, what) in FORETOLD.items():
         family = CounterMetricFamily(name, help_text, labels=[*OF_A_JOB, "time"])
         for key, job in counts.jobs.items():
             for (time, counted), total in job.estimates.items():
                 if counted == what:
-                    family.add_metric([*key, time], total)
+                    family.add_metric([*_labels(key), time], total)
         yield family
     for name, (help_text, what) in DEVICE_COUNTERS.items():
         family = CounterMetricFamily(name, help_text, labels=["device"])
@@ -155,7 +157,7 @@ def _jobs(jobs: list[dict[str, Any]]) -> Iterator[Metric]:
         labels=[*OF_A_JOB, "kind"],
     )
     for job in jobs:
-        key = [job["name"], job["device"]]
+        key = _labels(key_of(job))
         for each in STATES:
             state.add_metric([*key, each], float(job["state"] == each))
         for kind in ("persistent", "transient", "spilled"):
@@ -165,15 +167,29 @@ def _jobs(jobs: list[dict[str, Any]]) -> Iterator[Metric]:
         gauge = GaugeMetricFamily(name, help_text, labels=OF_A_JOB)
         for job in jobs:
             if job[what] is not None:
-                gauge.add_metric([job["name"], job["device"]], job[what] * factor)
+                gauge.add_metric(_labels(key_of(job)), job[what] * factor)
         yield gauge
 
 
 def _one_of_each(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A job that takes no part any more may have the name of one that does: that one is told."""
-    named: dict[tuple[str, str], dict[str, Any]] = {}
+    """A job that takes no part any more may have the name of one of the same user that does: that one is told."""
+    named: dict[Key, dict[str, Any]] = {}
     for job in jobs:
-        key = (job["name"], job["device"])
+        key = key_of(job)
         if key not in named or named[key]["state"] == "gone":
             named[key] = job
     return list(named.values())
+
+
+def _labels(key: Key) -> list[str]:
+    """The values of ``OF_A_JOB``."""
+    name, uid, device = key
+    return [name, "" if uid is None else _user(uid), device]
+
+
+def _user(uid: int) -> str:
+    """His name; his uid where the machine knows none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
