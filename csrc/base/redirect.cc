@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "csrc/base/cannot.h"
 
 namespace hocket {
@@ -68,16 +70,31 @@ void ReadDynamic(const ElfW(Dyn) * entry, Imports& imports) {
   }
 }
 
+// A loaded library, or the program, whose name is empty.
+using Wanted = absl::FunctionRef<bool(const dl_phdr_info&)>;
+
 struct Search {
-  std::string_view library;
+  Wanted wanted;
   bool found = false;
   Imports imports;
 };
 
+bool IsNamed(const dl_phdr_info& info, std::string_view library) {
+  const std::string_view path = info.dlpi_name;
+  return path.substr(path.rfind('/') + 1) == library;  // npos + 1 is 0
+}
+
+bool Has(const dl_phdr_info& info, const void* address) {
+  const auto at = reinterpret_cast<ElfW(Addr)>(address);
+  return std::any_of(info.dlpi_phdr, info.dlpi_phdr + info.dlpi_phnum, [&](const ElfW(Phdr) & header) {
+    const ElfW(Addr) begin = info.dlpi_addr + header.p_vaddr;
+    return header.p_type == PT_LOAD && at >= begin && at - begin < header.p_memsz;
+  });
+}
+
 int LookAt(dl_phdr_info* info, std::size_t, void* data) {
   auto* search = static_cast<Search*>(data);
-  const std::string_view path = info->dlpi_name;
-  if (path.substr(path.rfind('/') + 1) != search->library) return 0;  // npos + 1 is 0
+  if (!search->wanted(*info)) return 0;
   search->found = true;
   search->imports.base = info->dlpi_addr;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -124,31 +141,29 @@ bool Protect(void** entry, int protection) {
   return mprotect(reinterpret_cast<void*>(begin), page, protection) == 0;
 }
 
-}  // namespace
-
-absl::Status RedirectCalls(const std::string& library, absl::Span<const Redirection> redirections) {
+// `caller`: for messages.
+absl::Status Redirect(Wanted wanted, const std::string& caller, absl::Span<const Redirection> redirections) {
   if (kEntryTypes[0] == 0) {
     return absl::UnimplementedError(
-        absl::StrCat("cannot redirect calls of ", library, ": not on this processor"));
+        absl::StrCat("cannot redirect calls of ", caller, ": not on this processor"));
   }
-  Search search;
-  search.library = library;
+  Search search{wanted};
   dl_iterate_phdr(&LookAt, &search);
   if (!search.found || search.imports.symbols == nullptr || search.imports.names == nullptr) {
-    return absl::NotFoundError(absl::StrCat("cannot redirect calls of ", library, ": it is not loaded"));
+    return absl::NotFoundError(absl::StrCat("cannot redirect calls of ", caller, ": it is not loaded"));
   }
   std::vector<std::pair<void**, void*>> writes;
   for (const Redirection& redirection : redirections) {
     const std::vector<void**> entries = EntriesOf(search.imports, redirection.function);
     if (entries.empty()) {
-      return absl::NotFoundError(absl::StrCat("cannot redirect calls of ", library, ": it does not import ",
+      return absl::NotFoundError(absl::StrCat("cannot redirect calls of ", caller, ": it does not import ",
                                               redirection.function, " from another library"));
     }
     for (void** entry : entries) writes.emplace_back(entry, redirection.target);
   }
   for (const auto& [entry, target] : writes) {
     if (IsReadOnly(search.imports, entry) && !Protect(entry, PROT_READ | PROT_WRITE)) {
-      return Cannot(absl::StrCat("make the imports of ", library, " writable"));
+      return Cannot(absl::StrCat("make the imports of ", caller, " writable"));
     }
   }
   for (const auto& [entry, target] : writes) __atomic_store_n(entry, target, __ATOMIC_RELEASE);
@@ -156,6 +171,17 @@ absl::Status RedirectCalls(const std::string& library, absl::Span<const Redirect
     if (IsReadOnly(search.imports, entry)) (void)Protect(entry, PROT_READ);
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RedirectCalls(const std::string& library, absl::Span<const Redirection> redirections) {
+  return Redirect([&](const dl_phdr_info& info) { return IsNamed(info, library); }, library, redirections);
+}
+
+absl::Status RedirectCallsFrom(const void* address, absl::Span<const Redirection> redirections) {
+  return Redirect([&](const dl_phdr_info& info) { return Has(info, address); },
+                  absl::StrFormat("what is loaded at %p", address), redirections);
 }
 
 }  // namespace hocket

@@ -1,4 +1,4 @@
-// Lets the calls that one loaded library makes to a function of another one lead elsewhere.
+// Lets the calls that one loaded library, or the program, makes to a function of another one lead elsewhere.
 //
 //   libc10_cuda.so  --cudaMalloc-->  its table of imports (.got.plt)  -->  libcudart, or whom we write there
 //
@@ -30,6 +30,9 @@ struct Redirection {
 // with it statically); the text names it. kUnimplemented: on this processor entries cannot be told apart.
 // kUnavailable: the system does not let them be written.
 absl::Status RedirectCalls(const std::string& library, absl::Span<const Redirection> redirections);
+
+// The same for the one that has the code at `address`, whatever it is called: the program, or a library.
+absl::Status RedirectCallsFrom(const void* address, absl::Span<const Redirection> redirections);
 
 }  // namespace hocket
 

@@ -2,6 +2,7 @@
 
 #include <Python.h>
 #include <cxxabi.h>
+#include <pthread.h>
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "csrc/base/redirect.h"
 
 namespace hocket {
 namespace {
@@ -23,17 +25,28 @@ bool Running() {
 #endif
 }
 
-// Calls `take`, which takes the interpreter's lock. While the interpreter ends it ends the thread instead
-// (pthread_exit), and below C++ code that lets no exception through that would abort the process. So such a
-// thread stays here until the process is gone, as it does by itself from Python 3.14 on.
+[[noreturn]] void Stay() {
+  for (;;) pause();
+}
+
+// Calls `take`, which takes the interpreter's lock, or does not return while the interpreter ends. For where
+// the interpreter's call of pthread_exit() could not be redirected: it is caught here.
 template <typename Function>
 void TakeOrStay(Function take) {
   try {
     take();
   } catch (const abi::__forced_unwind&) {
-    for (;;) pause();
+    Stay();
   }
 }
+
+#if PY_VERSION_HEX < 0x030E0000
+// What the interpreter calls in pthread_exit()'s place.
+[[noreturn]] void ExitOrStay(void* result) {
+  if (!Running()) Stay();
+  pthread_exit(result);
+}
+#endif
 
 // The released thread state; nullptr: this thread did not hold the lock.
 void* Release() { return Running() && PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
@@ -98,6 +111,14 @@ std::string PythonStack() {
     PyGILState_Release(lock);
   });
   return stack;
+}
+
+void KeepThreadsAtTheEnd() {
+#if PY_VERSION_HEX < 0x030E0000
+  // Whatever has this function, the program or libpython, has the only call.
+  (void)RedirectCallsFrom(reinterpret_cast<void*>(&PyThread_exit_thread),
+                          {{"pthread_exit", reinterpret_cast<void*>(&ExitOrStay)}});
+#endif
 }
 
 Unlocked::Unlocked() : thread_state_(Release()) {}

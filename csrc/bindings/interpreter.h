@@ -1,4 +1,4 @@
-// Waiting for a turn without stopping the other Python threads.
+// Waiting for a turn without stopping the other Python threads, and threads that outlive the interpreter.
 #ifndef HOCKET_CSRC_BINDINGS_INTERPRETER_H_
 #define HOCKET_CSRC_BINDINGS_INTERPRETER_H_
 
@@ -16,6 +16,13 @@ BlockingHooks InterpreterHooks();
 // The innermost Python calls of this thread, a line each, in Python's manner the innermost last; empty: it
 // has none. Takes the interpreter's lock, if the thread does not hold it.
 std::string PythonStack();
+
+// From now on a thread that asks for the interpreter's lock while the interpreter ends stands still until the
+// process is gone, whoever's thread it is. Python before 3.14 ends it by pthread_exit() instead, which
+// unwinds the stack and so aborts the process where a destructor is on it: PyTorch's threads ask when they
+// drop the last reference to a tensor (docs/decisions/0037). Where the interpreter's call cannot be
+// redirected nothing changes.
+void KeepThreadsAtTheEnd();
 
 // Releases the interpreter's lock for its life, if this thread holds it: py::call_guard<Unlocked>() around
 // what can wait. Unlike pybind11's, a thread that waits while the interpreter ends does not abort the

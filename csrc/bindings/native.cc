@@ -112,6 +112,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("info", &Info);
   m.def("holdings", &HoldingsOfDevices);
 
+  KeepThreadsAtTheEnd();
   Process::Get().SetHooks(InterpreterHooks());
   Process::Get().SetStackOfCaller(&PythonStack);
   py::module_::import("atexit").attr("register")(py::cpp_function(&LeaveAtExit, Waits()));

@@ -1,6 +1,8 @@
 // Over libraries of our own that call into another one: redirect_caller.cc and redirect_callee.cc.
 #include "csrc/base/redirect.h"
 
+#include <dlfcn.h>
+
 #include <string>
 
 #include "gmock/gmock.h"
@@ -80,6 +82,41 @@ TEST(RedirectOfNothingTest, ALibraryThatIsNotLoadedIsNamed) {
 
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("libnowhere.so: it is not loaded"));
+}
+
+int AskTheOther() { return HocketTestOther(); }
+int OfTheProgram() { return 7; }
+
+TEST_P(RedirectTest, ALibraryIsFoundByAnyOfItsFunctions) {
+  ASSERT_TRUE(
+      RedirectCallsFrom(reinterpret_cast<void*>(GetParam().address), {{"HocketTestAnswer", redirected_}})
+          .ok());
+
+  EXPECT_EQ(GetParam().ask(7), 1008);
+  EXPECT_EQ(HocketTestAnswer(7), 8) << "our own calls lead where they led";
+}
+
+TEST(RedirectOfTheProgramTest, ItsOwnCallsLeadElsewhereAndNoLibrarys) {
+  ASSERT_EQ(AskTheOther(), 42);
+  void* const theirs = dlsym(RTLD_DEFAULT, "HocketTestOther");
+  const auto redirect = [](void* target) {
+    return RedirectCallsFrom(reinterpret_cast<void*>(&AskTheOther), {{"HocketTestOther", target}});
+  };
+
+  ASSERT_TRUE(redirect(reinterpret_cast<void*>(&OfTheProgram)).ok());
+
+  EXPECT_EQ(AskTheOther(), 7);
+  EXPECT_EQ(AskOtherNow(), 42) << "a library's calls are left alone";
+  EXPECT_TRUE(redirect(theirs).ok());
+  EXPECT_EQ(AskTheOther(), 42);
+}
+
+TEST(RedirectOfNothingTest, AnAddressThatIsNobodysIsNamed) {
+  const int on_the_stack = 0;
+  const absl::Status status = RedirectCallsFrom(&on_the_stack, {{"HocketTestOther", nullptr}});
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it is not loaded"));
 }
 
 INSTANTIATE_TEST_SUITE_P(

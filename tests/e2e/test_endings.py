@@ -140,3 +140,26 @@ def test_a_process_may_end_while_one_of_its_threads_waits_for_the_turn(world: Wo
     leaver.finishes()
     holder.go_on()
     holder.finishes()
+
+
+# Python up to 3.13 ends such a thread in a way that aborts the process (docs/decisions/0037).
+def test_a_process_may_end_while_a_thread_of_pytorchs_asks_for_the_interpreters_lock(world: World) -> None:
+    program = world.run("outlived", 20).finishes()
+    assert program.lines == ["20 of 20 ended well"], program.story()
+
+
+def test_a_process_may_end_while_autograds_thread_waits_for_the_turn(
+    world: World, alone: Callable[..., list[str]]
+) -> None:
+    leaver = world.job("ends_in_backward")
+    leaver.expect("built")
+    holder = world.job("train", "--name", "holder", "--hold", "4", "--losses", world.losses("holder"), *SMALL)
+    holder.expect("step 4")
+    leaver.go_on()
+    leaver.expect("started")
+    world.until("leaver", "waits")
+    leaver.go_on()
+    leaver.finishes()
+    holder.go_on()
+    holder.finishes()
+    assert world.losses("holder").read_text().split() == alone("train", *SMALL)
