@@ -198,6 +198,11 @@ std::string OwnPolicy::Standing(const JobView& job) const {
   return absl::StrCat(title_, " has failed (", trouble_, "), fair decides; ", fair_.Standing(job));
 }
 
+std::string OwnPolicy::Trouble() const {
+  (void)Decides();
+  return trouble_;
+}
+
 absl::Duration OwnPolicy::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
   if (!Decides()) return fair_.Keep(holder, held, gpu);
   if (!keeps_) return absl::ZeroDuration();

@@ -47,7 +47,8 @@ class OwnPolicy final : public Policy {
   void Granted(const JobView& job) override;
   void Charge(const JobView& job, absl::Duration device_time, bool contended) override;
   void Forget(EntityId job) override;
-  std::string Trouble() const override { return trouble_; }
+  // Also of a program that nobody has asked yet: what it has said by itself is heard.
+  std::string Trouble() const override;
 
  private:
   // Questions change nothing that the core knows of, so they are const; the conversation goes on in them.

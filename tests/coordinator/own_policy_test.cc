@@ -92,6 +92,12 @@ TEST_F(OwnPolicyTest, UntilItIsReadyFairDecides) {
   EXPECT_TRUE(said.empty());
 }
 
+TEST_F(OwnPolicyTest, ThatItIsReadyIsHeardBeforeAnybodyIsToBeChosen) {
+  Start(kHello + "exec cat > /dev/null");
+  while (said.empty()) EXPECT_EQ(policy->Trouble(), "");
+  EXPECT_THAT(said.back(), HasSubstr("decides (pid"));
+}
+
 TEST_F(OwnPolicyTest, FairKnowsWhatEverybodyHasHad) {
   Start(kHello + "cat > /dev/null", absl::Milliseconds(10));
   for (EntityId id : {1, 2}) policy->Granted(View(id));

@@ -63,7 +63,5 @@ def test_a_variable_that_is_wrong_stops_the_coordinator_with_its_name(world: Wor
 def test_the_command_line_wins_over_the_file(world: World) -> None:
     write(world, '[coordinator]\npolicy = "srtf"\n')
     serving = world.start("hocket", "serve", "--policy=round-robin", emulated=False)
-    for _ in range(100):
-        if world.hocket("status", "--json").returncode == 0:
-            break
+    world.until_answered()
     assert world.status()["daemon"]["policy"] == "round-robin", serving.story()

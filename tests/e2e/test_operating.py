@@ -167,10 +167,11 @@ def test_status_logs_and_explain_tell_the_same_story(world: World) -> None:
     waiting = world.job("wait_for_turn")
     waiting.expect("asking")
     watch = world.start(*hocket_command(), "status", "--watch", "--json", "--interval", "0.05", emulated=False)
-    seen = [{job["name"]: job["state"] for job in json.loads(watch.expect("{"))["jobs"]}]
-    while seen[-1] != {"holding": "holds", "waiting": "waits"}:
-        assert len(seen) < 100, seen[-1]
-        seen.append({job["name"]: job["state"] for job in json.loads(watch.expect("{"))["jobs"]})
+    seen: dict[str, str] = {}
+    patience = world.patience()
+    while seen != {"holding": "holds", "waiting": "waits"}:
+        patience.look(f"one that holds, one that waits: {seen}")
+        seen = {job["name"]: job["state"] for job in json.loads(watch.expect("{"))["jobs"]}
     watch.signal(signal.SIGINT)
     assert watch.wait() == 0, watch.story()
     table = world.hocket("status").stdout
@@ -201,8 +202,9 @@ def test_status_shows_memory_turns_and_why(world: World) -> None:
     def held(status: dict) -> list:
         return [[job[which] for which in kinds] for job in status.get("jobs", [])]
 
-    status, later = world.status(), {}
+    status, later, patience = world.status(), {}, world.patience()
     while status["devices"] != later.get("devices") or held(status) != held(later):  # jobs report in their own time
+        patience.look("the same memory before and after")
         status, shown, later = world.status(), world.hocket("status").stdout, world.status()
     device = status["devices"][0]
     assert f"{size(device['capacity'])}: {size(device['free'])} free, transient {size(device['arena'])}" in shown
@@ -243,11 +245,8 @@ def test_the_line_of_hocket_run_names_the_device_and_whom_it_shares_with(world: 
 
 def answering(world: World) -> int:
     """The process id of the coordinator, once there is one."""
-    for _ in range(100):
-        answer = world.hocket("status", "--json")
-        if answer.returncode == 0:
-            return json.loads(answer.stdout)["daemon"]["pid"]
-    raise AssertionError(answer.stderr)
+    world.until_answered()
+    return world.status()["daemon"]["pid"]
 
 
 @pytest.mark.parametrize("end", ["hocket stop", "Ctrl-C"])

@@ -47,6 +47,10 @@ def two_jobs(world: World, file: str, look: Callable[[], None] | None = None, po
     answer = world.hocket("policy", file)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.startswith(f"policy {policy};")
+    patience = world.patience()
+    while f"policy {policy} decides (pid" not in world.hocket("logs").stdout:  # it has to start
+        patience.look(f"{policy} decides")
+        world.status()  # which looks whether it has
     hold = ["--hold", "9"] if look else []
     second = world.job("train", "--name", "second", *hold, "--losses", world.losses("second"), *SMALL)
     world.until("second", "waits")

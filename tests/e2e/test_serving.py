@@ -41,7 +41,9 @@ def answers(world: World) -> list[str]:
 
 
 def trains(world: World, *what: object, hold: str) -> Program:
-    job = world.job("train", "--name", "train", "--losses", world.losses("train"), "--hold", hold, *what)
+    """Held where it comes to no door: for requests alone, a step that does not use its turn keeps it."""
+    how = ("--losses", world.losses("train"), "--hold", hold, "--idle")
+    job = world.job("train", "--name", "train", *how, *what)
     job.expect(f"step {hold}" if hold.isdigit() else hold)
     return job
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from world import PROGRAMS, SMALL, Program, World, hocket_command, installed_daemon
+from world import PATIENCE, PROGRAMS, SMALL, Program, World, hocket_command, installed_daemon
 
 ANN, BOB = 12345, 12346
 
@@ -64,7 +64,11 @@ def job(world: World, uid: int, program: str, *arguments: object) -> Program:
 def command(world: World, uid: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
     return subprocess.run(
-        [*become, *hocket_command(), *arguments], env=world.environment, capture_output=True, text=True, timeout=120
+        [*become, *hocket_command(), *arguments],
+        env=world.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
 

@@ -43,12 +43,11 @@ class Web:
 
     def until(self, what: str, reached: Any) -> dict[str, Any]:
         """Asks again and again until ``reached`` is true of the node."""
-        node: dict[str, Any] = {}
-        for _ in range(20_000):
+        node, patience = self.node(), self.world.patience()
+        while not reached(node):
+            patience.look(f"{what}: {json.dumps(node)[:2000]}")
             node = self.node()
-            if reached(node):
-                return node
-        raise AssertionError(f"never was {what}: {json.dumps(node)[:2000]}")
+        return node
 
     def metrics(self) -> dict[tuple[str, str], float]:
         """(metric, job's name) -> value."""

@@ -14,11 +14,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-PATIENCE = 120  # seconds until a test that hangs is given up
+PATIENCE = (
+    300  # seconds until a test that hangs is given up: on a machine that has much else to do, nothing hangs by then
+)
 
 # Of programs/train.py. The large one is 18 layers of 744 x 744 + 744 floats, of which AdamW keeps two more copies: 114
 # MiB that have to stay.
@@ -144,6 +147,18 @@ class Program:
         return f"command: {' '.join(self.command)}\n--- said:\n{said}\n--- stderr:\n{self.stderr[-4000:]}"
 
 
+class Patience:
+    """Of a loop that looks again and again: it is given up by the clock, however often it has looked by then."""
+
+    def __init__(self, see: Callable[[], str]) -> None:
+        self._see = see
+        self._end = time.monotonic() + PATIENCE
+
+    def look(self, what: str) -> None:
+        """Before each look for ``what``: fails once that has taken too long."""
+        assert time.monotonic() < self._end, f"not in {PATIENCE} s: {what}\n{self._see()}"
+
+
 class World:
     """A runtime folder (so: a coordinator) and an emulated device of their own."""
 
@@ -158,6 +173,8 @@ class World:
         self.environment |= {
             "HOCKET_RUNTIME_DIR": str(folder / "run"),
             "XDG_CONFIG_HOME": str(folder / "config"),
+            # The next job of a scene may take its time to start: its coordinator has not ended meanwhile.
+            "HOCKET_GRACE_SECONDS": str(2 * PATIENCE),
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
             "PYTHONFAULTHANDLER": "1",  # a program that aborts says where
@@ -199,6 +216,12 @@ class World:
         assert answer.returncode == 0, answer.stderr
         return json.loads(answer.stdout)
 
+    def until_answered(self) -> None:
+        """Looks until there is a coordinator."""
+        patience = self.patience()
+        while self.hocket("status", "--json").returncode != 0:
+            patience.look("a coordinator that answers")
+
     def look(self) -> str:
         """What somebody would look at who sees that nothing goes on."""
         return "\n".join(f"--- hocket {what}:\n{self.hocket(what).stdout[-4000:]}" for what in ("status", "logs"))
@@ -217,12 +240,18 @@ class World:
 
     def _until(self, key: str, reached: Callable[[dict[str, str]], bool], what: str) -> None:
         watch = self.start(*hocket_command(), "status", "--watch", "--json", "--interval", "0.1", emulated=False)
-        seen: dict[str, str] = {}
-        for _ in range(PATIENCE * 10):
-            seen = {job["name"]: job[key] for job in json.loads(watch.expect("{"))["jobs"]}
-            if reached(seen):
-                return watch.kill()
-        raise AssertionError(f"never was {what}: {seen}")
+
+        def look() -> dict[str, str]:
+            return {job["name"]: job[key] for job in json.loads(watch.expect("{"))["jobs"]}
+
+        seen, patience = look(), self.patience()
+        while not reached(seen):
+            patience.look(f"{what}: {seen}")
+            seen = look()
+        watch.kill()
+
+    def patience(self) -> Patience:
+        return Patience(self.look)
 
     def turns(self) -> list[dict]:
         """The turns that the coordinator remembers, first to last."""

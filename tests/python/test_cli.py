@@ -36,7 +36,7 @@ def hocket(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_")}
     environment = kept | {"HOCKET_CONFIG": os.devnull} | variables  # nobody's own config file
     return subprocess.run(
-        [sys.executable, "-c", start, *arguments], capture_output=True, text=True, env=environment, timeout=60
+        [sys.executable, "-c", start, *arguments], capture_output=True, text=True, env=environment, timeout=300
     )
 
 

@@ -17,7 +17,7 @@ from hocket.web.node import Node
 from hocket.web.routes import Routes
 from hocket.web.token import Token
 
-PATIENCE = 60  # seconds until a test that hangs is given up
+PATIENCE = 300  # seconds until a test that hangs is given up
 
 GPU = "GPU-1"
 DAEMON = {"pid": 5, "version": "0.0", "epoch": 1, "uptime_s": 3.0, "policy": "fair", "switch_share": 0.02}

@@ -1,4 +1,4 @@
-"""Takes steps, forks in the fourth, and stays there.
+"""Takes steps, forks in the fourth, and stays there, in that step.
 
 Both say what files and memory they have, one line each: "parent descriptor pipe:[12]", "child memory rw-p BYTES FILE".
 The child waits for a line and ends.
@@ -6,12 +6,12 @@ The child waits for a line and ends.
 
 import os
 import pathlib
-import signal
 import sys
 
 import hocket
 
 hocket.join(name="forking")
+import in_use  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -39,4 +39,4 @@ for i, rows in enumerate(hocket.steps([torch.randn(8, 1024) for _ in range(4)], 
             sys.stdin.readline()
             print("the child ends", flush=True)
             os._exit(0)
-        signal.pause()
+        in_use.until_readable(0)

@@ -1,11 +1,11 @@
 """A training whose persistent memory can be chosen; says where it is, and waits there when told to.
 
     train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--late] [--rest S] [--hold PLACE]
-    [--end HOW]
+    [--idle] [--end HOW]
 
 Lines: "built", "step N" inside step N, "done turns=T steps=S spilled_total=BYTES restored_total=BYTES".
-``--hold built`` or ``--hold N`` waits for a line on standard input there. ``--end`` (in step ``--at``): raise, exit,
-sys.exit or kill.
+``--hold built`` or ``--hold N`` waits for a line on standard input there; in a step it uses its turn meanwhile, without
+``--idle``. ``--end`` (in step ``--at``): raise, exit, sys.exit or kill.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--child-losses", help="in step 3 it runs itself in a child, which writes them there")
     parser.add_argument("--rest", type=float, default=0, help="so many seconds of each step it waits for the network")
     parser.add_argument("--hold", default="")
+    parser.add_argument("--idle", action="store_true", help="held in a step it does nothing with its turn")
     parser.add_argument("--end", default="", choices=["", "raise", "exit", "sys.exit", "kill"])
     parser.add_argument("--at", type=int, default=-1)
     return parser.parse_args()
@@ -48,6 +49,7 @@ if not options.plain:
     import hocket
 
     hocket.join(name=options.name)
+import in_use  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
@@ -55,7 +57,11 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 def reached(place: object) -> None:
     print(f"step {place}" if isinstance(place, int) else place, flush=True)
-    if options.hold == str(place):
+    if options.hold != str(place):
+        return
+    if isinstance(place, int) and not options.idle:
+        in_use.until_told()
+    else:
         sys.stdin.readline()
 
 

@@ -74,19 +74,17 @@ def test_a_stream_is_busy_to_other_threads_while_its_operator_runs(emulator):
     """A kernel that a thread computes in the stream's place is seen by whoever asks meanwhile."""
     assert (
         emulator.output("""
-import threading
+import threading, time
 stream, inside, asked = torch.cuda.Stream(), threading.Event(), threading.Event()
 a = torch.randn(1500, 1500, device='cuda'); torch.cuda.synchronize()
-seen = []
+seen, patience = set(), time.monotonic() + 120
 def work():
     with torch.cuda.stream(stream):
         inside.set()
         while not asked.is_set(): a @ a
 def ask():
     inside.wait()
-    for _ in range(10000):
-        seen.append(stream.query())
-        if False in seen: break
+    while False not in seen and time.monotonic() < patience: seen.add(stream.query())
     asked.set()
 threads = [threading.Thread(target=f) for f in (work, ask)]
 [t.start() for t in threads]; [t.join() for t in threads]
@@ -101,7 +99,7 @@ def test_a_pinned_copy_comes_late_and_a_pageable_one_does_not(emulator):
         emulator.output(
             """
 pinned, x = torch.ones(4).pin_memory(), torch.zeros(4, device='cuda')
-torch.cuda._sleep(1980 * 300_000)
+torch.cuda._sleep(1980 * 2_000_000)
 x.copy_(pinned, non_blocking=True)
 pinned.fill_(7.0)  # the mistake: the copy has not begun
 first = x.tolist()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+# The shortest of several: a busy machine comes between two calls, and only adds to what is measured.
+
 
 def test_a_spin_takes_its_cycles_of_device_time(emulator):
     assert (
         emulator.output(
             """
-a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-a.record(); torch.cuda._sleep(1980 * 20_000); b.record(); b.synchronize()
-print(20 <= a.elapsed_time(b) < 40)
+def time():
+    a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    a.record(); torch.cuda._sleep(1980 * 20_000); b.record(); b.synchronize()
+    return a.elapsed_time(b)
+print(20 <= min(time() for _ in range(20)) < 40)
 """,
             mode="timing",
         )
@@ -59,10 +63,12 @@ def test_products_take_time_by_the_size_of_their_elements(emulator):
     assert (
         emulator.output(
             """
-def time(product, *factors):
+def once(product, *factors):
     a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     a.record(); product(*factors); b.record(); b.synchronize()
     return a.elapsed_time(b)
+def time(product, *factors):
+    return min(once(product, *factors) for _ in range(10))
 n = 8192
 whole = [torch.zeros(n, n, dtype=torch.int8, device='cuda') for _ in range(2)]
 half = [torch.zeros(n, n, dtype=torch.float16, device='cuda') for _ in range(2)]

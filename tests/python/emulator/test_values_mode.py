@@ -253,7 +253,7 @@ def test_a_kernel_without_a_cpu_twin_fails_by_name(emulator):
 def test_sleep_takes_its_time_on_the_stream_only(emulator):
     assert (
         emulator.output("""
-done = torch.cuda.Event(); torch.cuda._sleep(400_000_000); done.record()
+done = torch.cuda.Event(); torch.cuda._sleep(4_000_000_000); done.record()
 early = done.query(); torch.cuda.synchronize(); print(early, done.query())
 """)
         == "False True"
