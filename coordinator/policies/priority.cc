@@ -8,10 +8,15 @@ namespace hocket::coordinator {
 namespace {
 
 // What so much time earns can be saved up.
-constexpr absl::Duration kSaved = absl::Milliseconds(250);
+constexpr absl::Duration kSaved = absl::Milliseconds(500);
 
 // In a longer pause a job gives its turn up (core/limits.h: kIdleLimit).
 constexpr absl::Duration kPause = absl::Milliseconds(5);
+
+// What to expect. A single outsider moves a mean, but no bound.
+absl::Duration Usual(const Estimate& estimate) {
+  return std::clamp(estimate.mean(), estimate.Lower(), estimate.Upper());
+}
 
 }  // namespace
 
@@ -26,10 +31,29 @@ absl::Duration ProductionFirst::Cost(const JobView& job) {
   return (job.step.settled() ? job.step.Upper() : absl::ZeroDuration()) + job.ready.Upper();
 }
 
+// Who has the turn is ready, and production has to be ready after it anyhow.
+ProductionFirst::Price ProductionFirst::PriceOf(const JobView& absent, const JobView& other, bool to_begin) {
+  const absl::Duration step = other.step.settled() ? Usual(other.step) : absl::ZeroDuration();
+  if (!to_begin) return {.worst = Cost(other) - other.ready.Upper(), .usual = step};
+  return {.worst = Cost(other), .usual = step + Usual(other.ready), .back = Usual(absent.ready)};
+}
+
 absl::Duration ProductionFirst::Budget() const {
   absl::Duration least = absl::InfiniteDuration();
   for (const auto& [id, account] : accounts_) least = std::min(least, account.credit);
   return least;
+}
+
+absl::Duration ProductionFirst::Reserve() const { return kSaved * bound_ / 2; }
+
+absl::Duration ProductionFirst::Most() const {
+  absl::Duration dearest;
+  for (const auto& [id, cost] : costs_) dearest = std::max(dearest, cost);
+  return dearest + kSaved * bound_;
+}
+
+absl::Duration ProductionFirst::EarnedInCycle(const JobView& production) const {
+  return (Usual(production.step) + Usual(production.gap)) * bound_;
 }
 
 bool ProductionFirst::CheaperInPauses(absl::Duration cost) const {
@@ -47,11 +71,8 @@ bool ProductionFirst::Affords(const JobView& job) const {
 }
 
 void ProductionFirst::Earn(Account& account, absl::Duration time) {
-  absl::Duration dearest;
-  for (const auto& [id, cost] : costs_) dearest = std::max(dearest, cost);
   account.lived += time;
-  account.credit =
-      std::min(account.credit + time * bound_, std::max(account.credit, dearest + kSaved * bound_));
+  account.credit = std::min(account.credit + time * bound_, std::max(account.credit, Most()));
 }
 
 void ProductionFirst::Pay(Account& account, absl::Duration delay) {
@@ -92,8 +113,17 @@ std::string ProductionFirst::Standing(const JobView& job) const {
                                                     std::max(account->second.lived, absl::Nanoseconds(1))),
                            100 * bound_);
   if (Production(job) || accounts_.empty()) return fair_.Standing(job);
-  return absl::StrFormat("a turn costs production up to %.3g s, it can spare %.3g s",
-                         absl::ToDoubleSeconds(Cost(job)), std::max(0.0, absl::ToDoubleSeconds(Budget())));
+  const double most = absl::ToDoubleSeconds(Cost(job)), spare = absl::ToDoubleSeconds(Budget());
+  if (spare < 0)
+    return absl::StrFormat(
+        "a turn costs production up to %.3g s, it can spare 0 s, it has been delayed by %.3g s too much: "
+        "until "
+        "that is made up for only steps come that are sure to end before its next one",
+        most, -spare);
+  return absl::StrFormat(
+      "a turn costs production up to %.3g s, it can spare %.3g s, %.3g s of that for steps only that should "
+      "end before its next one",
+      most, spare, std::min(spare, absl::ToDoubleSeconds(Reserve())));
 }
 
 // A production job goes on until its account, which grows with its turn, can pay for the next one.
@@ -105,25 +135,43 @@ absl::Duration ProductionFirst::Keep(const JobView& holder, absl::Duration held,
   return std::max(absl::ZeroDuration(), (Cost(next) - Budget()) / bound_ - held);
 }
 
+absl::Duration ProductionFirst::LastWorthwhile(const JobView& absent, const JobView& other,
+                                               bool to_begin) const {
+  const absl::Duration budget = Budget();
+  const Price price = PriceOf(absent, other, to_begin);
+  absl::Duration last = -absl::InfiniteDuration();
+  if (other.step.settled() && budget >= -Most()) last = absent.gap.Lower() - price.worst;
+  const absl::Duration in_time = Usual(absent.gap) - price.usual;
+  const absl::Duration spare = budget - Reserve() - price.back;  // there is plenty
+  const absl::Duration earned = EarnedInCycle(absent) - price.back;
+  if (spare >= absl::ZeroDuration()) last = std::max(last, in_time + spare);
+  if (budget >= absl::ZeroDuration() && earned >= absl::ZeroDuration())
+    last = std::max(last, in_time + earned);
+  return last;
+}
+
+absl::Duration ProductionFirst::Plenty(const JobView& absent, const JobView& other, bool to_begin) const {
+  const Price price = PriceOf(absent, other, to_begin);
+  const absl::Duration lacks = price.usual + price.back + Reserve() - Budget();
+  if (lacks <= absl::ZeroDuration()) return absl::ZeroDuration();
+  return CountedUntil(absent) - absent.left + lacks / bound_;
+}
+
 absl::Duration ProductionFirst::KeepFree(const JobView& absent, const JobView& next) const {
   if (Production(absent) == Production(next)) return fair_.KeepFree(absent, next);
   if (!Production(absent)) return absl::ZeroDuration();
   const absl::Duration away = absent.now - absent.left;
-  const absl::Duration earliest = std::max(absl::ZeroDuration(), absent.gap.Lower() - away);
-  const absl::Duration harm = Cost(next) + absent.ready.mean() - earliest;
-  const absl::Duration grown = (absent.now - CountedUntil(absent)) * bound_;
-  if (harm <= absl::ZeroDuration() || harm <= Budget() + grown) return absl::ZeroDuration();
-  return std::max(absl::Nanoseconds(1), (Cost(next) + absent.ready.mean() - Budget()) / bound_);
+  const absl::Duration plenty = Plenty(absent, next, /*to_begin=*/true);
+  if (away >= plenty || away <= LastWorthwhile(absent, next, /*to_begin=*/true)) return absl::ZeroDuration();
+  return plenty;
 }
 
-// The last moment at which a step begins whose worst end the account can pay for.
 absl::Duration ProductionFirst::StopFor(const JobView& absent, const JobView& holder) const {
   if (!Production(absent) || Production(holder)) return absl::InfiniteDuration();
-  const absl::Duration gap = absent.gap.Lower();
-  const absl::Duration cost = Cost(holder) + absent.ready.mean();
-  const absl::Duration grows = (gap - (CountedUntil(absent) - absent.left)) * bound_;
-  if (cost <= Budget() + grows) return absl::InfiniteDuration();
-  return std::max(absl::ZeroDuration(), (Budget() + gap - cost) / (1 - bound_));
+  const absl::Duration plenty = Plenty(absent, holder, /*to_begin=*/false);
+  const absl::Duration last = LastWorthwhile(absent, holder, /*to_begin=*/false);
+  if (plenty <= std::max(last, absent.now - absent.left)) return absl::InfiniteDuration();
+  return std::max(absl::ZeroDuration(), last);
 }
 
 void ProductionFirst::Asked(const JobView& job) {

@@ -4,14 +4,35 @@
 // Each production job has an account. It earns the bound's share of the time that it lives through (its turns
 // and its usual gaps), and pays for what it is delayed (it waited while an opportunistic job had the device;
 // its bytes had to come back afterwards). What can be saved up is what the longest opportunistic turn costs
-// and what a quarter of a second earns: so the bound holds over any few seconds, and a quiet hour does not
-// pay for a slow minute. An opportunistic job gets the device while a production job is between two steps if,
-// by the upper bound of its measured step and the lower bound of the gap, it is back in time, or if the
-// account can pay for the worst. So a gap that is long enough is used at once, a short one now and then.
-// Before a production job that asks, or goes on, it comes only where no gap makes that much cheaper:
-// otherwise what is saved up would buy few steps at their full price. However much is saved up, production
-// that asks waits for one opportunistic step at most. A job whose steps nobody has measured
-// yet is let in when no account is in debt, and what it costs is earned afterwards.
+// and what half a second earns: so the bound holds over any few seconds, and a quiet hour does not
+// pay for a slow minute.
+//
+// What is earned is little, and goes first to where it buys most: to steps that should end in time. While a
+// production job is between two steps, an opportunistic step that would begin `t` after its gap's begin
+//
+//   is sure to end in time    t + step + ready <= gap, by the step's upper and the gap's lower bound
+//   should end in time        its expected delay, max(0, t + step + ready - gap) by the means, and what
+//                             production then takes to be ready, is no more than this step and this gap of
+//                             production earn: it could be let in in each gap
+//   would overrun             the expected delay is more
+//
+// One that is sure is let in, unless production has been delayed by more than it can ever save up; one that
+// should end in time while the account is not overdrawn; one that would overrun only while there is plenty:
+// what is left after it is what a quarter of a second earns, or more. So an account out of which many
+// steps could be bought that end a little late does not go into one that ends very late, and the dearest
+// steps come only where the others do not use up what is earned. (With a bound of 2 %, steps of 20 ms and
+// gaps of 20 ms, each gap earns 0.8 ms. Of steps of 5.1 ms the fourth ends 0.4 ms late, in each gap; a fifth
+// would cost 5 ms, as much as a fourth in twelve gaps.) Of these moments the latest is the *last worthwhile*
+// one of a gap: later steps wait for production, and for the next gap, where they cost less. A job whose
+// steps nobody has measured yet counts as one that should end in time, and what it costs is earned
+// afterwards. Where production stays away, what is earned meanwhile pays for a whole step in the end.
+//
+// Now and then a step takes several times as long as usual. That quarter of a second's earnings is for it,
+// too: with less, each such step shuts those out that should end in time until it has been paid for.
+//
+// Before a production job that asks, or goes on, an opportunistic one comes only where the account can pay
+// for the worst, and no gap makes that much cheaper: otherwise what is saved up would buy few steps at their
+// full price. However much is saved up, production that asks waits for one opportunistic step at most.
 //
 // Room is made of what opportunistic jobs hold, also where a production job is between two steps: it would
 // wait for its bytes when it asks.
@@ -59,10 +80,28 @@ class ProductionFirst final : public Policy {
   static bool Production(const JobView& job) { return job.priority == Priority::kHigh; }
   // What one turn of an opportunistic job may cost a production job that asks right after its begin.
   static absl::Duration Cost(const JobView& job);
+  // What a step of `other` takes, by the bounds and by the means, and what production then takes to be ready.
+  struct Price {
+    absl::Duration worst;
+    absl::Duration usual;
+    absl::Duration back;
+  };
+  // `to_begin`: with that step it would begin a turn; otherwise it goes on.
+  static Price PriceOf(const JobView& absent, const JobView& other, bool to_begin);
   // Until when what `absent` has lived through is in its account.
   absl::Time CountedUntil(const JobView& absent) const;
   // What the poorest account can pay.
   absl::Duration Budget() const;
+  // What is kept for steps that should end in time.
+  absl::Duration Reserve() const;
+  // That can be saved up. When an account is overdrawn by more, those that are sure to end in time wait, too.
+  absl::Duration Most() const;
+  // What a step, and a gap as usual, of `production` earn.
+  absl::Duration EarnedInCycle(const JobView& production) const;
+  // Until how long after `absent` left its last turn a step of `other` may begin; negative: not at all.
+  absl::Duration LastWorthwhile(const JobView& absent, const JobView& other, bool to_begin) const;
+  // The same, from when on there is plenty for a whole step, however soon `absent` comes back.
+  absl::Duration Plenty(const JobView& absent, const JobView& other, bool to_begin) const;
   // The one production job leaves pauses, in which a turn that costs `cost` would cost it half of that at
   // most. Of several, one may work in the pauses of the others.
   bool CheaperInPauses(absl::Duration cost) const;
