@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import pathlib
 import sys
 import traceback
 
 from tests.bench import harness, table
+from tests.bench.adopt import NotAdopted, adopt
 
 BENCHMARKS = {
     "step_time": "step time under Hocket alone / plain torch",
     "spill_rate": "rate of spills and restores / plain pinned copies",
     "hand_over": "end of a turn to the next job's start / a raw two-hop message over the same sockets",
+    "device_idle": "how long the device idles at a hand-over / kernels queued behind each other",
     "makespan": "two jobs of 50 % duty together / one after the other",
     "share": "share of the device that two jobs get / that they asked for",
     "evicted": "end of the other's turn to an evicted job's first kernel / a plain copy of its bytes",
@@ -33,13 +34,6 @@ BENCHMARKS = {
 }
 
 
-def adopt(record: pathlib.Path) -> None:
-    """Puts the benchmarks' raw data of a ``record.json`` (scripts/gpu-check) among the results."""
-    for data in json.loads(record.read_text())["results"]:
-        suffix = "" if data["device"] == harness.EMULATED else f"-{data['device'].lower().replace(' ', '-')}"
-        (harness.RESULTS / f"{data['benchmark']}{suffix}.json").write_text(json.dumps(data, indent=1) + "\n")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
@@ -48,7 +42,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: does it run, not what it shows")
     parser.add_argument("--results", type=pathlib.Path, help="another folder for the raw data; no page is made")
     parser.add_argument("--page", action="store_true", help="make the page anew and measure nothing")
-    parser.add_argument("--adopt", type=pathlib.Path, metavar="RECORD", help="take figures over from scripts/gpu-check")
+    parser.add_argument("--adopt", type=pathlib.Path, metavar="FOLDER", help="take over what scripts/gpu-check found")
     parser.add_argument(
         "--workloads",
         type=pathlib.Path,
@@ -64,7 +58,12 @@ def main() -> int:
     if unknown:
         parser.error(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
     if options.adopt:
-        adopt(options.adopt)
+        try:
+            written = adopt(options.adopt, BENCHMARKS)
+        except NotAdopted as why:
+            print(f"bench: {options.adopt} is not taken over, nothing has changed: {why}.", file=sys.stderr)
+            return 1
+        print("\n".join(map(str, written)))
     if options.adopt or options.page:
         print(table.write())
         return 0

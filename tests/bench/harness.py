@@ -219,6 +219,13 @@ def in_real_time(process: int | str = "self") -> None:
             os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(10))
 
 
+def coordinator_in_real_time(environment: Mapping[str, str]) -> None:
+    """As ``in_real_time``: a coordinator that jobs have started."""
+    command = [hocket(), "status", "--json"]
+    said = subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True, text=True)
+    in_real_time(json.loads(said.stdout)["daemon"]["pid"])
+
+
 def undisturbed(command: Sequence[str]) -> list[str]:
     """``command`` in real time where that is allowed: other work of the machine is not measured then.
 
@@ -255,6 +262,37 @@ def emulate(name: str, memory: str, command: Sequence[str], *, timing: bool = Fa
         return list(command)
     flags = ["--timing"] if timing else []
     return [hocket(), "emulate", "--name", name, "--memory", memory, *flags, "--", *command]
+
+
+NOTHING_HELD = 1 << 50  # more bytes free than any device has
+
+
+class Filled:
+    """The device, filled by a program outside Hocket so that jobs have as much of it as they are to have.
+
+    So two jobs that do not fit are two jobs of the size that the figure is about, however large the device. Who uses
+    it starts its jobs first: their contexts take memory, too.
+
+    Attributes:
+        total: bytes of the device.
+    """
+
+    EMULATED_MEMORY = "24GiB"
+
+    def __init__(self, name: str, folder: str) -> None:
+        command = emulate(name, self.EMULATED_MEMORY, [sys.executable, "-m", "tests.bench.ballast"], timing=True)
+        self._worker = Worker(command, {}, pathlib.Path(folder) / "ballast.log")
+        self.total = self.leave(NOTHING_HELD)["total"]
+
+    def leave(self, free: int) -> dict[str, int]:
+        """Until so many bytes are free: what the driver says then."""
+        return self._worker.ask(leave=free)
+
+    def __enter__(self) -> Filled:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.close()
 
 
 def _cpu() -> str:
@@ -335,6 +373,13 @@ def checks_record(
     }
 
 
+def record_name(name: str, device: str | None = None) -> str:
+    """The file of a benchmark's record, of ``device`` (default: the one that is measured)."""
+    device = device_name() if device is None else device
+    suffix = "" if device == EMULATED else "-" + re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    return f"{name}{suffix}.json"
+
+
 def record(
     name: str, figures: Sequence[Figure], device: str = EMULATED, extra: dict[str, Any] | None = None
 ) -> pathlib.Path:
@@ -345,8 +390,7 @@ def record(
     """
     PLACE.results.mkdir(parents=True, exist_ok=True)
     device = device if PLACE.emulated else device_name()
-    suffix = "" if device == EMULATED else "-" + re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-    path = PLACE.results / f"{name}{suffix}.json"
+    path = PLACE.results / record_name(name, device)
     data = {
         "benchmark": name,
         **origin("scripts/bench"),

@@ -14,12 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -84,14 +81,6 @@ class Workers:
         self.train = {mode: worker("train", mode) for mode in MODES}
         self.serve = {mode: worker("serve", mode) for mode in MODES}
 
-    def coordinator_in_real_time(self) -> None:
-        """As its jobs: otherwise other work of the machine comes before it."""
-        command = [harness.hocket(), "status", "--json"]
-        status = subprocess.run(
-            command, env={**os.environ, **self.environment}, check=True, capture_output=True, text=True
-        )
-        harness.in_real_time(json.loads(status.stdout)["daemon"]["pid"])
-
     def trains(self, mode: str, seconds: float) -> dict[str, Any]:
         return self.train[mode].ask(at=time.perf_counter() + LEAD, seconds=seconds)
 
@@ -140,7 +129,7 @@ def _measure(workers: Workers, trace: Sequence[float], seconds: float, repeats: 
     }
 
 
-def figures_of(found: dict[str, Any]) -> list[harness.Figure]:
+def figures_of(found: dict[str, Any], requests: str = "requests") -> list[harness.Figure]:
     blocks, longest = found["blocks"], found["training_yields"]["longest_ms"]
     idealized = ", emulated: idealized" if harness.PLACE.emulated else ""
     made = []
@@ -150,7 +139,7 @@ def figures_of(found: dict[str, Any]) -> list[harness.Figure]:
     ):
         late = [percentile(b[mode], 99) / bound(percentile(b["alone"], 99), longest) for b in blocks]
         share = [gets(b[f"training_{mode}"], b["training_alone"], b["needed"]) for b in blocks]
-        text = f"p99 of requests that need {LOAD:.0%} of the device, {said}"
+        text = f"p99 of {requests} that need {LOAD:.0%} of the device, {said}"
         base = "the larger of 1.5 x p99 alone and p99 alone + 1.2 x the training's longest gap between yield points"
         made.append(harness.figure(f"{name}_p99", text, late, 1.0, base))
         text = "what the training gets beside such requests" if mode == "hocket" else f"what the training gets, {said}"
@@ -181,11 +170,14 @@ def table_of(found: dict[str, Any]) -> dict[str, Any]:
 def run(quick: bool) -> None:
     lines = harness.workload(TRACE).read_text().splitlines()
     trace = [float(line) for line in lines[1:]]
-    seconds, repeats = (4.0, 5) if quick else (12.0, 7)
+    seconds, repeats = (1.0, 5) if quick else (12.0, 7)
+    drawn = lines[0].endswith("drawn")  # scripts/gpu-check, where nobody gave it a trace
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         workers = Workers(stack, folder)
         for worker in (*workers.train.values(), *workers.serve.values()):
             worker.ask(ready=True)
-        workers.coordinator_in_real_time()
+        harness.coordinator_in_real_time(workers.environment)  # as its jobs are: other work would come before it
         found = _measure(workers, trace, seconds, repeats)
-    harness.record("inference", figures_of(found), extra={**found, "tables": [table_of(found)]})
+    found["arrivals"] = "drawn, exponential gaps" if drawn else TRACE
+    figures = figures_of(found, "requests with drawn arrivals" if drawn else "requests")
+    harness.record("inference", figures, extra={**found, "tables": [table_of(found)]})

@@ -36,7 +36,7 @@ def _identical(kind: str, steps: int) -> list[float]:
 def run(quick: bool) -> None:
     from tests.bench.jobs import KINDS  # imports torch
 
-    samples = {kind: _identical(kind, 5 if quick else 20) for kind in KINDS}
+    samples = {kind: _identical(kind, 3 if quick else 20) for kind in KINDS}
     every = [sample for of_kind in samples.values() for sample in of_kind]
     text = f"jobs ({', '.join(KINDS)}, two at once, forced spills) whose losses are identical"
     made = harness.Figure(

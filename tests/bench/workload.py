@@ -1,14 +1,14 @@
 """A worker that trains in blocks; see harness.Worker.
 
     workload.py plain|hocket [--kind gpt] [--size small] [--device-ms 20] [--name NAME] [--weight 1]
-                [--priority normal] [--persistent 0]
+                [--priority normal]
 
 ``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
 the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
 with ``gap_ms`` of loading before each: a wait outside the step, as for a loader's workers. The answer has the steps,
 the wall and CPU seconds they took, when they were over (seconds of the monotonic clock) and, where the kernel counts
-them, the instructions retired by this process. While it waits for a request its memory can be moved out of another's
-way, too.
+them, the instructions retired by this process. ``{"hold": N}`` takes N bytes beside the model, and keeps them. While it
+waits for a request its memory can be moved out of another's way, too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--name")
     parser.add_argument("--weight", type=float)
     parser.add_argument("--priority")
-    parser.add_argument("--persistent", type=int, default=0, help="bytes held beside the model")
     return parser.parse_args()
 
 
@@ -81,7 +80,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     job = jobs.make(options.kind, options.size)
-    held = torch.empty(options.persistent, dtype=torch.uint8, device="cuda")
+    held = []
     batches = [job.batch(i) for i in range(4)]
     job.batch = lambda i: batches[i % 4]  # loading is what gap_ms says
     cycles = int(options.device_ms * 1e-3 * getattr(torch.cuda.get_device_properties(0), "clock_rate", KHZ) * 1e3)
@@ -100,6 +99,10 @@ def main() -> None:
     harness.in_real_time()
     while line := next_line():
         request = json.loads(line)
+        if "hold" in request:
+            held.append(torch.empty(request["hold"], dtype=torch.uint8, device="cuda"))
+            print(json.dumps({"holds": sum(each.nbytes for each in held)}), flush=True)
+            continue
         before, wall, cpu = counter.read(), time.perf_counter(), time.process_time()
         count = 0
         for i in steps(request):
@@ -115,7 +118,6 @@ def main() -> None:
         if before is not None and after is not None:
             answer["instructions"] = after - before
         print(json.dumps(answer), flush=True)
-    del held
 
 
 if __name__ == "__main__":

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
 from tests.bench import __main__ as bench
+from tests.bench import adopt as adopting
 from tests.bench import allocation, causes, harness, inference, inference_job, pictures, source, table
+from tests.gpu.programs import slices
 
 CALIBRATE = pathlib.Path(__file__).parents[2] / "scripts" / "calibrate"
 
@@ -218,6 +223,62 @@ def test_a_record_becomes_a_timing_model_with_its_source(tmp_path: pathlib.Path)
     assert "NVIDIA H200" in lines[0] and "abc1234" in lines[1]
 
 
+def test_a_devices_own_settings_become_the_emulated_ones(tmp_path: pathlib.Path) -> None:
+    facts = [
+        {"fact": "rate shortest_us", "value": 3.5},
+        {"fact": "setting TEARDOWN_MS", "value": 85},
+        {"fact": "setting CONTEXT_MEMORY", "value": 543162368},
+        {"fact": "setting CONTEXT_MS", "value": 160.4},
+    ]
+    file = record(tmp_path, "scripts/gpu-check", facts)
+    lines = calibrate(file).stdout.splitlines()
+    assert lines[-3:] == ["setting CONTEXT_MEMORY 543162368", "setting CONTEXT_MS 160", "setting TEARDOWN_MS 85"]
+    assert "not measured" in lines[2] and "SLICE_US" in lines[2]
+    costs = tmp_path / "costs"
+    costs.write_text("\n".join(lines) + "\n")
+    look = (
+        "import ctypes as c; d = c.CDLL('libcuda.so.1'); x = c.c_void_p(); f, t = c.c_size_t(), c.c_size_t();"
+        "assert not (d.cuInit(0) or d.cuDevicePrimaryCtxRetain(c.byref(x), 0) or d.cuCtxSetCurrent(x));"
+        "assert not d.cuMemGetInfo_v2(c.byref(f), c.byref(t)); print(t.value - f.value)"
+    )
+    command = [harness.hocket(), "emulate", "--name", f"costs-{tmp_path.name}", "--memory", "1GiB", "--"]
+    environment = {**os.environ, "HOCKET_EMULATOR_COSTS": str(costs)}
+    for said, more in ((543162368, {}), (4096 << 10, {"HOCKET_EMULATOR_CONTEXT_MEMORY": "4MiB"})):
+        run = subprocess.run([*command, sys.executable, "-c", look], env={**environment, **more}, capture_output=True,
+                             text=True, check=True)  # fmt: skip
+        assert int(run.stdout) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "Expecting value"),
+        ("[]", "no record of scripts/gpu-check"),
+        ('{"machine": {}, "about": {}, "facts": []}', "does not say its device"),
+        (None, "No such file"),
+    ],
+)
+def test_what_is_no_record_is_refused_with_a_sentence(tmp_path: pathlib.Path, text: str | None, why: str) -> None:
+    file = tmp_path / "record.json"
+    if text is not None:
+        file.write_text(text)
+    refused = calibrate(file)
+    assert refused.returncode == 1 and refused.stdout == ""
+    assert why in refused.stderr and "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("value", [-1, "much", None, float("nan"), True])
+def test_a_fact_that_is_no_number_is_refused_by_name(tmp_path: pathlib.Path, value: object) -> None:
+    facts = [{"fact": "rate shortest_us", "value": 3.5}, {"fact": "setting SLICE_US", "value": value}]
+    refused = calibrate(record(tmp_path, "scripts/gpu-check", facts))
+    assert refused.returncode == 1 and f"SLICE_US is {value!r}" in refused.stderr
+
+
+def test_a_slice_is_what_others_have_of_the_device_in_between() -> None:
+    assert slices.slice_of([100, 101, 2100, 100, 99, 2102, 100]) == (100, [2000, 2002])
+    assert slices.slice_of([100] * 9)[1] == []
+
+
 @pytest.mark.parametrize(
     ("command", "facts", "why"),
     [
@@ -231,3 +292,97 @@ def test_a_record_that_measured_no_gpu_is_refused(
     refused = calibrate(record(tmp_path, command, facts))
     assert refused.returncode == 1
     assert why in refused.stderr
+
+
+# --- what a machine with a GPU has found ------------------------------------------------------------------------
+
+FIGURE = {
+    "name": "makespan_fit", "text": "makespan", "value": 0.55, "low": 0.54, "high": 0.56, "goal": 0.6,
+    "baseline": "alone", "samples": [0.55] * 5, "unit": "ratio", "at_least": False,
+}  # fmt: skip
+
+
+def output(folder: pathlib.Path, **changes: object) -> pathlib.Path:
+    """A folder as scripts/gpu-check leaves it. ``changes``: "part.key" or "result.key" or "figure.key" -> a value."""
+    machine = {"commit": source.commit().removesuffix("-dirty"), "device": "NVIDIA H200", "torch": "2.11.0+cu130"}
+    result = {**machine, "benchmark": "makespan", "date": "then", "command": "scripts/bench makespan",
+              "machine": "EPYC, 16 cores, Linux", "figures": [{**FIGURE}]}  # fmt: skip
+    record = {
+        "about": {"command": "scripts/gpu-check", "date": "then"}, "machine": machine, "results": [result],
+        "parts": [], "tests": [], "facts": [],
+    }  # fmt: skip
+    places = {"result": result, "figure": result["figures"][0], "record": record, **record}
+    for place, value in changes.items():
+        part, key = place.split("__")
+        places[part][key] = value
+    if "machine__commit" in changes:
+        result["commit"] = machine["commit"]
+    (folder / "record.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.fixture
+def results(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    monkeypatch.setattr(harness, "RESULTS", folder)
+    return folder
+
+
+def test_what_a_gpu_has_shown_is_taken_over_with_where_it_comes_from(
+    tmp_path: pathlib.Path, results: pathlib.Path
+) -> None:
+    folder = output(tmp_path, **{"machine__nvidia-smi": "NVIDIA H200, 580.1"})
+    with tarfile.open(folder / "histories.tar.gz", "w:gz") as tar:
+        (tmp_path / "gpt.txt.gz").write_bytes(b"1 512 0")
+        tar.add(tmp_path / "gpt.txt.gz", "gpt.txt.gz")
+    written = adopting.adopt(folder, bench.BENCHMARKS)
+    assert [path.name for path in written] == ["makespan-nvidia-h200.json", "histories-nvidia-h200.tar.gz"]
+    data = json.loads((results / "makespan-nvidia-h200.json").read_text())
+    assert data["figures"] == [FIGURE] and data["device"] == "NVIDIA H200"
+    assert data["adopted"] == {"command": "scripts/gpu-check", "date": "then", "nvidia-smi": "NVIDIA H200, 580.1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"about__command": "scripts/gpu-check --quick"}, "--quick"),
+        ({"about__command": "scripts/gpu-check --emulate"}, "emulated GPU"),
+        ({"machine__device": "Emulated GPU"}, "emulated GPU"),
+        ({"machine__commit": "unknown"}, "commit 'unknown'"),
+        ({"machine__commit": "0123456789abcdef"}, "no commit 0123456789abcdef"),
+        ({"machine__commit": "8151d82-dirty"}, "changes on top of 8151d82"),
+        ({"result__commit": "8151d82"}, "makespan says commit"),
+        ({"result__device": "NVIDIA A100"}, "not of one run"),
+        ({"result__torch": "1.0"}, "makespan says torch '1.0'"),
+        ({"machine__torch": ""}, "the machine does not say its torch"),
+        ({"result__benchmark": "../../etc/passwd"}, "no benchmark called"),
+        ({"result__figures": []}, "no figures"),
+        ({"figure__value": float("nan")}, "where a number belongs"),
+        ({"figure__samples": ["x"]}, "where a number belongs"),
+        ({"figure__value": 0.9}, "outside its own bounds"),
+        ({"record__results": []}, "did not get that far"),
+        ({"record__machine": None}, "no 'machine'"),
+    ],
+)
+def test_a_record_that_shows_nothing_of_this_tree_is_refused_whole(
+    tmp_path: pathlib.Path, results: pathlib.Path, changes: dict[str, object], why: str
+) -> None:
+    with pytest.raises(adopting.NotAdopted, match=re.escape(why)):
+        adopting.adopt(output(tmp_path, **changes), bench.BENCHMARKS)
+    assert list(results.iterdir()) == []
+
+
+def test_what_is_no_output_of_the_check_is_refused_with_a_sentence(
+    tmp_path: pathlib.Path, results: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "record.json").write_text("{")
+    for folder, why in ((tmp_path, "is no JSON"), (tmp_path / "elsewhere", "there is no")):
+        monkeypatch.setattr(sys, "argv", ["bench", "--adopt", str(folder)])
+        assert bench.main() == 1
+        assert why in capsys.readouterr().err
+    folder = output(tmp_path)
+    (folder / "histories.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(adopting.NotAdopted, match="cannot be read"):
+        adopting.adopt(folder, bench.BENCHMARKS)
+    assert list(results.iterdir()) == []

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "csrc/emulator/driver/faults.h"
@@ -85,6 +86,7 @@ Context* Gpu::PrimaryContext(int device) {
   const std::lock_guard lock(contexts_mutex_);
   if (Context* context = contexts_[device]) return context;
   if (!state_.AddContext(device)) return nullptr;
+  std::this_thread::sleep_for(settings_.context);
   contexts_[device] = new Context(device, streams_);  // kept: handles of it may be anywhere
   return contexts_[device];
 }

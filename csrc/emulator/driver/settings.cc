@@ -3,10 +3,12 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "csrc/emulator/emulator_api.h"
+#include "csrc/emulator/timing/cost.h"
 
 namespace hocket::emulator {
 namespace {
@@ -16,9 +18,13 @@ namespace {
   std::abort();
 }
 
+// Of the environment, else of the device whose costs these are (timing/cost.h).
 const char* Value(const char* variable) {
   const char* text = std::getenv(variable);
-  return text != nullptr && *text != '\0' ? text : nullptr;
+  if (text != nullptr && *text != '\0') return text;
+  const auto& settings = timing::CostModel::Default().settings;
+  const auto row = settings.find(std::string_view(variable).substr(std::strlen("HOCKET_EMULATOR_")));
+  return row != settings.end() ? row->second.c_str() : nullptr;
 }
 
 void ReadBytes(const char* variable, Bytes& value) {
@@ -72,6 +78,7 @@ Settings FromEnvironment() {
   settings.name = ReadName(settings.name);
   ReadBytes("HOCKET_EMULATOR_MEMORY", settings.memory);
   ReadBytes("HOCKET_EMULATOR_CONTEXT_MEMORY", settings.context_memory);
+  settings.context = std::chrono::milliseconds(ReadInt("HOCKET_EMULATOR_CONTEXT_MS", 0, 0, kDayInMs));
   ReadGranularity(settings.granularity);
   settings.devices = ReadInt("HOCKET_EMULATOR_DEVICES", 1, 1, kMaxDevices);
   settings.peers = ReadInt("HOCKET_EMULATOR_PEERS", 0, 0, 1) == 1;

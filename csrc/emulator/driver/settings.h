@@ -23,11 +23,13 @@ struct Settings {
   std::chrono::milliseconds teardown{0};    // HOCKET_EMULATOR_TEARDOWN_MS
   std::chrono::microseconds copy_delay{0};  // HOCKET_EMULATOR_COPY_DELAY_US, added to each copy
   Bytes context_memory = 0;                 // HOCKET_EMULATOR_CONTEXT_MEMORY, taken by each context
+  std::chrono::milliseconds context{0};     // HOCKET_EMULATOR_CONTEXT_MS, taken by its making
   std::chrono::microseconds slice{2000};    // HOCKET_EMULATOR_SLICE_US, timing mode's time slice
   Bytes granularity = Bytes{2} << 20;       // HOCKET_EMULATOR_GRANULARITY, the unit of mapping; today's GPUs'
 
-  // The settings of this process. A value that cannot be read ends the process with a message that names
-  // the variable and the text.
+  // The settings of this process. Those that HOCKET_EMULATOR_COSTS's file knows it says where no variable
+  // does (timing/cost.h). A value that cannot be read ends the process with a message that names the variable
+  // and the text.
   static const Settings& Get();
 };
 

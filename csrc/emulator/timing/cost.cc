@@ -44,13 +44,26 @@ absl::Status SetRate(CostModel& model, absl::string_view name, double value) {
   return absl::OkStatus();
 }
 
+absl::Status AddSetting(CostModel& model, absl::string_view name, absl::string_view value) {
+  if (std::find(std::begin(CostModel::kSettings), std::end(CostModel::kSettings), name) ==
+      std::end(CostModel::kSettings))
+    return absl::InvalidArgumentError(absl::StrCat("no setting is called '", name, "'"));
+  std::int64_t number = 0;
+  if (!absl::SimpleAtoi(value, &number) || number < 0)
+    return absl::InvalidArgumentError(absl::StrCat(value, " is not a whole number, 0 or more"));
+  model.settings[std::string(name)] = std::string(value);
+  return absl::OkStatus();
+}
+
 absl::Status AddRow(CostModel& model, absl::string_view line) {
   const std::vector<absl::string_view> words =
       absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipWhitespace());
   double value = 0;
   if (words.size() != 3 || !absl::SimpleAtod(words[2], &value)) {
-    return absl::InvalidArgumentError("wanted 'rate NAME NUMBER' or 'kernel TEXT MICROSECONDS'");
+    return absl::InvalidArgumentError(
+        "wanted 'rate NAME NUMBER', 'kernel TEXT MICROSECONDS' or 'setting NAME NUMBER'");
   }
+  if (words[0] == "setting") return AddSetting(model, words[1], words[2]);
   if (!std::isfinite(value) || value <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(words[2], " is not a number above 0"));
   }

@@ -9,11 +9,16 @@
 //   rate       memory_bytes_per_us        4.1e6
 //   kernel     vectorized_elementwise     4.2
 //   kernel     ampere_sgemm_128x64        38
+//   setting    TEARDOWN_MS                85
 //
+// A setting is one of the device's own (kSettings) that the process's environment does not name: what
+// HOCKET_EMULATOR_TEARDOWN_MS=85 would say. It holds in both modes.
 // A kernel takes the first row whose text its name contains. Copies and matrix products have no rows.
 #ifndef HOCKET_CSRC_EMULATOR_TIMING_COST_H_
 #define HOCKET_CSRC_EMULATOR_TIMING_COST_H_
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,6 +53,10 @@ struct CostModel {
   double copy_out_bytes_per_us = 55.06e3;
 
   std::vector<KernelCost> kernels;
+
+  static constexpr absl::string_view kSettings[] = {"CONTEXT_MEMORY", "CONTEXT_MS", "SLICE_US",
+                                                    "TEARDOWN_MS"};
+  std::map<std::string, std::string, std::less<>> settings;  // whole numbers, as text
 
   // What this process uses: the numbers above, changed by the file that HOCKET_EMULATOR_COSTS names
   // (scripts/calibrate makes one of a GPU's record). A file that cannot be read ends the process.

@@ -44,6 +44,13 @@ TEST(CostTest, AMeasuredKernelReplacesTheEstimate) {
   EXPECT_EQ(model->KernelMicroseconds("reduce", 0), 2);
 }
 
+TEST(CostTest, ADevicesOwnSettingsStandBesideItsRates) {
+  const auto model = CostModel::Parse("setting TEARDOWN_MS 85\nrate shortest_us 2\nsetting SLICE_US 1500\n");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->settings, ::testing::ElementsAre(::testing::Pair("SLICE_US", "1500"),
+                                                      ::testing::Pair("TEARDOWN_MS", "85")));
+}
+
 TEST(CostTest, ABadRowIsNamedWithItsLine) {
   const auto message = [](const char* text) {
     return std::string(CostModel::Parse(text).status().message());
@@ -52,6 +59,9 @@ TEST(CostTest, ABadRowIsNamedWithItsLine) {
   EXPECT_THAT(message("rate speed 3"), HasSubstr("no rate is called 'speed'"));
   EXPECT_THAT(message("kernel gemm -1"), HasSubstr("-1 is not a number above 0"));
   EXPECT_THAT(message("kernel gemm nan"), HasSubstr("nan is not a number above 0"));
+  EXPECT_THAT(message("setting MEMORY 1"), HasSubstr("no setting is called 'MEMORY'"));
+  EXPECT_THAT(message("setting SLICE_US 1.5"), HasSubstr("1.5 is not a whole number"));
+  EXPECT_THAT(message("setting SLICE_US -1"), HasSubstr("-1 is not a whole number"));
   EXPECT_THAT(message("colour red 1"), HasSubstr("unknown row 'colour'"));
 }
 

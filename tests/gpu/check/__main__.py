@@ -20,7 +20,7 @@ import time
 from typing import Any
 
 from tests.gpu.check import build, histories, machine, page
-from tests.gpu.check.parts import RECORD, RESULTS, Part, parts
+from tests.gpu.check.parts import RECORD, RESULTS, Part, draw_arrivals, parts
 
 LOG = build.WORK / "log.txt"
 RESERVE = 8  # seconds for the page
@@ -147,6 +147,7 @@ def main() -> int:
     shutil.rmtree(RESULTS, ignore_errors=True)
     chosen.out.mkdir(parents=True, exist_ok=True)
     LOG.touch()
+    draw_arrivals()
     about = {
         "command": " ".join(["scripts/gpu-check", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),

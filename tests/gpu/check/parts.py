@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import sys
 
 from tests.gpu.check.build import WORK
 
 RECORD = WORK / "tests.jsonl"
 RESULTS = WORK / "results"
+DRAWN = WORK / "drawn"  # in place of traces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,13 +32,22 @@ class Part:
     needed: bool = False
 
 
+def draw_arrivals() -> None:
+    """Writes what stands in for a trace of arrivals: independent ones, the same in every run. The record says so."""
+    draw = random.Random(1)
+    file = DRAWN / "orion" / "inter_arrival_s.csv"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    gaps = "".join(f"{draw.expovariate(1):.6f}\n" for _ in range(5000))
+    file.write_text(f"seconds, drawn\n{gaps}")
+
+
 def parts(emulate: bool, quick: bool) -> list[Part]:
-    """All of them, with those that need traces only where HOCKET_WORKLOADS names their folder. ``quick``: fewer
-    repetitions."""
+    """All of them. Requests arrive as in the trace of the folder that HOCKET_WORKLOADS names; where it names none, as
+    drawn. ``quick``: fewer repetitions."""
     python = (sys.executable, "-u", "-m")
     where = ("--emulate",) if emulate else ()
     patience = 6 if emulate else 1  # two cores compute what a GPU would
-    traces = [os.environ["HOCKET_WORKLOADS"]] if os.environ.get("HOCKET_WORKLOADS") else []
+    traces = os.environ.get("HOCKET_WORKLOADS") or str(DRAWN)
     building = 1800 if emulate else 240
 
     def bench(name: str, text: str, most: int, *inputs: str) -> Part:
@@ -52,12 +63,16 @@ def parts(emulate: bool, quick: bool) -> list[Part]:
         bench("step_time", "step time alone", 60),
         bench("spill_rate", "spill and restore rate", 75),
         bench("makespan", "two jobs of 50 % duty", 60),
+        bench("device_idle", "the device's idleness at a hand-over", 30),
+        bench("evicted", "a job that had been moved to the host", 60),
+        bench("exchange", "hand-over of jobs that do not fit together", 75),
         Part("histories", "allocation histories", (*python, "tests.gpu.check.histories", *where), 20, 60 * patience),
         bench("hand_over", "hand-over without bytes to move", 20),
         bench("share", "share achieved against asked", 60),
         bench("production", "production job beside an opportunistic one", 90),
-        *(bench("inference", "requests beside a training", 400, "--workloads", folder) for folder in traces),
+        bench("inference", "requests beside a training", 400, "--workloads", traces),
         bench("prediction", "what the simulator says of jobs together", 120),
         bench("memory_of_jobs", "memory of two to eight jobs", 120),
         bench("losses", "losses identical to plain torch's", 90),
+        bench("link", "a step beside others' bytes that move", 90),
     ]  # fmt: skip

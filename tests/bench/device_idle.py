@@ -1,0 +1,60 @@
+"""How long the device idles when the turn passes between two jobs whose bytes are all there: from the end of the one's
+last kernel to the begin of the other's first, with a drain.
+
+Each step is one kernel of a known time, and a turn of its own where both jobs have another one: so what they take
+together beyond their kernels is the device's idleness, and the number of turns says how often. A kernel's own time is
+that of many queued behind each other, taken before and after each block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from tests.bench import harness
+
+KERNEL_MS = 2.0
+GOAL_US = 200.0
+
+
+def _turns(environment: dict[str, str]) -> int:
+    command = [harness.hocket(), "status", "--json"]
+    said = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True).stdout
+    return sum(job["turns"] for job in json.loads(said)["jobs"])
+
+
+def run(quick: bool) -> None:
+    steps, repeats = (100, 6) if quick else (400, 12)
+    idle, raw = [], []
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
+        environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "round-robin"}
+
+        def worker(name: str) -> harness.Worker:
+            program = [sys.executable, "-m", "tests.bench.device_idle_job", name, str(KERNEL_MS)]
+            command = harness.emulate("bench-device-idle", "4GiB", program, timing=True)
+            return stack.enter_context(harness.Worker(command, environment, pathlib.Path(folder) / f"{name}.log"))
+
+        jobs = [worker(name) for name in ("a", "b")]
+        for job in jobs:
+            job.ask(kernels=20)
+        harness.coordinator_in_real_time(environment)  # as its jobs are
+        for _ in range(repeats + 1):
+            before = jobs[0].ask(kernels=50)["kernel_s"]
+            turns = _turns(environment)
+            for job in jobs:
+                job.begin(steps=steps)
+            blocks = [job.end() for job in jobs]
+            turns = _turns(environment) - turns
+            kernel = (before + jobs[1].ask(kernels=50)["kernel_s"]) / 2
+            spent = max(block["ended"] for block in blocks) - min(block["began"] for block in blocks)
+            raw.append({"kernel_s": kernel, "turns": turns, "blocks": blocks, "spent_s": spent})
+            idle.append(1e6 * (spent - 2 * steps * kernel) / max(1, turns))
+    text = "the device idles at a hand-over without bytes to move, with a drain"
+    figures = [
+        harness.figure("device_idle", text, idle[1:], GOAL_US, "kernels queued behind each other in one job", unit="us")
+    ]
+    harness.record("device_idle", figures, extra={"kernel_ms": KERNEL_MS, "steps": steps, "raw": raw[1:]})
