@@ -121,6 +121,7 @@ class ClientImpl final : public Client {
     std::uint64_t granted_ns = 0;
     std::uint64_t ready_ns = 0;
     std::uint64_t first_step = 0;  // steps completed when it began
+    bool has_lane = false;         // its lock: nobody else can adopt chunks of the arena
     Bytes restored = 0;
     std::uint64_t idle_ns = 0;  // so long it had not been used when it was given up for that
     Clock::time_point held_since;
@@ -189,6 +190,7 @@ class ClientImpl final : public Client {
   // --- hand_over.cc: taking and giving the turn
   // `for_step`: who waits for it begins a step.
   absl::Status FinishTaking(bool for_step, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LaneIsOurs();
   absl::Status Take(bool for_step, bool interruptible);
   bool Give() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool GiveForRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -292,6 +294,7 @@ class ClientImpl final : public Client {
   void SayOnce(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Clock::duration NextPause() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReconnectIsDue();
+  bool HasLane() const;
   void Reconnect();
   void GoOnAlone(const absl::Status& why);
   bool TakeLaneAlone();

@@ -30,6 +30,11 @@ int Milliseconds(Clock::duration limit) {
 
 }  // namespace
 
+bool Connection::PeerLives() const {
+  pollfd peer{.fd = fd(), .events = POLLRDHUP, .revents = 0};
+  return up() && poll(&peer, 1, 0) == 0;
+}
+
 Connection::Connection()
     : door_(epoll_create1(EPOLL_CLOEXEC)),
       agent_(epoll_create1(EPOLL_CLOEXEC)),

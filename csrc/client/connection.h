@@ -37,6 +37,8 @@ class Connection {
   void Attach(wire::Channel channel);
   void Detach();
   bool up() const { return channel_.has_value(); }
+  // The other end lives, whatever it has said that was not read yet.
+  bool PeerLives() const;
   // -1: down.
   int fd() const { return up() ? channel_->fd() : -1; }
 

@@ -34,7 +34,9 @@ absl::Status ClientImpl::FinishTaking(bool for_step, bool interruptible) {
 
 // The lane lock first: only its holder may touch the arena.
 absl::Status ClientImpl::Take(bool for_step, bool interruptible) {
+  const bool had_lane = lane_.held();
   HOCKET_RETURN_IF_ERROR(lane_.Acquire(interruptible ? Interrupted : std::function<bool()>()));
+  if (!had_lane) LaneIsOurs();
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return absl::OkStatus();
   for (;;) {
@@ -45,6 +47,21 @@ absl::Status ClientImpl::Take(bool for_step, bool interruptible) {
     MutexLock lock(&mutex_);
     HOCKET_RETURN_IF_ERROR(AskRoom(need, interruptible));
   }
+}
+
+// From here on nobody else adopts chunks of the arena. The Grant may have lain unread, or waited for the
+// lock, until its coordinator was gone and another one gave turns: whoever had those may have adopted chunks
+// that we know, and nobody has told us. While the one that we are connected to lives there is no other, and
+// what we know we have from it (see Reconnect()).
+void ClientImpl::LaneIsOurs() {
+  MutexLock receiving(&receive_mutex_);
+  bool knows_arena;
+  {
+    MutexLock lock(&mutex_);
+    turn_.has_lane = true;
+    knows_arena = connection_.PeerLives();
+  }
+  if (!knows_arena) ChangeArena({.chunk = 0});
 }
 
 // --- giving ---------------------------------------------------------------------------------------

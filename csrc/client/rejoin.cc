@@ -125,11 +125,20 @@ bool ClientImpl::ReconnectIsDue() {
   return true;
 }
 
+// With receive_mutex_ held nobody takes the lane's lock meanwhile.
+bool ClientImpl::HasLane() const {
+  MutexLock lock(&mutex_);
+  return phase_ >= Phase::kGranted && turn_.has_lane;
+}
+
+// Without the lane's lock, what is known of the arena is what the last coordinator has told; others may have
+// adopted chunks of it since, or do so before the next one hears of us. It tells anew.
 void ClientImpl::Reconnect() {
   absl::StatusOr<wire::Channel> channel = tuning_.connect();
   if (!channel.ok()) return GoOnAlone(channel.status());
   const Holdings held = Held();
   MutexLock receiving(&receive_mutex_);
+  if (!HasLane()) ChangeArena({.chunk = 0});
   MutexLock lock(&mutex_);
   if (!outside_) SendJoin(*std::move(channel), held);
 }
@@ -166,7 +175,7 @@ void ClientImpl::TakeTurnAlone() {
   ChangeArena({.chunk = 0});
   MutexLock lock(&mutex_);
   if (phase_ != Phase::kAsked || waiters_.empty()) return lane_.Release();
-  turn_ = {.granted_ns = Progress::NowNs(), .first_step = progress_.steps()};
+  turn_ = {.granted_ns = Progress::NowNs(), .first_step = progress_.steps(), .has_lane = true};
   word_.Unask(kAsks);
   phase_ = Phase::kGranted;
   NotifyAll();

@@ -421,6 +421,7 @@ TEST(MemoryTest, ALimitIsHeededAlsoByAnAllocatorThatComesLaterAndToldWhenTheJobJ
   EXPECT_EQ(scene.allocator().TakeLog().front(), "limit 200");
   scene.Dies();
   EXPECT_EQ(scene.Answers().memory_limit, 200u);
+  scene.allocator().TakeLog();  // it has forgotten the arena
   scene.Says(wire::Limit{.memory = 0});
   scene.AgentHasObeyed();
   EXPECT_EQ(scene.allocator().TakeLog().front(), "limit 1000") << "the device's capacity";

@@ -102,6 +102,41 @@ TEST(RejoinTest, AGrantThatWasReadBeforeTheDeathCounts) {
   thread.join();
 }
 
+// Others may have had turns from another coordinator before the lock is free, and adopted chunks of the arena
+// that this job was told of: it took them for the lane's, and wrote over the others' bytes.
+TEST(RejoinTest, AGrantThatOutlivesItsCoordinatorSaysNothingOfTheArena) {
+  Scene scene;
+  OtherHolder other(scene.lock_path());
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.allocator().TakeLog();
+  scene.Grants(6);
+  scene.AgentHasObeyed();
+  scene.Dies(/*another_can_be_started=*/false);
+  other.LetsGo();
+  thread.join();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("drop all", "take turn", "begin step", "end step"));
+}
+
+TEST(RejoinTest, WhoHasNotTheLanesLockForgetsTheArenaBeforeItJoinsAgain) {
+  Scene scene;
+  OtherHolder other(scene.lock_path());
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.allocator().TakeLog();
+  scene.Grants(6);
+  scene.AgentHasObeyed();
+  scene.Dies();
+  EXPECT_FALSE(scene.Answers().holds_turn);
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("drop all"));
+  scene.Says(wire::ArenaDrop{.chunk = 7});
+  scene.AgentHasObeyed();
+  other.LetsGo();
+  thread.join();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("drop 7", "take turn", "begin step", "end step"))
+      << "what the next one has told counts";
+}
+
 TEST(RejoinTest, AHandOverBesideTheDeathEndsInAJoinWithoutTheTurn) {
   Scene scene(Scene::NeverIdle());
   scene.TakesTurn(1);
