@@ -25,6 +25,8 @@ def main() -> None:
         asked = sys.stdin.readline().strip()
         if not asked:
             return
+        free, total = memory()  # now, and not when it last looked
+        least = min(least, free)
         said.line(f"{asked} {free if asked == 'free' else total - least}")
         if asked == "peak":
             least = free
