@@ -111,6 +111,7 @@ absl::Status AllocatorImpl::Reserve(bool verify) {
 AllocatorImpl::~AllocatorImpl() {
   (void)WaitForDevice();
   const InContext in_context(driver_, context_);
+  vacated_passed_.reset();
   persistent_.reset();
   transient_.reset();
   spiller_.reset();
@@ -240,7 +241,10 @@ absl::StatusOr<Block*> AllocatorImpl::PlaceInCache(Request& request) {
 
 absl::Status AllocatorImpl::Grow(Request& request) {
   const auto growth = request.space->blocks().PlanGrowth(request.size, request.stream, request.pool);
-  request.over_limit = !growth || Reserved() + growth->count * chunk_size_ > limit_;
+  std::vector<Position> gathered;
+  if (growth && request.space == transient_.get()) gathered = GatherableFor(*growth, request.stream);
+  const Stream order = gathered.empty() && growth ? growth->stream : request.stream;
+  request.over_limit = !growth || Reserved() + (growth->count - gathered.size()) * chunk_size_ > limit_;
   if (request.over_limit) {
     if (!limit_together_.empty() && limit_ < capacity_)
       return absl::ResourceExhaustedError(
@@ -253,10 +257,10 @@ absl::Status AllocatorImpl::Grow(Request& request) {
     request.missing = (growth->count - i) * chunk_size_;
     const Position position = growth->first + i;
     if (request.space == transient_.get()) {
-      HOCKET_RETURN_IF_ERROR(BackTransient(position, growth->stream));
+      HOCKET_RETURN_IF_ERROR(BackTransient(position, order, gathered));
     } else {
       HOCKET_ASSIGN_OR_RETURN(Chunk chunk, NewPrivateChunk(request.last_resort));
-      HOCKET_RETURN_IF_ERROR(persistent_->Back(position, chunk, request.pool, growth->stream));
+      HOCKET_RETURN_IF_ERROR(persistent_->Back(position, chunk, request.pool, order));
     }
     CountReserved();
   }
@@ -264,9 +268,12 @@ absl::Status AllocatorImpl::Grow(Request& request) {
   return absl::OkStatus();
 }
 
-absl::Status AllocatorImpl::BackTransient(Position position, Stream stream) {
+absl::Status AllocatorImpl::BackTransient(Position position, Stream stream, std::vector<Position>& gathered) {
   Arena::Member* member = arena_.FirstFree();
-  if (member == nullptr) return BackWithNewArenaChunk(position, stream);
+  if (member == nullptr) {
+    if (Gather(gathered, position, stream)) return absl::OkStatus();
+    return BackWithNewArenaChunk(position, stream);
+  }
   HOCKET_RETURN_IF_ERROR(transient_->Back(position, member->chunk, 0, stream, member->id));
   arena_.Place(*member, position);
   return absl::OkStatus();
@@ -307,6 +314,7 @@ void AllocatorImpl::FreeCache() {
 
 void AllocatorImpl::AllStreamsPassed() {
   pending_.Finish([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); });
+  ClearVacated();
   persistent_->blocks().ForgetStreamOrder();
   transient_->blocks().ForgetStreamOrder();
 }

@@ -2,6 +2,7 @@
 //
 //   allocator_impl.cc   PyTorch's side: malloc, free, growth, what is done when memory runs out
 //   pools.cc            private pools of CUDA graphs
+//   gather.cc           empty chunks of the transient region, mapped where they are needed
 //   planned.cc          steps, and placing by plan
 //   turns.cc            the client's side: turns, spill and restore, the lane's arena
 //   stages.cc           memory that comes back while the turn lasts
@@ -25,6 +26,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "allocator/arena.h"
 #include "allocator/caching_allocator.h"
+#include "allocator/event.h"
 #include "allocator/host_memory.h"
 #include "allocator/in_context.h"
 #include "allocator/pacer.h"
@@ -142,7 +144,9 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<Block*> Place(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Block*> PlaceInCache(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Grow(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status BackTransient(Position position, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // With a free chunk of the arena, else the last of `gathered`, else a new one.
+  absl::Status BackTransient(Position position, Stream stream, std::vector<Position>& gathered)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status BackWithNewArenaChunk(Position position, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A chunk for private memory: from the driver, else one that the lane's arena can spare.
   absl::StatusOr<Chunk> NewPrivateChunk(bool any_of_arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -179,6 +183,27 @@ class AllocatorImpl final : public CachingAllocator {
   bool MustWait(PoolIndex pool, const PoolCheckpoint& checkpoint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsMemoryOf(PoolIndex pool, const PoolCheckpoint::Block& block) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- gather.cc ---
+  // Up to `most` positions of the transient region whose chunks could lie elsewhere for what `stream` is
+  // given next: of those for which not `stays`.
+  std::vector<Position> Gatherable(Stream stream, std::size_t most, absl::FunctionRef<bool(Position)> stays)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those that the growth needs beyond the arena's free chunks, and does not count on as they lie.
+  std::vector<Position> GatherableFor(const BlockMap::Growth& growth, Stream stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves the chunk at the last of them; it is none of them any more. False: there is none, or it cannot be
+  // mapped.
+  bool Gather(std::vector<Position>& gathered, Position to, Stream stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Not too many are vacated; if need be, after a wait for the device.
+  bool MayVacate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A step begins.
+  void PayForGathering() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // REQUIRES: no device work is under way.
+  void ClearVacated() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those that no device work can use any more, without waiting for it.
+  void PollVacated() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- planned.cc ---
   // A block that the present step's plan places, or what it says of it.
@@ -302,6 +327,11 @@ class AllocatorImpl final : public CachingAllocator {
   // The first stage of sent_, for those who hold the lock or not; kNothingSent: none.
   static constexpr Stage kNothingSent = kLastStage + 1;
   std::atomic<Stage> first_sent_{kNothingSent};
+  // Behind all that may use the first `vacated_before_` of the transient region's vacated positions; nullptr:
+  // not recorded.
+  std::unique_ptr<ScopedEvent> vacated_passed_ ABSL_GUARDED_BY(mutex_);
+  std::size_t vacated_before_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::size_t gathered_unpaid_ ABSL_GUARDED_BY(mutex_) = 0;  // chunks
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Bytes, int> look_alikes_ ABSL_GUARDED_BY(mutex_);  // first step: how many more, by size
   Plans plans_ ABSL_GUARDED_BY(mutex_);

@@ -65,6 +65,15 @@ void BlockMap::Unback(Position position, bool keep) {
   }
 }
 
+bool BlockMap::IsFreeFor(Position position, Stream stream) const {
+  if (!places_[position].backed || places_[position].live > 0) return false;
+  const DevicePtr end = AddressOf(position + 1);
+  for (auto it = FirstEndingAfter(AddressOf(position)); it != blocks_.end() && it->first < end; ++it) {
+    if (!Joins(it->second, 0, stream)) return false;
+  }
+  return true;
+}
+
 std::vector<Extent> BlockMap::LiveExtents(Position position) const {
   return Extents(position, [](const Block& block) { return block.state != Block::State::kFree; });
 }
@@ -457,6 +466,21 @@ std::optional<BlockMap::Growth> BlockMap::PlanGrowth(Bytes size, Stream stream, 
     first = end;
   }
   return best;
+}
+
+std::pair<DevicePtr, DevicePtr> BlockMap::Reach(const Growth& growth, Stream stream, PoolIndex pool) const {
+  const DevicePtr begin = AddressOf(growth.first), end = AddressOf(growth.first + growth.count);
+  const Block* before = UsableBefore(begin, pool, stream);
+  const Block* behind = UsableAt(end, pool, stream);
+  return {before == nullptr ? begin : before->address, behind == nullptr ? end : behind->end()};
+}
+
+const Block& BlockMap::FreeBlockAt(DevicePtr address) const {
+  const auto block = FirstEndingAfter(address);
+  HOCKET_CHECK(block != blocks_.end() && block->first <= address &&
+               block->second.state == Block::State::kFree)
+      << "no free block at " << address;
+  return block->second;
 }
 
 Bytes BlockMap::LargestFree() const {

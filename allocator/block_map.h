@@ -89,6 +89,8 @@ class BlockMap {
   bool Release(Position position);
   bool backed(Position position) const { return places_[position].backed; }
   PoolIndex pool(Position position) const { return places_[position].pool; }
+  // It is backed, and all of it is free memory, of no pool, that `stream` may use.
+  bool IsFreeFor(Position position, Stream stream) const;
   // Blocks (allocated or pending) that lie in it, wholly or in part.
   std::uint32_t live_blocks(Position position) const { return places_[position].live; }
   // The live bytes in it: not empty if live_blocks() > 0.
@@ -141,6 +143,11 @@ class BlockMap {
   };
   // nullopt: no addresses are left.
   std::optional<Growth> PlanGrowth(Bytes size, Stream stream, PoolIndex pool) const;
+  // The free memory beside it that the growth counts on: the addresses from the first on to the second,
+  // those of the growth included.
+  std::pair<DevicePtr, DevicePtr> Reach(const Growth& growth, Stream stream, PoolIndex pool) const;
+  // The free block that `address` lies in. REQUIRES: there is one.
+  const Block& FreeBlockAt(DevicePtr address) const;
 
   Bytes live_bytes() const { return live_bytes_; }
   Bytes free_bytes() const { return free_bytes_; }

@@ -48,17 +48,22 @@ bool Plan::BeginsLike(const std::vector<StepEntry>& begun) const {
 
 // --- places ---------------------------------------------------------------------------------------------
 
+bool Plan::IsIn(const std::vector<Extent>& taken, const Place& place) const {
+  return place.slot != kNone && Overlaps(taken, place.offset, step_[&place - places_.data()].size);
+}
+
+bool Plan::FitsAround(const std::vector<Extent>& taken) const {
+  return packings_ > 0 &&
+         std::none_of(places_.begin(), places_.end(), [&](const Place& place) { return IsIn(taken, place); });
+}
+
 void Plan::PlaceAround(const std::vector<Extent>& taken, bool may_move) {
   HOCKET_CHECK(!leased()) << "places move under a lease";
   const bool settled = !may_move || !blocked_ || packings_ == kPackings;
   if (packings_ > 0 && settled && SameExtents(taken, taken_)) return;
-  const auto in_the_way = [&](const Place& place) {
-    return place.slot != kNone && Overlaps(taken, place.offset, step_[&place - places_.data()].size);
-  };
-  const bool fits = packings_ > 0 && std::none_of(places_.begin(), places_.end(), in_the_way);
-  if (packings_ == 0 || (!fits && may_move && packings_ < kPackings)) Pack(taken);
+  if (packings_ == 0 || (may_move && packings_ < kPackings && !FitsAround(taken))) Pack(taken);
   blocked_ = false;
-  for (Place& place : places_) blocked_ |= place.blocked = in_the_way(place);
+  for (Place& place : places_) blocked_ |= place.blocked = IsIn(taken, place);
   taken_ = taken;
 }
 

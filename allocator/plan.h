@@ -39,6 +39,8 @@ class Plan {
   // are outside them already. Without `may_move`, and after a few times, the places stay, and those that are
   // taken are not given out. REQUIRES: no lease.
   void PlaceAround(const std::vector<Extent>& taken, bool may_move = true);
+  // There are places, and they are outside these extents.
+  bool FitsAround(const std::vector<Extent>& taken) const;
   // Some places are taken by others, and all stay where they are.
   bool stuck() const { return blocked_ && packings_ >= kPackings; }
   // Where the last place ends.
@@ -85,9 +87,7 @@ class Plan {
   void ForEachBlock(absl::FunctionRef<void(const Block&)> f) const;
   Bytes live_bytes() const { return live_bytes_; }
 
-  // For Plans: the plan that followed this one in the job's loop the last time, when this one was used, and
-  // how often it was made for the same allocations.
-  Plan* successor = nullptr;
+  // For Plans: when this one was used, and how often it was made for the same allocations.
   std::uint64_t last_use = 0;
   int version = 1;
 
@@ -108,6 +108,7 @@ class Plan {
   };
 
   bool HasPlace(Index index) const { return step_[index].stream == stream_ && !step_[index].survives(); }
+  bool IsIn(const std::vector<Extent>& taken, const Place& place) const;
   void Pack(const std::vector<Extent>& taken);
   // Blocks whose end was planned before `now` and that live are strays.
   void PassEnds(std::uint32_t now);

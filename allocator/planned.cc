@@ -26,6 +26,8 @@ void AllocatorImpl::BeginStep() {
   MutexLock lock(&mutex_);
   if (!survivors_.BeginStep()) return;
   pacer_.BeginStep();
+  PollVacated();
+  PayForGathering();
   ReturnHostMemory();
   if (++steps_since_tidy_ > kStepsUntilTidy && HoldsTurn() && !Capturing()) Tidy();
   Plan* const expected = plans_.Expected();
@@ -69,7 +71,15 @@ Plan::Answer AllocatorImpl::AskPlan(Bytes size, Stream stream) {
 }
 
 bool AllocatorImpl::Lease(Plan& plan, bool may_move) {
-  plan.PlaceAround(transient_->blocks().Taken(plan.stream()), may_move);
+  std::vector<Extent> taken = transient_->blocks().Taken(plan.stream());
+  if (!transient_->vacated().empty() && !plan.FitsAround(taken)) {
+    // Places do not move, and are not packed anew, for holes that are soon gone.
+    if (Capturing() || !WaitForDevice().ok()) return false;
+    const InContext in_context(driver_, context_);
+    AllStreamsPassed();
+    taken = transient_->blocks().Taken(plan.stream());
+  }
+  plan.PlaceAround(taken, may_move);
   if (!BackPlaces(plan)) return false;
   transient_->blocks().Lease(plan.footprint(), plan.stream());
   plan.BeginLease(transient_->region().address());
@@ -89,11 +99,18 @@ bool AllocatorImpl::BackPlaces(const Plan& plan) {
     if (needed[position] && region.state(position) == Region::State::kEmpty) missing.push_back(position);
   }
   if (missing.empty()) return true;
-  if (missing.size() > arena_.free_chunks()) UnplaceOutside(needed);
-  if (Reserved() + missing.size() * chunk_size_ > limit_) return false;
+  const std::size_t lacking = missing.size() - std::min(missing.size(), arena_.free_chunks());
+  std::vector<Position> gathered =
+      Gatherable(plan.stream(), lacking, [&](Position position) { return needed[position]; });
+  if (gathered.size() < lacking) {
+    gathered.clear();
+    UnplaceOutside(needed);
+  }
+  if (Reserved() + (missing.size() - gathered.size()) * chunk_size_ > limit_) return false;
+  const Stream order = gathered.empty() ? kAnyStream : plan.stream();
   const InContext in_context(driver_, context_);
   bool backed = true;
-  for (const Position position : missing) backed = backed && BackTransient(position, kAnyStream).ok();
+  for (const Position position : missing) backed = backed && BackTransient(position, order, gathered).ok();
   CountReserved();
   return backed;
 }

@@ -1,6 +1,8 @@
 #include "allocator/plans.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/hash/hash.h"
 
@@ -27,11 +29,37 @@ Plan* Plans::BeginningLike(const std::vector<StepEntry>& begun, const Plan* but)
 void Plans::Learn(const std::vector<StepEntry>& step, Plan* followed) {
   if (step.empty()) return;
   if (followed == nullptr && step.size() <= kLongestStep && Seen(step)) followed = Make(step);
-  if (last_ != nullptr) last_->successor = followed;
-  last_ = followed;
-  if (followed == nullptr) return;
-  followed->last_use = ++uses_;
-  expected_ = followed->successor != nullptr ? followed->successor : followed;
+  Remember(followed);
+  if (followed != nullptr) followed->last_use = ++uses_;
+  Plan* const foreseen = Foreseen();
+  if (foreseen != nullptr || followed != nullptr) expected_ = foreseen != nullptr ? foreseen : followed;
+}
+
+void Plans::Remember(Plan* plan) {
+  if (runs_.empty() || runs_.back().plan != plan) runs_.push_back({.plan = plan, .steps = 0});
+  ++runs_.back().steps;
+  if (runs_.size() > kRuns) runs_.pop_front();
+}
+
+std::size_t Plans::AlikeBefore(std::size_t run, std::size_t other) const {
+  std::size_t alike = 0;
+  const auto same = [](const Run& a, const Run& b) { return a.plan == b.plan && a.steps == b.steps; };
+  while (alike < std::min(run, other) && same(runs_[run - alike - 1], runs_[other - alike - 1])) ++alike;
+  return alike;
+}
+
+Plan* Plans::Foreseen() const {
+  const std::size_t now = runs_.size() - 1;
+  std::optional<std::size_t> best, best_alike;
+  for (std::size_t run = now; run-- > 0;) {
+    if (runs_[run].plan != runs_[now].plan || runs_[run].steps < runs_[now].steps) continue;
+    const std::size_t alike = AlikeBefore(run, now);
+    if (best_alike && alike <= *best_alike) continue;
+    best = run;
+    best_alike = alike;
+  }
+  if (!best) return nullptr;
+  return runs_[runs_[*best].steps == runs_[now].steps ? *best + 1 : *best].plan;
 }
 
 bool Plans::Seen(const std::vector<StepEntry>& step) {
@@ -44,20 +72,22 @@ bool Plans::Seen(const std::vector<StepEntry>& step) {
 
 Plan* Plans::Make(const std::vector<StepEntry>& step) {
   int version = 1;
-  if (Plan* old = Of(step)) {
+  Plan* const old = Of(step);
+  if (old != nullptr) {
     // Another was expected, and so it was not followed.
     if (old->step() == step && !old->stuck()) return old;
     version = old->version + 1;
     if (version > kVersions) return old;
-    Forget(old);
   }
+  auto made = std::make_unique<Plan>(step);
+  made->version = version;
+  if (old != nullptr) Forget(old, made.get());
   while (!HasRoomFor(step.size())) {
     Forget(std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) {
              return a->last_use < b->last_use;
            })->get());
   }
-  plans_.push_back(std::make_unique<Plan>(step));
-  plans_.back()->version = version;
+  plans_.push_back(std::move(made));
   return plans_.back().get();
 }
 
@@ -74,11 +104,10 @@ bool Plans::HasRoomFor(std::size_t allocations) const {
   return plans_.size() < kPlans && allocations <= kAllocations;
 }
 
-void Plans::Forget(const Plan* plan) {
-  for (const auto& other : plans_) {
-    if (other->successor == plan) other->successor = nullptr;
+void Plans::Forget(const Plan* plan, Plan* heir) {
+  for (Run& run : runs_) {
+    if (run.plan == plan) run.plan = heir;
   }
-  if (last_ == plan) last_ = nullptr;
   if (expected_ == plan) expected_ = nullptr;
   std::erase_if(plans_, [plan](const auto& kept) { return kept.get() == plan; });
 }

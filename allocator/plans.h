@@ -1,7 +1,9 @@
 // The plans of one job's loop: which step is worth a plan, and which plan answers to the step that begins.
 //
 //   a step ends    no plan was followed to its end: if one like it was seen before, it becomes a plan
-//   a step begins  the plan that followed the last one the last time round (train, train, evaluate, ...)
+//   a step begins  the plan that is foreseen: what came after the steps before when they came so the last
+//   time
+//                  (training nine times, evaluation, training nine times: evaluation)
 //   it turns out another: the plan that begins like it so far
 //
 // Keeps the plans that were used last: fewer where steps are long. Not thread-safe: the allocator's lock
@@ -37,6 +39,13 @@ class Plans {
   static constexpr std::size_t kLongPlans = 8;             // kept whatever their length
   static constexpr std::size_t kAllocations = 256 * 1024;  // of all plans, where there are more than those
   static constexpr int kVersions = 4;
+  static constexpr std::size_t kRuns = 256;
+
+  // Steps of one kind, one after the other.
+  struct Run {
+    Plan* plan = nullptr;  // none: steps that have no plan
+    std::size_t steps = 0;
+  };
 
   // The plan for a step of these allocations, seen before: made now, or again if their lifetimes have
   // changed.
@@ -46,11 +55,18 @@ class Plans {
   bool Seen(const std::vector<StepEntry>& step);
   // Whether one more plan of so many allocations can be kept without forgetting another.
   bool HasRoomFor(std::size_t allocations) const;
-  void Forget(const Plan* plan);
+  // `heir`: a plan for the same steps.
+  void Forget(const Plan* plan, Plan* heir = nullptr);
+  void Remember(Plan* plan);
+  // What followed the last run when as many of its steps had come, where the runs before it were most like
+  // those that came now; nullptr: that is not known.
+  Plan* Foreseen() const;
+  // How many runs before these two are the same.
+  std::size_t AlikeBefore(std::size_t run, std::size_t other) const;
 
   std::vector<std::unique_ptr<Plan>> plans_;
   std::deque<std::size_t> seen_;
-  Plan* last_ = nullptr;  // what the last step followed
+  std::deque<Run> runs_;  // the last one lasts
   Plan* expected_ = nullptr;
   std::uint64_t uses_ = 0;
 };

@@ -9,7 +9,7 @@ namespace hocket {
 
 absl::StatusOr<Region> Region::Reserve(const Driver& driver, Bytes chunk_size, Position positions) {
   HOCKET_ASSIGN_OR_RETURN(Range range, Range::Reserve(driver, chunk_size * positions, chunk_size));
-  return Region(std::move(range), chunk_size, positions);
+  return Region(driver, std::move(range), chunk_size, positions);
 }
 
 Region::~Region() {
@@ -18,6 +18,7 @@ Region::~Region() {
     Arrival& arrival = places_[position].arrival;
     if (arrival.there) (void)arrival.chunk.UnmapFrom(this->arrival(position));
     (void)UnmapCopies(position, 1);
+    if (vacated(position)) (void)Clear(position);
   }
 }
 
@@ -59,6 +60,7 @@ void Region::Enter(Place& place, State state) {
 absl::Status Region::Map(Position position, Chunk& chunk, ArenaChunkId id) {
   Place& place = Require(position, State::kEmpty);
   HOCKET_CHECK(chunk.size() == chunk_size_) << chunk.size() << " != " << chunk_size_;
+  HOCKET_CHECK(!place.vacated) << "position " << position << " reaches another chunk";
   HOCKET_RETURN_IF_ERROR(chunk.MapAt(AddressOf(position)));
   place.chunk = std::move(chunk);
   place.arena_id = id;
@@ -78,6 +80,26 @@ absl::StatusOr<Chunk> Region::Unmap(Position position) {
   const State state = places_[position].state;
   HOCKET_CHECK(state == State::kPrivate || state == State::kArena) << "state " << static_cast<int>(state);
   return TakeChunk(position, State::kEmpty);
+}
+
+absl::Status Region::Move(Position from, Position to) {
+  Place& place = places_[from];
+  HOCKET_CHECK(place.state == State::kPrivate || place.state == State::kArena)
+      << "position " << from << " is in state " << static_cast<int>(place.state);
+  HOCKET_CHECK(!place.copies.constant) << "the host has kept a copy of position " << from;
+  HOCKET_RETURN_IF_ERROR(Map(to, place.chunk, place.arena_id));
+  place.arena_id = 0;
+  place.vacated = true;
+  Enter(place, State::kEmpty);
+  return absl::OkStatus();
+}
+
+absl::Status Region::Clear(Position position) {
+  Place& place = Require(position, State::kEmpty);
+  HOCKET_CHECK(place.vacated) << "position " << position << " is not vacated";
+  HOCKET_RETURN_IF_ERROR(driver_->Unmap(AddressOf(position), chunk_size_));
+  place.vacated = false;
+  return absl::OkStatus();
 }
 
 void Region::Adopt(Position position) {
@@ -304,6 +326,8 @@ void Region::CheckInvariants() const {
     HOCKET_CHECK(static_cast<bool>(place.chunk) == mapped)
         << "position " << position << ": chunk and state disagree";
     HOCKET_CHECK((place.arena_id != 0) == (state == State::kArena)) << "position " << position;
+    HOCKET_CHECK(!place.vacated || state == State::kEmpty)
+        << "position " << position << " is vacated and in use";
     const HostCopies& copies = place.copies;
     HOCKET_CHECK(copied || !copies.changing) << "position " << position << " has a host copy";
     HOCKET_CHECK(copied || state == State::kPrivate || !copies.constant)

@@ -23,6 +23,10 @@
 // it can be mapped for reading alone; otherwise there is nothing behind them. Either way nothing can be
 // written there and be lost.
 //
+// An empty position may be *vacated*: its chunk lies at another position now (Move), and until Clear() its
+// addresses reach that chunk, too, for device work that was queued before. Nothing else can lie there
+// meanwhile.
+//
 // The host has two copies of a spilled chunk: one of the bytes that may change, which is dropped when they
 // are back, and one of those that do not (promise.h), which can be kept, so that the next spill need not make
 // it again. While the chunk is private nothing but time depends on what is kept: it may be dropped at any
@@ -122,12 +126,18 @@ class Region {
   // Device bytes in each state.
   Bytes BytesIn(State state) const { return counts_[static_cast<int>(state)] * chunk_size_; }
 
-  // empty -> private, or -> arena if `id` is not 0. Takes `chunk` only on success.
+  // empty -> private, or -> arena if `id` is not 0. Takes `chunk` only on success. REQUIRES: not vacated.
   absl::Status Map(Position position, Chunk& chunk, ArenaChunkId id = 0);
   // private or arena -> empty. The chunk goes to the caller. REQUIRES: no device work uses it.
   absl::StatusOr<Chunk> Unmap(Position position);
   // arena -> private, in place.
   void Adopt(Position position);
+  // private or arena -> empty and vacated; `to`, which was empty and not vacated -> what `from` was, with its
+  // chunk. REQUIRES: nothing is kept on the host. Device work that is queued may use the old addresses.
+  absl::Status Move(Position from, Position to);
+  bool vacated(Position position) const { return places_[position].vacated; }
+  // vacated -> not vacated. REQUIRES: no device work uses the addresses.
+  absl::Status Clear(Position position);
 
   // Positions move in runs: as many as there are copies or chunks, from `first` on.
   //
@@ -184,13 +194,14 @@ class Region {
   struct Place {
     State state = State::kEmpty;
     ArenaChunkId arena_id = 0;
-    Chunk chunk;        // private, arena, restoring
-    HostCopies copies;  // spilled, restoring; private: only what is kept, of the constant bytes
-    Arrival arrival;    // spilled
+    Chunk chunk;           // private, arena, restoring
+    HostCopies copies;     // spilled, restoring; private: only what is kept, of the constant bytes
+    Arrival arrival;       // spilled
+    bool vacated = false;  // empty
   };
 
-  Region(Range range, Bytes chunk_size, Position positions)
-      : range_(std::move(range)), chunk_size_(chunk_size), places_(positions) {
+  Region(const Driver& driver, Range range, Bytes chunk_size, Position positions)
+      : driver_(&driver), range_(std::move(range)), chunk_size_(chunk_size), places_(positions) {
     counts_[static_cast<int>(State::kEmpty)] = positions;
   }
 
@@ -216,6 +227,7 @@ class Region {
   void DropArrival(Place& place);
   void KeepConstant(Place& place, const std::vector<Extent>& constant);
 
+  const Driver* driver_;
   Range range_;
   Range aliases_;  // of the same size, from the first arrival on: where chunks are that arrive
   Bytes chunk_size_;

@@ -48,6 +48,28 @@ absl::StatusOr<Chunk> Space::Unback(Position position) {
   return chunk;
 }
 
+absl::Status Space::Move(Position from, Position to, Stream stream) {
+  HOCKET_CHECK(blocks_.IsFreeFor(from, stream)) << "position " << from << " is not free for that stream";
+  HOCKET_RETURN_IF_ERROR(region_.Move(from, to));
+  blocks_.Unback(from, /*keep=*/true);
+  blocks_.Back(to, blocks_.pool(from), stream);
+  vacated_.push_back(from);
+  return absl::OkStatus();
+}
+
+void Space::ClearVacated(std::size_t count) {
+  std::vector<Position> still;
+  for (const Position position : absl::MakeSpan(vacated_).first(count)) {
+    if (region_.Clear(position).ok()) {
+      (void)blocks_.Release(position);
+    } else {
+      still.push_back(position);  // tried again the next time
+    }
+  }
+  vacated_.erase(vacated_.begin(), vacated_.begin() + static_cast<std::ptrdiff_t>(count));
+  vacated_.insert(vacated_.begin(), still.begin(), still.end());
+}
+
 void Space::BeginConstant(Block& block, std::shared_ptr<const Promise> promise) {
   EndConstant(block);
   block.promise = std::move(promise);
@@ -152,6 +174,8 @@ void Space::CheckInvariants() const {
     HOCKET_CHECK(state != Region::State::kSpilled || blocks_.live_blocks(position) > 0 ||
                  blocks_.pool(position) != 0 || IsUnneeded(position))
         << "a host copy that nobody needs at position " << position;
+    const bool listed = std::find(vacated_.begin(), vacated_.end(), position) != vacated_.end();
+    HOCKET_CHECK(region_.vacated(position) == listed) << "position " << position << " is vacated, or not";
     if (state != Region::State::kPrivate) continue;
     const std::vector<Extent>& kept = region_.host_copies(position).constant.extents;
     HOCKET_CHECK(kept.empty() || Without(blocks_.ConstantExtents(position), kept).empty())

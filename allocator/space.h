@@ -32,6 +32,16 @@ class Space {
   absl::Status Back(Position position, Chunk& chunk, PoolIndex pool, Stream stream, ArenaChunkId id = 0);
   // Takes an empty position's chunk away. REQUIRES: backed, no live block in it, no device work uses it.
   absl::StatusOr<Chunk> Unback(Position position);
+  // The chunk of an empty position lies at `to` from now on, its bytes in the order of `stream`; the old
+  // addresses are taken until ClearVacated(). REQUIRES: no live block in it, and `stream` could use its free
+  // memory; `to` is empty and not taken.
+  absl::Status Move(Position from, Position to, Stream stream);
+  // Positions whose chunks have moved away, the longest ago first.
+  const std::vector<Position>& vacated() const { return vacated_; }
+  // The first `count` of them can be used again. REQUIRES: device work that was queued when they were vacated
+  // is over.
+  void ClearVacated(std::size_t count);
+  void ClearVacated() { ClearVacated(vacated_.size()); }
   // Frees the block; host copies that it was the last to need go too.
   void Free(Block* block);
   // The block changes no more (promise.h).
@@ -70,6 +80,7 @@ class Space {
   Region region_;
   BlockMap blocks_;
   std::vector<Position> unneeded_;  // spilled, their copies mapped
+  std::vector<Position> vacated_;
 };
 
 }  // namespace hocket

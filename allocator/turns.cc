@@ -395,6 +395,7 @@ void AllocatorImpl::Drop(const std::vector<ArenaChunkId>& ids) {
         return member != nullptr && member->position;
       });
   const bool done = !placed || !HoldsTurn() || (!Capturing() && WaitForDevice().ok());
+  if (placed && done) ClearVacated();
   for (const ArenaChunkId id : ids) Drop(id, done);
   CountReserved();
 }

@@ -228,6 +228,50 @@ TEST(PlansTest, TrainingAndEvaluationHaveAPlanEachAndAreExpectedInTurn) {
   EXPECT_EQ(plans.Expected(), train) << "it followed evaluation the last time";
 }
 
+// Nine steps of training, an evaluation of two steps; the training is interrupted by other steps once.
+TEST(PlansTest, WhatComesEverySoManyStepsIsForeseen) {
+  const std::vector<StepEntry> evaluation = {{.size = 6_MiB, .born = 0, .freed = 1}};
+  const std::vector<StepEntry> report = {{.size = 5_MiB, .born = 0, .freed = 1}};
+  Plans plans;
+  int wrong = 0;
+  const auto step = [&](const std::vector<StepEntry>& allocations) {
+    Plan* const expected = plans.Expected();
+    const bool right = expected != nullptr && expected->step() == allocations;
+    wrong += !right;
+    plans.Learn(allocations, right ? expected : nullptr);
+  };
+  const auto round = [&](int training) {
+    for (int i = 0; i < training; ++i) step(kStep);
+    for (int i = 0; i < 2; ++i) step(evaluation);
+  };
+  for (int i = 0; i < 3; ++i) round(9);
+  wrong = 0;
+  for (int i = 0; i < 5; ++i) round(9);
+  EXPECT_EQ(wrong, 0);
+  for (int i = 0; i < 4; ++i) step(kStep);
+  step(report);
+  for (int i = 0; i < 2; ++i) round(9);
+  wrong = 0;
+  for (int i = 0; i < 5; ++i) round(9);
+  EXPECT_EQ(wrong, 0) << "once is not a habit";
+}
+
+TEST(PlansTest, WhatAStepComesAfterTellsWhichFollowsIt) {
+  const auto shape = [](Bytes size) { return std::vector<StepEntry>{{.size = size, .born = 0, .freed = 1}}; };
+  Plans plans;
+  int wrong = 0;
+  for (int round = 0; round < 6; ++round) {
+    if (round == 3) wrong = 0;
+    for (const Bytes size : {1_MiB, 2_MiB, 3_MiB, 1_MiB, 2_MiB, 4_MiB}) {
+      Plan* const expected = plans.Expected();
+      const bool right = expected != nullptr && expected->step() == shape(size);
+      wrong += !right;
+      plans.Learn(shape(size), right ? expected : nullptr);
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(PlansTest, AStepThatIsTheBeginningOfALongerOneHasOnePlan) {
   std::vector<StepEntry> longer = kStep;
   longer.push_back({.size = 8_MiB, .born = 9, .freed = 10});

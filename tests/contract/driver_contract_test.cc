@@ -186,6 +186,24 @@ TEST_F(DriverContract, NeighboursAreMadeReachableByOneCallAndUnmappedByOne) {
   EXPECT_TRUE(driver.FreeAddresses(range, kMany * unit).ok());
 }
 
+// As a chunk that moves does until the device has passed (docs/decisions/0038).
+TEST_F(DriverContract, MemoryCanBeAtTwoAddressesAndLivesAsLongAsEither) {
+  const Bytes before = driver.MemoryInfo()->free;
+  const DevicePtr range = *driver.Reserve(2 * unit, unit);
+  const MemoryHandle memory = *driver.CreateMemory(0, unit);
+  ASSERT_TRUE(driver.Map(range, unit, memory, 0).ok());
+  ASSERT_TRUE(driver.Map(range + unit, unit, memory, 0).ok());
+  ASSERT_TRUE(driver.ReleaseMemory(memory).ok());
+  Write(range + 7, {1, 2});
+  EXPECT_EQ(Read(range + unit + 7, 2), (std::vector<unsigned char>{1, 2}));
+  ASSERT_TRUE(driver.Unmap(range, unit).ok());
+  EXPECT_EQ(Read(range + unit + 7, 2), (std::vector<unsigned char>{1, 2}));
+  EXPECT_EQ(driver.MemoryInfo()->free, before - unit);
+  ASSERT_TRUE(driver.Unmap(range + unit, unit).ok());
+  EXPECT_EQ(driver.MemoryInfo()->free, before);
+  EXPECT_TRUE(driver.FreeAddresses(range, 2 * unit).ok());
+}
+
 TEST_F(DriverContract, AMappedAddressCannotBeMappedOver) {
   const DevicePtr range = *driver.Reserve(unit, unit);
   const MemoryHandle first = *driver.CreateMemory(0, unit), second = *driver.CreateMemory(0, unit);

@@ -278,6 +278,7 @@ cuda::Result DeviceMemory::Map(DevicePtr address, Bytes size, Bytes offset, cuda
     return cuda::kInvalidValue;
   }
   mappings_[address] = Mapping{size, offset, found->second};
+  if (++found->second->mappings() > 1) ++doubles_;
   return cuda::kSuccess;
 }
 
@@ -301,7 +302,10 @@ cuda::Result DeviceMemory::Unmap(DevicePtr address, Bytes size) {
   if (!IsWholeLocked(address, size)) return cuda::kInvalidValue;
   const auto first = mappings_.find(address), last = mappings_.lower_bound(address + size);
   MapNothing(address + window_.alias_offset(), size);
-  for (auto mapping = first; mapping != last; ++mapping) HideFromHost(mapping->first, mapping->second);
+  for (auto mapping = first; mapping != last; ++mapping) {
+    HideFromHost(mapping->first, mapping->second);
+    if (--mapping->second.chunk->mappings() > 0) --doubles_;
+  }
   mappings_.erase(first, last);
   return cuda::kSuccess;
 }
@@ -389,6 +393,20 @@ std::optional<MappedRange> DeviceMemory::At(DevicePtr address) const {
   const auto mapping = Containing(address);
   if (mapping == mappings_.end()) return std::nullopt;
   return MappedRange{mapping->first, mapping->second};
+}
+
+std::vector<DevicePtr> DeviceMemory::Elsewhere(DevicePtr address, Bytes size) const {
+  const std::lock_guard lock(mutex_);
+  const auto here = Containing(address);
+  std::vector<DevicePtr> elsewhere;
+  if (here == mappings_.end() || here->second.chunk->mappings() < 2) return elsewhere;
+  const Bytes from = here->second.offset + (address - here->first);  // in the chunk
+  for (const auto& [start, mapping] : mappings_) {
+    const bool same = mapping.chunk == here->second.chunk && start != here->first;
+    if (!same || from + size <= mapping.offset || from >= mapping.offset + mapping.size) continue;
+    elsewhere.push_back(start + from - mapping.offset);
+  }
+  return elsewhere;
 }
 
 bool DeviceMemory::IsOnHost(DevicePtr address) const {

@@ -27,6 +27,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "csrc/base/bytes.h"
 #include "csrc/base/unique_fd.h"
@@ -68,6 +69,8 @@ class Chunk {
   // True once another process has been able to see it.
   bool shared() const { return shared_; }
   void MarkShared() { shared_ = true; }
+  // How many mappings it has. The lock of DeviceMemory guards it.
+  int& mappings() { return mappings_; }
   // In a forked child: closes the descriptor and leaves the tables alone.
   void Abandon() { file_.Reset(); }
 
@@ -78,6 +81,7 @@ class Chunk {
   const Bytes size_;
   UniqueFd file_;
   std::atomic<bool> shared_{false};  // marked by one thread while another's kernels are checked
+  int mappings_ = 0;
 };
 
 struct Mapping {
@@ -137,6 +141,10 @@ class DeviceMemory {
 
   // The mapping at `address`, if any.
   std::optional<MappedRange> At(DevicePtr address) const;
+  // Whether anything is mapped twice in this process.
+  bool HasDoubles() const { return doubles_ > 0; }
+  // The other addresses of this process at which [address, address + size) of one mapping is mapped, too.
+  std::vector<DevicePtr> Elsewhere(DevicePtr address, Bytes size) const;
   // True when host memory is mapped at `address`.
   bool IsOnHost(DevicePtr address) const;
   // True when all of it is mapped with at least this access (kAccessRead, kAccessReadWrite).
@@ -180,6 +188,8 @@ class DeviceMemory {
   Handles handles_;
   std::unordered_map<std::uint64_t, std::weak_ptr<Chunk>> known_;  // by id; of some the chunk is gone
   cuda::MemoryHandle next_handle_ = 1;
+
+  std::atomic<int> doubles_{0};  // mappings beyond the first of their chunk
 };
 
 }  // namespace hocket::emulator

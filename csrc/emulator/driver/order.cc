@@ -100,7 +100,9 @@ void Order::Goes(const char* name, std::uint64_t address, Bytes size) {
   const std::lock_guard lock(mutex_);
   Clock& host = ClockOf(kHost);
   const Access now{kHost, ++last_number_, name};
-  Check(now, host, Use{address, size, /*writes=*/true});
+  const Use use{address, size, /*writes=*/true};
+  Check(now, host, use);
+  Note(now, use);
   host[kHost] = now.number;
 }
 
@@ -118,13 +120,30 @@ void Order::Knows(int process, std::uint64_t use) {
 
 void Order::CheckAll(const Access& now, const Clock& clock, const std::vector<Use>& uses) {
   for (const Use& use : uses) {
-    if (use.bytes != 0) CheckSharedChunk(now, use);
+    if (use.bytes == 0) continue;
+    CheckSharedChunk(now, use);
+    CheckElsewhere(now, clock, use);
     Check(now, clock, use);
+    Note(now, use);
   }
 }
 
-void Order::Check(const Access& now, const Clock& clock, const Use& use) {
-  if (use.bytes == 0) return;
+// Mapping by mapping: what lies behind each may lie elsewhere again.
+void Order::CheckElsewhere(const Access& now, const Clock& clock, const Use& use) const {
+  if (!memory_.HasDoubles() || !memory_.window().HasDeviceAddress(use.address)) return;
+  const std::uint64_t end = use.address + use.bytes;
+  for (std::uint64_t at = use.address; at < end;) {
+    const auto mapped = memory_.At(at);
+    if (!mapped) return;
+    const std::uint64_t stop = std::min(end, mapped->address + mapped->mapping.size);
+    for (const DevicePtr other : memory_.Elsewhere(at, stop - at)) {
+      Check(now, clock, Use{other, stop - at, use.writes});
+    }
+    at = stop;
+  }
+}
+
+void Order::Check(const Access& now, const Clock& clock, const Use& use) const {
   auto segment = segments_.upper_bound(use.address);
   if (segment != segments_.begin() && std::prev(segment)->second.end > use.address) --segment;
   for (; segment != segments_.end() && segment->first < use.address + use.bytes; ++segment) {
@@ -132,7 +151,6 @@ void Order::Check(const Access& now, const Clock& clock, const Use& use) {
     if (!use.writes) continue;
     for (const Access& read : segment->second.reads) CheckOne(read, now, clock, use, false);
   }
-  Note(now, use);
 }
 
 void Order::CheckOne(const Access& before, const Access& now, const Clock& clock, const Use& use,

@@ -10,6 +10,9 @@
 //   host waits, or a       the host's clock is joined with it
 //   query says "done"
 //
+// Memory that is mapped twice is the same memory: a use at one address must be ordered after those at the
+// other, too.
+//
 // For every byte the last write and the reads since are kept. Two uses by different streams (the host counts
 // as one) of which one writes must be ordered by the clocks, else the process ends with a message that names
 // both. The clocks follow from the order of calls alone, not from when anything really happened, so a mistake
@@ -95,9 +98,11 @@ class Order {
   Clock& ClockOf(std::uint64_t stream);
   // By this process and by the others.
   void CheckAll(const Access& now, const Clock& clock, const std::vector<Use>& uses);
-  void Check(const Access& now, const Clock& clock, const Use& use);
-  void CheckOne(const Access& before, const Access& now, const Clock& clock, const Use& use,
-                bool before_writes);
+  void Check(const Access& now, const Clock& clock, const Use& use) const;
+  // As `use`, at the other addresses of the memory that it uses.
+  void CheckElsewhere(const Access& now, const Clock& clock, const Use& use) const;
+  static void CheckOne(const Access& before, const Access& now, const Clock& clock, const Use& use,
+                       bool before_writes);
   void Note(const Access& now, const Use& use);
   // Makes a segment start at `address` where one lies across it.
   void SplitAt(std::uint64_t address);
