@@ -60,6 +60,9 @@ void Core::Settle(const SendEarly& early) {
     Schedule(device);
   }
   SendNow(early);
+  // After the Grants: who is to run beside them is a longer question.
+  for (auto& [number, turn] : state_.turns) AdmitGuests(turn);
+  SendNow(early);
   if (anybody_serves_) LetServe();
   for (auto& [number, turn] : state_.turns) {
     AskIfContended(turn);
@@ -67,6 +70,7 @@ void Core::Settle(const SendEarly& early) {
     TellInOrder(turn);
     LookAtCompany(turn);
   }
+  SendNow(early);  // who is asked to stop as its turn begins reads that with the Grant
   for (JobId id : active_) {
     if (job(id).room) ServeRoom(job(id));
   }

@@ -58,6 +58,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/state.h"
@@ -89,8 +90,9 @@ class Core {
   // Applies one event and returns what is now to be done, in order. An event that breaks the protocol yields
   // one Reject and changes nothing.
   //
-  // `early`, where it is given, is called with each Send that is decided together with who has the turn,
-  // before it is looked after everything else: a job waits for it. It must not call the core.
+  // `early`, where it is given, is called with each Send that is decided together with who has the turn, and
+  // then with what holders are asked for, before it is looked after everything else: jobs wait for it. It
+  // must not call the core.
   using SendEarly = std::function<void(const Send&)>;
   std::vector<Action> Handle(const Event& event, const SendEarly& early = {});
 
@@ -189,6 +191,9 @@ class Core {
   // lately, is not looked at. So thousands may be connected, of whom a few take turns.
   bool Active(const Job& job) const;
 
+  // Of an entity; nearly always one.
+  using Ranks = absl::InlinedVector<JobId, 4>;
+
   // turns.cc
   struct Next {
     EntityId entity = 0;
@@ -236,6 +241,7 @@ class Core {
   std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
+  const Job& SlowestOf(EntityId entity, Estimator Job::*time) const;
 
   // slowdown.cc
   void TimePasses(Job& job);
@@ -245,7 +251,7 @@ class Core {
 
   // guests.cc
   bool IsGuest(const Job& job) const;
-  std::vector<JobId> MembersOf(const Turn& turn) const;
+  Ranks MembersOf(const Turn& turn) const;
   std::vector<JobView> ViewsOf(const Turn& turn) const;
   bool MayHaveGuests(const Turn& turn) const;
   bool Guaranteed(const Job& job) const;
@@ -313,7 +319,8 @@ class Core {
   void ForgetEmptyLanes(Device& device);
 
   // gangs.cc
-  std::vector<JobId> RanksOf(EntityId entity) const;
+  Ranks RanksOf(EntityId entity) const;
+  bool Uses(EntityId entity, const DeviceKey& device) const;
   std::vector<DeviceKey> DevicesOf(EntityId entity) const;
   std::string NameOf(EntityId entity) const;
   unsigned UserOf(EntityId entity) const;

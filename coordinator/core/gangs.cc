@@ -52,12 +52,10 @@ void Core::On(Job* job, const wire::YieldAck& event) {
 
 // --- who belongs together -------------------------------------------------------------------------
 
-std::vector<JobId> Core::RanksOf(EntityId entity) const {
+Core::Ranks Core::RanksOf(EntityId entity) const {
   auto gang = state_.gangs.find(entity);
-  if (gang == state_.gangs.end()) {
-    return state_.jobs.contains(entity) ? std::vector<JobId>{entity} : std::vector<JobId>();
-  }
-  std::vector<JobId> ranks;
+  if (gang == state_.gangs.end()) return state_.jobs.contains(entity) ? Ranks{entity} : Ranks();
+  Ranks ranks;
   for (const auto& [rank, id] : gang->second.ranks) ranks.push_back(id);
   return ranks;
 }
@@ -69,6 +67,11 @@ std::vector<DeviceKey> Core::DevicesOf(EntityId entity) const {
     if (std::find(devices.begin(), devices.end(), key) == devices.end()) devices.push_back(key);
   }
   return devices;
+}
+
+bool Core::Uses(EntityId entity, const DeviceKey& device) const {
+  const Ranks ranks = RanksOf(entity);
+  return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).info.device == device; });
 }
 
 unsigned Core::UserOf(EntityId entity) const {

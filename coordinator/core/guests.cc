@@ -22,8 +22,8 @@ bool Core::IsGuest(const Job& job) const {
 }
 
 // The holder's first; also where he has not been granted yet.
-std::vector<JobId> Core::MembersOf(const Turn& turn) const {
-  std::vector<JobId> members = RanksOf(turn.entity);
+Core::Ranks Core::MembersOf(const Turn& turn) const {
+  Ranks members = RanksOf(turn.entity);
   for (const auto& [id, reason] : turn.guests) members.push_back(id);
   return members;
 }
@@ -44,6 +44,7 @@ std::vector<JobView> Core::ViewsOf(const Turn& turn) const {
 bool Core::MayHaveGuests(const Turn& turn) const {
   if (WindowOpen() || turn.asked_stop || turn.no_guests || turn.lacks_room || turn.devices.size() != 1)
     return false;
+  if (!state_.devices.at(turn.devices.front()).policy->RunsSeveral()) return false;
   const auto members = MembersOf(turn);
   return !state_.gangs.contains(turn.entity) && std::all_of(members.begin(), members.end(), [&](JobId id) {
     const Job& member = job(id);

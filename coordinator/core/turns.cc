@@ -109,9 +109,8 @@ bool Core::Granted(EntityId entity) const {
 }
 
 bool Core::DevicesFree(EntityId entity) const {
-  const auto devices = DevicesOf(entity);
-  return std::all_of(devices.begin(), devices.end(),
-                     [&](const DeviceKey& key) { return state_.devices.at(key).turn == 0; });
+  const Ranks ranks = RanksOf(entity);
+  return std::all_of(ranks.begin(), ranks.end(), [&](JobId id) { return DeviceOf(job(id)).turn == 0; });
 }
 
 // Those that wait for `device`, could have it, and do not have a turn; the earliest asker first. Not those
@@ -122,9 +121,7 @@ std::vector<EntityId> Core::Candidates(const Device& device) const {
     const Job& job = this->job(id);
     if (!job.waiting || Granted(job.entity) || !Eligible(job.entity)) continue;
     if (job.info.serves && device.turn != 0 && MayServeIn(state_.turns.at(device.turn), job)) continue;
-    const auto devices = DevicesOf(job.entity);
-    if (std::find(devices.begin(), devices.end(), device.key) != devices.end())
-      asked.emplace_back(job.asked, job.entity);
+    if (Uses(job.entity, device.key)) asked.emplace_back(job.asked, job.entity);
   }
   std::sort(asked.begin(), asked.end());
   std::vector<EntityId> entities;
@@ -144,6 +141,7 @@ std::uint64_t Core::StepsSince(const Job& job) const {
 }
 
 double Core::WeightOf(unsigned user) const {
+  if (state_.quotas.empty()) return 1;
   const auto quota = state_.quotas.find(Owner::User(user));
   return quota == state_.quotas.end() || quota->second.weight == 0 ? 1 : quota->second.weight;
 }
@@ -173,6 +171,16 @@ JobView Core::ViewOf(EntityId entity) const {
   return view;
 }
 
+// The rank that counts in the entity's view. REQUIRES: the entity is known.
+const Job& Core::SlowestOf(EntityId entity, Estimator Job::*time) const {
+  const Ranks ranks = RanksOf(entity);
+  const Job* slowest = &job(ranks.front());
+  for (JobId id : ranks) {
+    if ((job(id).*time).mean() >= (slowest->*time).mean()) slowest = &job(id);
+  }
+  return *slowest;
+}
+
 GpuView Core::ViewOf(const Device& device, const std::vector<EntityId>& entities) const {
   GpuView view{.capacity = device.capacity};
   for (EntityId entity : entities) view.waiting.push_back(ViewOf(entity));
@@ -181,7 +189,7 @@ GpuView Core::ViewOf(const Device& device, const std::vector<EntityId>& entities
 
 void Core::Schedule(Device& device) {
   if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_))) reserved_ = 0;
-  if (device.turn != 0) return AdmitGuests(state_.turns.at(device.turn));
+  if (device.turn != 0) return;
   std::vector<EntityId> candidates = Candidates(device);
   if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0)
     candidates = {reserved_};
@@ -198,8 +206,7 @@ void Core::Schedule(Device& device) {
     if (DevicesFree(next.entity)) {
       if (!next.by_guarantee && !Serves(next.entity) && KeepFree(device, next.entity)) return;
       for (EntityId entity : candidates) passed_over_[entity] += entity != next.entity;
-      GrantTurn(next);
-      return AdmitGuests(state_.turns.at(device.turn));
+      return GrantTurn(next);
     }
     // A gang whose other devices are busy: they are kept for it as they come free, for one gang at a time.
     if (reserved_ == 0) reserved_ = next.entity;
@@ -356,9 +363,8 @@ bool Core::Contended(const Turn& turn) const {
     const Job& job = this->job(id);
     if (!job.waiting || job.entity == turn.entity || !Eligible(job.entity)) continue;
     if (job.info.serves && MayServeIn(turn, job)) continue;
-    for (const DeviceKey& key : DevicesOf(job.entity)) {
-      if (std::find(turn.devices.begin(), turn.devices.end(), key) != turn.devices.end()) return true;
-    }
+    const auto uses = [&](const DeviceKey& key) { return Uses(job.entity, key); };
+    if (std::any_of(turn.devices.begin(), turn.devices.end(), uses)) return true;
   }
   return false;
 }
@@ -418,8 +424,8 @@ void Core::TellToStop(Job& job, Turn& turn) {
 absl::Time Core::IdleTime(const Turn& turn) const {
   const absl::Duration cost = SwitchCost(turn.entity);
   if (cost == absl::ZeroDuration()) return turn.start;
-  const JobView view = ViewOf(turn.entity);
-  const bool pays = view.gap.known() && view.gap.mean() > 2 * cost;
+  const Estimate& gap = SlowestOf(turn.entity, &Job::gap).gap;
+  const bool pays = gap.known() && gap.mean() > 2 * cost;
   return pays ? turn.start : turn.start + Quantum(turn.entity);
 }
 
@@ -434,7 +440,8 @@ bool Core::FirstStepOutlasts(const Turn& turn, absl::Time stop) const {
 // The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in
 // its way, and the answer would be no. Nor shortly before it is asked to `stop`, which says this, too.
 absl::Time Core::AskIdleTime(const Turn& turn, absl::Time stop) const {
-  const absl::Duration begins = std::min(kHolderBegins, ViewOf(turn.entity).step.mean() / 2);
+  const Estimate& step = SlowestOf(turn.entity, &Job::step).step;
+  const absl::Duration begins = std::min(kHolderBegins, step.mean() / 2);
   const absl::Time ask = std::max(IdleTime(turn), turn.start + begins);
   return stop > ask && stop - ask <= kHolderBegins ? stop : ask;
 }
@@ -453,8 +460,8 @@ absl::Duration Core::Quantum(EntityId entity) const {
 // It would give the turn up after the step anyhow, when it has idled for a while: that while is for the
 // others.
 bool Core::IdlesAfterEachStep(const Turn& turn) const {
-  const JobView view = ViewOf(turn.entity);
-  return view.gap.known() && view.gap.Lower() > kIdleLimit && IdleTime(turn) == turn.start;
+  const Estimate& gap = SlowestOf(turn.entity, &Job::gap).gap;
+  return gap.known() && gap.Lower() > kIdleLimit && IdleTime(turn) == turn.start;
 }
 
 absl::Time Core::StopTime(const Turn& turn) const {

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -76,9 +77,11 @@ class Estimator : public Estimate {
     }
     if (samples() >= kFew) sample = std::min(sample, std::max(2 * Upper(), mean() + absl::Milliseconds(1)));
     const absl::Duration deviation = absl::AbsDuration(sample - mean());
-    last_[(samples() - 1) % kLast] = sample;
+    const absl::Duration forgotten = std::exchange(last_[(samples() - 1) % kLast], sample);
+    const bool same = BoundsStay(forgotten, sample);
+    const absl::Duration lower = Lower(), upper = Upper();
     Bound(samples() + 1, mean() + (sample - mean()) / 8, spread() + (deviation - spread()) / 4);
-    BoundByLast();
+    same ? Bound(lower, upper) : BoundByLast();
   }
   const Record& record() const { return record_; }
 
@@ -87,6 +90,12 @@ class Estimator : public Estimate {
   static constexpr int kEnough = 8;    // to tell a quantile from
   static constexpr int kLast = 32;     // of so many samples
   static constexpr int kOutside = 16;  // one in so many is outside, on either side
+
+  // One that lay between the bounds makes room for another: so many as before are outside.
+  bool BoundsStay(absl::Duration forgotten, absl::Duration sample) const {
+    const bool full = samples() > kLast;
+    return full && Lower() < forgotten && forgotten < Upper() && Lower() <= sample && sample <= Upper();
+  }
 
   void BoundByLast() {
     const int count = std::min(kLast, samples() - 1);

@@ -50,6 +50,7 @@ class Pack final : public Policy {
   absl::Duration KeepFree(const JobView& absent, const JobView& next) const override {
     return fair_.KeepFree(absent, next);
   }
+  bool RunsSeveral() const override { return true; }
   bool Together(const std::vector<JobView>& members) const override;
   void Company(const std::vector<JobView>& members) override;
   void Measured(const std::vector<Pace>& paces) override;

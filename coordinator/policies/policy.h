@@ -114,6 +114,9 @@ class Policy {
   // Are its bytes spilled only when those of all others are not enough, whether it waits or not?
   virtual bool StaysResident(const JobView& job) const { return false; }
 
+  // Can Together() ever be true? Where it cannot, nobody looks who would fit beside whom.
+  virtual bool RunsSeveral() const { return false; }
+
   // May all of `members`, who are several, run at the same time, each in a lane of its own? Asked before one
   // joins those who run, and while they do: no longer, and all of them are asked to stop. Whether their bytes
   // fit is looked after.

@@ -116,8 +116,9 @@ absl::StatusOr<std::optional<wire::Received>> ClientImpl::NextReceived() {
   return first;
 }
 
-// On a thread at a door, in the agent's place: until nothing more is there (connection.h). It obeys a Grant
-// and leaves everything else, and what comes after that, to the agent.
+// On a thread at a door, in the agent's place: until nothing more is there (connection.h). It obeys a Grant,
+// and the Yield that comes right after it, and leaves everything else, and what comes after that, to the
+// agent.
 void ClientImpl::ReceiveGrant() {
   MutexLock receiving(&receive_mutex_);
   {
@@ -133,12 +134,19 @@ void ClientImpl::ReceiveGrant() {
   }
 }
 
-// False: it was a Grant, and obeyed.
+// False: it was a Grant, or a Yield before the turn is used, and obeyed. (Once it is used, a Yield is the
+// agent's: it looks for idleness.)
 bool ClientImpl::SetAside(absl::StatusOr<std::optional<wire::Received>>& received) {
   const wire::Grant* grant = received.ok() ? std::get_if<wire::Grant>(&(*received)->message) : nullptr;
   MutexLock lock(&mutex_);
   if (grant != nullptr && !grant->fresh_arena && set_aside_.empty()) {
     Granted(*grant);
+    return false;
+  }
+  const wire::Yield* yield = received.ok() ? std::get_if<wire::Yield>(&(*received)->message) : nullptr;
+  const bool unused = phase_ == Phase::kGranted || phase_ == Phase::kTaking;
+  if (yield != nullptr && unused && set_aside_.empty()) {
+    Yielded(*yield);
     return false;
   }
   left_to_agent_ = true;
@@ -177,6 +185,10 @@ void ClientImpl::AskAgain() {
 
 void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
   MutexLock lock(&mutex_);
+  Yielded(yield);
+}
+
+void ClientImpl::Yielded(const wire::Yield& yield) {
   if (phase_ < Phase::kGranted) return;
   if (turn_.number == 0) turn_.number = yield.turn;
   if (yield.turn != turn_.number) return;

@@ -251,6 +251,7 @@ class ClientImpl final : public Client {
   void On(const wire::Refused& refused, UniqueFd descriptor);
   void On(const wire::Grant& grant, UniqueFd descriptor);
   void Granted(const wire::Grant& grant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Yielded(const wire::Yield& yield) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReturnUnwantedTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void On(const wire::Yield& yield, UniqueFd descriptor);

@@ -318,8 +318,14 @@ void Search::Reading(const State& state, int index) {
   }
   if (s.mutex != 0) return;
   const MessageModel message = Take(s.inbox);
+  const bool yield = message == kYieldIdle || message == kYieldStop;
+  const bool unused = s.phase == kGranted || s.phase == kTakingPhase;
+  const bool first = s.aside[0] == kNothing;
   if (message == kGrantMessage && s.aside[0] == kNothing) {
     Granted(s);
+  } else if (yield && first && (unused || (config_.yield_obeyed_in_use && s.phase == kHeld))) {
+    s.word |= message == kYieldStop ? kAskIdle | kAskStop : kAskIdle;
+    ++result_.yields_at_door;
   } else {
     Put(s.aside, message);
     s.left_to_agent = s.agent_told = 1;

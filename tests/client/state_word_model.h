@@ -121,20 +121,22 @@ struct Config {
   std::uint8_t lacks[2] = {0, 0};  // so often room is lacking in steps
   std::uint8_t stand_bys = 0;      // so often it is to stand by
   // Seeded bugs.
-  bool plain_accesses = false;     // Begin, End and Ask load and store
-  bool door_not_woken = false;     // NotifyAll() forgets the thread that reads
-  bool reads_one_message = false;  // the thread that reads does not look for more
-  bool all_stand = false;          // who steps aside counts every thread in a step as standing
-  bool giving_goes_on = false;     // an allocation goes on while the turn is being given
-  bool end_not_told = false;       // the end of a step does not tell the agent of one that stands by
-  bool go_on_not_told = false;     // who may go on is not notified
+  bool plain_accesses = false;       // Begin, End and Ask load and store
+  bool door_not_woken = false;       // NotifyAll() forgets the thread that reads
+  bool reads_one_message = false;    // the thread that reads does not look for more
+  bool yield_obeyed_in_use = false;  // by the thread that reads, and the agent does not look for idleness
+  bool all_stand = false;            // who steps aside counts every thread in a step as standing
+  bool giving_goes_on = false;       // an allocation goes on while the turn is being given
+  bool end_not_told = false;         // the end of a step does not tell the agent of one that stands by
+  bool go_on_not_told = false;       // who may go on is not notified
 };
 
 struct Result {
   std::string violation;  // empty: every promise holds
   std::size_t states = 0;
-  std::size_t ends = 0;         // states in which nothing can happen any more
-  std::size_t handed_over = 0;  // transitions that passed the turn
+  std::size_t ends = 0;            // states in which nothing can happen any more
+  std::size_t handed_over = 0;     // transitions that passed the turn
+  std::size_t yields_at_door = 0;  // obeyed by a thread that reads the Grant
 };
 
 class Search {

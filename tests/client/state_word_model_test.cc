@@ -14,6 +14,12 @@ TEST(StateWordModelTest, TwoTrainingThreadsKeepEveryPromiseInAllInterleavings) {
   EXPECT_GT(result.handed_over, 0u);
 }
 
+TEST(StateWordModelTest, AYieldRightAfterTheGrantIsObeyedByTheThreadThatReadsBoth) {
+  const Result result = Search({.steps = {2, 1}, .yields = 3}).Run();
+  EXPECT_EQ(result.violation, "");
+  EXPECT_GT(result.yields_at_door, 0u);
+}
+
 TEST(StateWordModelTest, ATrainingThreadBesideAnEvaluationKeepsEveryPromise) {
   Config config;
   config.allocates[1] = true;
@@ -94,6 +100,13 @@ TEST(StateWordModelTest, PlainLoadsAndStoresOfOneThreadBesideTheAgentAreCaught) 
 
 TEST(StateWordModelTest, AThreadThatReadsAndIsNotWokenIsCaught) {
   EXPECT_EQ(Search({.steps = {2, 2}, .door_not_woken = true}).Run().violation, "a thread waits for ever");
+}
+
+// It is obeyed where nobody looks for idleness.
+TEST(StateWordModelTest, AYieldThatIsObeyedAtTheDoorOfATurnInUseIsCaught) {
+  Config config{.steps = {2, 2}, .yields = 2, .yield_obeyed_in_use = true};
+  config.allocates[0] = config.allocates[1] = true;
+  EXPECT_EQ(Search(config).Run().violation, "a turn that was asked for is held for ever");
 }
 
 TEST(StateWordModelTest, AThreadThatReadsOneMessageOnlyIsCaught) {

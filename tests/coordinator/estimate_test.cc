@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <vector>
 
 namespace hocket::coordinator {
 namespace {
@@ -62,6 +64,23 @@ TEST(EstimatorTest, OfTimesThatVaryEightInTenAreInside) {
   };
   EXPECT_GE(share(step.record().inside), 0.8);
   EXPECT_LE(share(step.record().above), 0.1);
+}
+
+// Many are equal, so bounds are met exactly, from both sides.
+TEST(EstimatorTest, TheBoundsAreAlwaysTheThirdLeastAndTheThirdMostOfTheLastThirtyTwo) {
+  std::mt19937 random(3);
+  Estimator step;
+  std::vector<absl::Duration> last;
+  for (int i = 0; i < 5000; ++i) {
+    const int around = 20 + 2 * (i / 500 % 2);  // and now and then all shift
+    last.push_back(Milliseconds(around + std::uniform_int_distribution<int>(-3, 3)(random)));
+    step.Add(last.back());
+    if (i < 40) continue;
+    std::vector<absl::Duration> sorted(last.end() - 32, last.end());
+    std::sort(sorted.begin(), sorted.end());
+    ASSERT_EQ(step.Lower(), sorted[2]) << "sample " << i;
+    ASSERT_EQ(step.Upper(), sorted[29]) << "sample " << i;
+  }
 }
 
 TEST(EstimatorTest, OneOutsiderMovesNoBoundAndThreeInARowDo) {

@@ -18,6 +18,7 @@ class AllTogether final : public Policy {
  public:
   bool Before(const JobView& a, const JobView& b) const override { return a.asked < b.asked; }
   std::string Reason(const JobView&) const override { return "is next"; }
+  bool RunsSeveral() const override { return true; }
   bool Together(const std::vector<JobView>& members) const override { return members.size() <= most; }
   static inline std::size_t most = 2;
 };

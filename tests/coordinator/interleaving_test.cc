@@ -31,6 +31,7 @@ class TwoTogether final : public Policy {
  public:
   bool Before(const JobView& a, const JobView& b) const override { return a.asked < b.asked; }
   std::string Reason(const JobView&) const override { return "is next"; }
+  bool RunsSeveral() const override { return true; }
   bool Together(const std::vector<JobView>& members) const override { return members.size() <= 2; }
 };
 
