@@ -36,7 +36,7 @@ def _beside(environment: dict[str, str]) -> dict[str, Any]:
 
 
 def run(quick: bool) -> None:
-    seconds, repeats = (5.0, 5) if quick else (10.0, 9)
+    learning, seconds, repeats = (6.0, 2.0, 5) if quick else (30.0, 10.0, 9)
     found: dict[str, list[float]] = {"limited": [], "free": []}
     raw = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -63,7 +63,7 @@ def run(quick: bool) -> None:
                 job.begin(seconds=seconds)
             return [job.end() for job in (*others, copies)][-1]["steps"]
 
-        beside(BOUND, 30)  # in which it is learned
+        beside(BOUND, learning)  # in which it is learned
         for turn in range(repeats):
             alone = statistics.mean(copies.ask(seconds=seconds / 3)["steps"])
             for key in ("limited", "free") if turn % 2 == 0 else ("free", "limited"):
