@@ -1,7 +1,7 @@
 """Device memory held by jobs that share a lane, against the sum of persistent plus the largest transient.
 
 Two, four and eight trainings of the sizes that people train (jobs.py, more_jobs.py), on a device of 80 GiB: in timing
-mode nothing is computed, so they fit any machine, and every allocation is as in values mode. Chunks are 16 MiB there,
+mode nothing is computed, so they fit any machine, and every allocation is as in values mode. Chunks are 4 MiB there,
 2 MiB on 4 GiB. Four jobs of a few MiB on 4 GiB are measured beside them, because whole chunks weigh more the smaller a
 job is.
 
