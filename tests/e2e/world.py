@@ -17,11 +17,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-PATIENCE = (
-    300  # seconds until a test that hangs is given up: on a machine that has much else to do, nothing hangs by then
-)
+PATIENCE = 300  # seconds until a test that hangs is given up: on a machine with much else to do nothing hangs by then
 
 # Of programs/train.py. The large one is 18 layers of 744 x 744 + 744 floats, of which AdamW keeps two more copies: 114
 # MiB that have to stay.
@@ -239,19 +239,21 @@ class World:
         self._until("why", lambda jobs: words in jobs.get(name, ""), f"{name}: {words}")
 
     def _until(self, key: str, reached: Callable[[dict[str, str]], bool], what: str) -> None:
+        self._watch(lambda status: {job["name"]: job[key] for job in status["jobs"]}, reached, what)
+
+    def _watch(self, part: Callable[[dict[str, Any]], T], reached: Callable[[T], bool], what: str) -> None:
         watch = self.start(*hocket_command(), "status", "--watch", "--json", "--interval", "0.1", emulated=False)
-
-        def look() -> dict[str, str]:
-            return {job["name"]: job[key] for job in json.loads(watch.expect("{"))["jobs"]}
-
-        seen, patience = look(), self.patience()
-        while not reached(seen):
+        patience = self.patience()
+        while not reached(seen := part(json.loads(watch.expect("{")))):
             patience.look(f"{what}: {seen}")
-            seen = look()
         watch.kill()
 
     def patience(self) -> Patience:
         return Patience(self.look)
+
+    def until_link(self, reached: Callable[[dict[str, Any]], bool], what: str) -> None:
+        """Watches the coordinator until what ``reached`` makes of its device's link is true."""
+        self._watch(lambda status: status["devices"][0]["link"], reached, what)
 
     def turns(self) -> list[dict]:
         """The turns that the coordinator remembers, first to last."""

@@ -1,0 +1,35 @@
+"""The host link beside a holder: what moves for others while it computes is counted, said, and changes no result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from world import LARGE_BYTES, Program, World
+
+SHAPE = ("--layers", 18, "--width", 744)
+OFTEN = {"HOCKET_POLICY": "round-robin", "HOCKET_SWITCH_SHARE": "1"}  # bytes move for every step or two
+
+
+def test_bytes_that_move_for_others_beside_a_holder_are_counted_and_said(
+    world: World, alone: Callable[..., list[str]]
+) -> None:
+    """Of three jobs two fit: while one has the turn, the next one's bytes come and those of the last go for them."""
+    world.memory = f"{(2 * LARGE_BYTES >> 20) + 64}MiB"
+
+    def start(name: str, *how: object) -> Program:
+        return world.job("train", "--name", name, *SHAPE, *how, **OFTEN)
+
+    endless = [start("first", "--hold", 0, "--steps", 10_000)]  # held until the others are there
+    endless[0].expect("step 0")
+    endless.append(start("second", "--steps", 10_000))
+    holder = start("holder", "--hold", 2, "--steps", 6, "--losses", world.losses("holder"))
+    world.until_all(lambda states: list(states.values()).count("waits") == 2, "both others waiting")
+    endless[0].go_on()
+    holder.expect("step 2")
+    world.until_link(lambda link: link["beside_bytes"] > 0, "bytes of others moving beside the holder")
+    holder.go_on()
+    holder.finishes()
+    assert world.losses("holder").read_text().split() == alone("train", *SHAPE, "--steps", 6)
+    assert holder.counted("restored_total") > 0
+    for job in endless:
+        job.kill()
