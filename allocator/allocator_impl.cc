@@ -245,13 +245,7 @@ absl::Status AllocatorImpl::Grow(Request& request) {
   if (growth && request.space == transient_.get()) gathered = GatherableFor(*growth, request.stream);
   const Stream order = gathered.empty() && growth ? growth->stream : request.stream;
   request.over_limit = !growth || Reserved() + (growth->count - gathered.size()) * chunk_size_ > limit_;
-  if (request.over_limit) {
-    if (!limit_together_.empty() && limit_ < capacity_)
-      return absl::ResourceExhaustedError(
-          absl::StrCat(limit_together_, ": that leaves this one ", FormatBytes(limit_)));
-    return absl::ResourceExhaustedError(absl::StrCat(
-        limit_ < capacity_ ? "this job's limit is " : "the whole device has ", FormatBytes(limit_)));
-  }
+  if (request.over_limit) return AtTheLimit();
   const InContext in_context(driver_, context_);
   for (Position i = 0; i < growth->count; ++i) {
     request.missing = (growth->count - i) * chunk_size_;
@@ -268,10 +262,20 @@ absl::Status AllocatorImpl::Grow(Request& request) {
   return absl::OkStatus();
 }
 
+absl::Status AllocatorImpl::AtTheLimit() const {
+  if (!limit_together_.empty() && limit_ < capacity_)
+    return absl::ResourceExhaustedError(
+        absl::StrCat(limit_together_, ": that leaves this one ", FormatBytes(limit_)));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      limit_ < capacity_ ? "this job's limit is " : "the whole device has ", FormatBytes(limit_)));
+}
+
 absl::Status AllocatorImpl::BackTransient(Position position, Stream stream, std::vector<Position>& gathered) {
   Arena::Member* member = arena_.FirstFree();
   if (member == nullptr) {
     if (Gather(gathered, position, stream)) return absl::OkStatus();
+    // Whoever asked whether the limit allows it has counted on what could not be gathered.
+    if (Reserved() + chunk_size_ > limit_) return AtTheLimit();
     return BackWithNewArenaChunk(position, stream);
   }
   HOCKET_RETURN_IF_ERROR(transient_->Back(position, member->chunk, 0, stream, member->id));

@@ -144,6 +144,8 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<Block*> Place(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Block*> PlaceInCache(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Grow(Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is said where the job's own limit leaves no room.
+  absl::Status AtTheLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // With a free chunk of the arena, else the last of `gathered`, else a new one.
   absl::Status BackTransient(Position position, Stream stream, std::vector<Position>& gathered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

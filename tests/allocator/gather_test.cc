@@ -267,6 +267,16 @@ TEST_F(GatherAtItsLimitTest, WhatIsHeldAlreadyIsNoObstacle) {
   EXPECT_EQ(Calls("EventSynchronize") + Calls("CtxSynchronize"), 0) << "no cache had to be freed";
 }
 
+// Then the cache is freed, and there is room below the limit.
+TEST_F(GatherAtItsLimitTest, AMoveThatFailsDoesNotPassIt) {
+  MakeHoles(stream);
+  FreeHoles();
+  gpu.FailNext("MemMap", /*CUDA_ERROR_UNKNOWN*/ 999);
+  Large(stream);
+  EXPECT_EQ(job.allocator->InUse().reserved, 4 * kChunk);
+  EXPECT_LE(static_cast<Bytes>(job.allocator->Stats().reserved_bytes[kAggregate].peak), 4 * kChunk);
+}
+
 // --- mistakes that it must not make, and check mode finds ------------------------------------------------
 
 class GatherMistakeTest : public GatherTest {
