@@ -102,37 +102,37 @@ TEST(RejoinTest, AGrantThatWasReadBeforeTheDeathCounts) {
   thread.join();
 }
 
+// A job that is granted the turn while another still has the lane's lock.
+struct Granted : Scene {
+  Granted() {
+    Expects<wire::Wait>();
+    allocator().TakeLog();
+    Grants(6);
+    AgentHasObeyed();
+  }
+  OtherHolder other{lock_path()};
+  std::thread thread{[this] { Step(); }};
+};
+
 // Others may have had turns from another coordinator before the lock is free, and adopted chunks of the arena
 // that this job was told of: it took them for the lane's, and wrote over the others' bytes.
 TEST(RejoinTest, AGrantThatOutlivesItsCoordinatorSaysNothingOfTheArena) {
-  Scene scene;
-  OtherHolder other(scene.lock_path());
-  std::thread thread([&] { scene.Step(); });
-  scene.Expects<wire::Wait>();
-  scene.allocator().TakeLog();
-  scene.Grants(6);
-  scene.AgentHasObeyed();
+  Granted scene;
   scene.Dies(/*another_can_be_started=*/false);
-  other.LetsGo();
-  thread.join();
+  scene.other.LetsGo();
+  scene.thread.join();
   EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("drop all", "take turn", "begin step", "end step"));
 }
 
 TEST(RejoinTest, WhoHasNotTheLanesLockForgetsTheArenaBeforeItJoinsAgain) {
-  Scene scene;
-  OtherHolder other(scene.lock_path());
-  std::thread thread([&] { scene.Step(); });
-  scene.Expects<wire::Wait>();
-  scene.allocator().TakeLog();
-  scene.Grants(6);
-  scene.AgentHasObeyed();
+  Granted scene;
   scene.Dies();
   EXPECT_FALSE(scene.Answers().holds_turn);
   EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("drop all"));
   scene.Says(wire::ArenaDrop{.chunk = 7});
   scene.AgentHasObeyed();
-  other.LetsGo();
-  thread.join();
+  scene.other.LetsGo();
+  scene.thread.join();
   EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("drop 7", "take turn", "begin step", "end step"))
       << "what the next one has told counts";
 }

@@ -130,16 +130,20 @@ def test_a_job_stopped_while_it_waits_loses_its_turn_and_no_step(world: World, a
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
 
 
-def test_a_process_may_end_while_one_of_its_threads_waits_for_the_turn(world: World) -> None:
-    holder = world.job("train", "--name", "holder", "--hold", "4", *SMALL)
-    holder.expect("step 4")
-    leaver = world.job("ends_at_the_door")
+def _ends_while_it_waits(world: World, leaver: Program, holder: Program) -> None:
     leaver.expect("started")
     world.until("leaver", "waits")
     leaver.go_on()
     leaver.finishes()
     holder.go_on()
     holder.finishes()
+
+
+def test_a_process_may_end_while_one_of_its_threads_waits_for_the_turn(world: World) -> None:
+    holder = world.job("train", "--name", "holder", "--hold", "4", *SMALL)
+    holder.expect("step 4")
+    leaver = world.job("ends_at_the_door")
+    _ends_while_it_waits(world, leaver, holder)
 
 
 # Python up to 3.13 ends such a thread in a way that aborts the process (docs/decisions/0037).
@@ -156,10 +160,5 @@ def test_a_process_may_end_while_autograds_thread_waits_for_the_turn(
     holder = world.job("train", "--name", "holder", "--hold", "4", "--losses", world.losses("holder"), *SMALL)
     holder.expect("step 4")
     leaver.go_on()
-    leaver.expect("started")
-    world.until("leaver", "waits")
-    leaver.go_on()
-    leaver.finishes()
-    holder.go_on()
-    holder.finishes()
+    _ends_while_it_waits(world, leaver, holder)
     assert world.losses("holder").read_text().split() == alone("train", *SMALL)
