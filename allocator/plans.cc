@@ -52,6 +52,7 @@ Plan* Plans::Foreseen() const {
   const std::size_t now = runs_.size() - 1;
   std::optional<std::size_t> best, best_alike;
   for (std::size_t run = now; run-- > 0;) {
+    if (best_alike && run <= *best_alike) break;  // fewer runs lie before it than are alike there
     if (runs_[run].plan != runs_[now].plan || runs_[run].steps < runs_[now].steps) continue;
     const std::size_t alike = AlikeBefore(run, now);
     if (best_alike && alike <= *best_alike) continue;
