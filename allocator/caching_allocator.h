@@ -65,6 +65,8 @@ struct Holdings {
   Bytes restored_total = 0;  // and back
   Bytes spared_total = 0;    // constant ones that spills did not copy because the host had them
   Bytes adopted_total = 0;   // bytes of survivors' chunks adopted since the start
+  Bytes gathered_total =
+      0;  // bytes of empty chunks mapped elsewhere since the start, before others were taken
   // How often device work was seen, since the start, of a thread that Hocket has not seen while the job was
   // spilled, about to be or on its way. Work that came and went between two looks is not counted.
   std::uint64_t strays = 0;

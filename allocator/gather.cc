@@ -69,6 +69,7 @@ bool AllocatorImpl::Gather(std::vector<Position>& gathered, Position to, Stream 
   if (!transient_->Move(from, to, stream).ok()) return false;
   if (id != 0) arena_.Find(id)->position = to;
   ++gathered_unpaid_;
+  totals_.gathered_total += chunk_size_;
   return true;
 }
 

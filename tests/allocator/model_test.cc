@@ -77,6 +77,7 @@ void ExpectAllTried(const Outcome& outcome) {
   EXPECT_GE(tally.returns, 5) << "checkpoints";
   EXPECT_GT(tally.spared, 1'000'000u) << "constant bytes that are not copied again";
   EXPECT_GE(tally.followed, 50) << "memory that follows";
+  EXPECT_GE(tally.gathered, 500 * 64_KiB) << "empty chunks that are mapped elsewhere";
   EXPECT_GE(tally.strays_at_spilled, 100) << "strays";
   for (int kind = 0; kind < static_cast<int>(Kind::kCorrupt); ++kind) {
     EXPECT_GE(tally.Of(static_cast<Kind>(kind)), 1) << Operation{.kind = static_cast<Kind>(kind)}.ToString();

@@ -65,6 +65,7 @@ void World::Count(const Job& job) {
   tally_.step_allocations += job.allocator->Held().step_allocations;
   tally_.planned_allocations += job.allocator->Held().planned_allocations;
   tally_.spared += job.allocator->Held().spared_total;
+  tally_.gathered += job.allocator->Held().gathered_total;
 }
 
 // --- operations -----------------------------------------------------------------------------------------

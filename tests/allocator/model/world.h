@@ -23,6 +23,7 @@ struct Tally {
   std::uint64_t spared = 0;                    // constant bytes that were not copied again
   std::uint64_t strays_at_spilled = 0;         // which had a job some of whose memory is spilled
   std::uint64_t followed = 0;                  // turns that began with memory on its way
+  std::uint64_t gathered = 0;                  // bytes of empty chunks that were mapped elsewhere
   std::uint64_t step_allocations = 0;
   std::uint64_t planned_allocations = 0;
   std::uint64_t digest = 0;  // of what all jobs held at all times when the turn passed
