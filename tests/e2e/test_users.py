@@ -147,10 +147,13 @@ def test_two_coordinators_on_one_device_train_side_by_side_and_name_each_other(
 
 
 def in_a_container(world: World, mounted: bool, *command: str) -> list[str]:
-    """Runs ``command`` where /tmp is another; with the coordinator's folder mounted into it, or without."""
+    """Runs ``command`` where the world's folder is another, with the coordinator's mounted into it, or without.
+
+    Not all of /tmp is another: what runs the tests may lie there.
+    """
     run = shlex.quote(world.environment["HOCKET_RUNTIME_DIR"])
     folder = shlex.quote(str(world.folder))
-    script = f"mount --bind {folder} /mnt && mount -t tmpfs none /tmp && mkdir -p {folder}"
+    script = f"mount --bind {folder} /mnt && mount -t tmpfs none {folder}"
     if mounted:
         script += f" && mkdir {run} && mount --bind /mnt/run {run}"
     return ["unshare", "--mount", "sh", "-c", f'{script} && exec "$@"', "sh", *command]
