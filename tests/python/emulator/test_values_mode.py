@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
+import subprocess
+import sys
+
+OUTLIVED = pathlib.Path(__file__).parents[2] / "e2e/programs/outlived.py"
 TRAIN = """
 class Net(nn.Module):
     def __init__(self):
@@ -311,3 +316,8 @@ def test_two_ranks_train_over_gloo_in_nccls_name(emulator, tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
     assert first[2].tolist() == [1.0, 1.0, 1.0]
     assert [text.count("served by gloo") for text in said] == [1, 0], "once a program, though it is asked for twice"
+
+
+def test_a_process_may_end_while_a_thread_of_pytorchs_asks_for_the_interpreters_lock(emulator):
+    done = subprocess.run([sys.executable, OUTLIVED, "5"], env=emulator.environment(), capture_output=True, text=True)
+    assert done.stdout == "5 of 5 ended well\n", done.stderr
