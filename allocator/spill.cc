@@ -15,6 +15,16 @@ Bytes Sum(const std::vector<Extent>& extents) {
   return sum;
 }
 
+// On the host.
+Bytes BytesOf(absl::Span<const Spiller::Item> items) {
+  Bytes sum = 0;
+  for (const Spiller::Item& item : items) {
+    const HostCopies& copies = item.region->host_copies(item.position);
+    sum += Sum(copies.changing.extents) + Sum(copies.constant.extents);
+  }
+  return sum;
+}
+
 // How many of the first items lie one behind the other.
 std::size_t RunOf(absl::Span<const Spiller::Item> items, std::size_t at_most) {
   const Spiller::Item& first = items.front();
@@ -127,8 +137,15 @@ absl::Status Spiller::QueueSpill(const Item& item, const Part::Prepared& prepare
   return status;
 }
 
+Bytes Spiller::Part::copied() const {
+  Bytes sum = 0;
+  for (const Prepared& one : prepared) sum += one.bytes.copied;
+  return sum;
+}
+
 absl::Status Spiller::QueuePart(Part& part) {
   absl::Status queued;
+  part.queued = Clock::now();
   for (std::size_t i = 0; i < part.prepared.size() && queued.ok(); ++i) {
     queued = QueueSpill(part.items[i], part.prepared[i]);
     if (!queued.ok()) part.prepared.resize(i);
@@ -144,7 +161,7 @@ absl::Status Spiller::QueuePart(Part& part) {
 
 absl::Status Spiller::AwaitPart(const Part& part, absl::FunctionRef<absl::Status()> still_idle) {
   if (part.prepared.empty()) return absl::OkStatus();
-  HOCKET_RETURN_IF_ERROR(driver_.WaitForEvent(part.event));
+  HOCKET_RETURN_IF_ERROR(out_wait_.Await(part.event, part.copied(), part.queued));
   return still_idle();
 }
 
@@ -185,7 +202,8 @@ absl::Status Spiller::Spill(absl::Span<Item> items, std::size_t in_part,
   absl::Status stopped;
   int parts = 0;
   const auto prepare_next = [&] {
-    Part part{.items = items.subspan(0, in_part), .prepared = {}, .event = events_[parts++ % 2]};
+    Part part{
+        .items = items.subspan(0, in_part), .prepared = {}, .event = events_[parts++ % 2], .queued = {}};
     items.remove_prefix(part.items.size());
     stopped = PreparePart(part);
     return part;
@@ -261,6 +279,7 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
                                   absl::FunctionRef<void()> meanwhile) {
   Outcome outcome;
   std::size_t queued = 0;
+  const Clock::time_point begun = Clock::now();
   while (queued < items.size() && outcome.status.ok()) {
     const absl::Span<const Item> rest = items.subspan(queued);
     const std::size_t run = RunOf(rest, std::clamp<std::size_t>(queued / 4, 1, kLongestRun));
@@ -269,7 +288,9 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
   const bool recorded = driver_.RecordEvent(back_, in_).ok();
   absl::Status arrived = recorded ? absl::OkStatus() : Settle(in_);
   if (arrived.ok() && outcome.status.ok()) meanwhile();
-  if (recorded && !driver_.WaitForEvent(back_).ok()) arrived = Settle(in_);  // perhaps it was only the event
+  // An error: perhaps it was only the event.
+  if (recorded && !in_wait_.Await(back_, BytesOf(items.subspan(0, queued)), begun).ok())
+    arrived = Settle(in_);
   for (std::size_t i = 0; i < queued; ++i) {
     const Item& item = items[i];
     const HostCopies& copies = item.region->host_copies(item.position);

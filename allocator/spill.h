@@ -23,6 +23,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "allocator/copy_wait.h"
 #include "allocator/event.h"
 #include "allocator/region.h"
 #include "allocator/verifier.h"
@@ -99,9 +100,13 @@ class Spiller {
     absl::Span<Item> items;
     std::vector<Prepared> prepared;  // the first so many
     EventHandle event = nullptr;
+    Clock::time_point queued;
+
+    Bytes copied() const;
   };
 
-  Spiller(const Driver& driver, HostMemory& host) : driver_(driver), host_(host) {}
+  Spiller(const Driver& driver, HostMemory& host)
+      : driver_(driver), host_(host), out_wait_(driver), in_wait_(driver) {}
   absl::Status Open(Verifier::ConstantAt constant_at);
 
   // Waits for `stream`; where that fails, for the whole device: nothing is under way afterwards, and the
@@ -139,6 +144,8 @@ class Spiller {
   Stream in_ = nullptr;         // to the device
   EventHandle events_[2] = {};  // behind two parts on their way to the host
   EventHandle back_ = nullptr;  // behind what is on its way to the device
+  CopyWait out_wait_;
+  CopyWait in_wait_;
   std::optional<Verifier> verifier_;
 };
 

@@ -68,6 +68,7 @@ bool AllocatorImpl::IsIdle() {
 // A driver that has no event for all streams says nothing of those that the default one does not wait for.
 absl::Status AllocatorImpl::RecordBehindWork(ScopedEvent& event) {
   const absl::Status recorded = event.RecordOn(context_);
+  sees_all_streams_ = recorded.ok();
   return absl::IsUnimplemented(recorded) ? event.RecordOnDefaultStream() : recorded;
 }
 
@@ -83,7 +84,7 @@ AllocatorImpl::Work AllocatorImpl::LookForWork() {
 absl::Status AllocatorImpl::CheckIdle(const char* when) {
   const Work work = LookForWork();
   // Where the look says nothing of some streams, they are at least done now.
-  if (work == Work::kNone) return WaitForDevice();
+  if (work == Work::kNone) return sees_all_streams_ ? absl::OkStatus() : WaitForDevice();
   return absl::FailedPreconditionError(
       absl::StrCat("the device has work of this job, or of a thread that Hocket has not seen before", when));
 }
