@@ -115,11 +115,9 @@ def test_a_tensor_is_shared_with_another_process(emulator, tmp_path):
     import subprocess
     import sys
 
-    import conftest
-
     program = tmp_path / "share.py"
     program.write_text(
-        conftest.PRELUDE
+        emulator.prelude
         + """
 import torch.multiprocessing as mp
 def child(queue, done):
