@@ -381,11 +381,13 @@ void Script::Act(const std::string& name) {
   actor.in_gap ? EndGap(actor, name) : EndStep(actor, name);
 }
 
+// As the client does: what fits comes back, and room is asked for the rest.
 void Script::BeginTurn(Actor& actor, const std::string& name) {
-  const Bytes free = FreeBytes(actor.part.device);
-  if (free < actor.spilled) return NeedsRoom(name, actor.spilled - free, /*restoring=*/true);
-  actor.restored += actor.spilled;
-  actor.resident += std::exchange(actor.spilled, 0);
+  const Bytes back = std::min(actor.spilled, FreeBytes(actor.part.device));
+  actor.restored += back;
+  actor.resident += back;
+  actor.spilled -= back;
+  if (actor.spilled > 0) return NeedsRoom(name, actor.spilled, /*restoring=*/true);
   if (FreeBytes(actor.part.device) < actor.to_grow) return NeedsRoom(name, actor.to_grow);
   actor.resident += std::exchange(actor.to_grow, 0);
   actor.restoring = false;
