@@ -349,6 +349,8 @@ class AllocatorImpl final : public CachingAllocator {
   std::string limit_together_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
+  Bytes most_alive_ ABSL_GUARDED_BY(mutex_) = 0;           // at a step's end
+  Bytes most_reserved_ ABSL_GUARDED_BY(mutex_) = 0;        // at any time; PyTorch's peaks can be reset
   mutable DeviceStats stats_ ABSL_GUARDED_BY(mutex_);
   Holdings totals_ ABSL_GUARDED_BY(mutex_);  // only the sums since the start
 };

@@ -61,6 +61,9 @@ struct Holdings {
   Bytes host_left = 0;       // so much more could be spilled
   Bytes chunk = 0;           // of the device: spilled bytes come back in wholes of it
   Bytes transient_peak = 0;  // arena chunks in which a block lay at any time of the last turn
+  // Since the start: the most that was alive at a step's end; what lay behind addresses at one time was more.
+  Bytes most_held = 0;
+  Bytes most_transient = 0;  // at most, by so much, however briefly
   Bytes spilled_total = 0;   // bytes copied to the host since the start (live ones only)
   Bytes restored_total = 0;  // and back
   Bytes spared_total = 0;    // constant ones that spills did not copy because the host had them

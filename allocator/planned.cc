@@ -42,6 +42,7 @@ void AllocatorImpl::BeginStep() {
 void AllocatorImpl::EndStep() {
   MutexLock lock(&mutex_);
   if (!survivors_.EndStep()) return;
+  most_alive_ = std::max(most_alive_, static_cast<Bytes>(stats_.active_bytes[kAggregate].current));
   look_alikes_.clear();
   if (survivors_.step().empty()) return;
   const bool followed = plan_ != nullptr && plan_->Finished() && plan_->deviations() == 0;

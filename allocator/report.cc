@@ -124,6 +124,7 @@ void AllocatorImpl::CountReserved() {
   if (reserved < before) stats_.num_device_free += (before - reserved) / chunk_size_;
   MoveTo(stats_.reserved_bytes, reserved);
   MoveTo(stats_.segment, reserved / chunk_size_);
+  most_reserved_ = std::max(most_reserved_, reserved);
   if (reserved < before) CountPools();
 }
 
@@ -265,6 +266,8 @@ Holdings AllocatorImpl::HeldLocked() const {
   held.host_left = host_->budget() - host_->used();
   held.maps_spilled = host_->maps_chunks();
   held.chunk = chunk_size_;
+  held.most_held = std::min(RoundUp(most_alive_, chunk_size_), most_reserved_);
+  held.most_transient = most_reserved_ - held.most_held;
   return held;
 }
 

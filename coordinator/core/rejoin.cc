@@ -191,7 +191,12 @@ void Core::On(Job* job, const Restarted& event) {
 }
 
 void Core::On(Job* job, const wire::Leave& event) {
-  if (job != nullptr && !job->gone) Depart(*job, /*crashed=*/false);
+  if (job == nullptr || job->gone) return;
+  Bytes most = event.most_held;  // at one time; what was told before need not have been at the same
+  Add(event.most_transient, most);
+  job->most_held = std::max(job->most_held, event.most_held);
+  if (most > 0) job->most_transient = most - std::min(most, job->most_held);
+  Depart(*job, /*crashed=*/false);
 }
 
 void Core::On(Job* job, const JobHungUp& event) {

@@ -145,8 +145,12 @@ absl::Status CheckSaid(wire::Report& report) {
                        {"steps", report.steps, kMaxCount}});
 }
 
+absl::Status CheckSaid(wire::Leave& leave) {
+  return CheckNumbers(
+      {{"most_held", leave.most_held, kMaxBytes}, {"most_transient", leave.most_transient, kMaxBytes}});
+}
+
 absl::Status CheckSaid(wire::ArenaLost&) { return absl::OkStatus(); }
-absl::Status CheckSaid(wire::Leave&) { return absl::OkStatus(); }
 absl::Status CheckSaid(wire::StoodBy&) { return absl::OkStatus(); }
 
 // What only the coordinator says, and what begins a connection.

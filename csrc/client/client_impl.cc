@@ -193,7 +193,8 @@ bool ClientImpl::GiveForGood() {
 
 // REQUIRES: spilling_ is set, so that nobody takes a turn and nobody spills meanwhile.
 void ClientImpl::GoOutside(bool keeps_running) {
-  stranded_ = !keeps_running && HeldUnlocked().spilled > 0;
+  const Holdings held = HeldUnlocked();
+  stranded_ = !keeps_running && held.spilled > 0;
   if (CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire)) {
     const MutexUnlock unlock(&mutex_);
     allocator->LeaveArena();  // no block of this job lies there any more
@@ -203,7 +204,8 @@ void ClientImpl::GoOutside(bool keeps_running) {
   phase_ = Phase::kNone;
   word_.BecomeOutside();
   stand_by_.reset();
-  Tell(wire::Leave{.keeps_running = keeps_running});
+  Tell(wire::Leave{
+      .keeps_running = keeps_running, .most_held = held.most_held, .most_transient = held.most_transient});
   AnswerRoom(absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it"));
   stop_.store(true, std::memory_order_release);
   Wake();

@@ -290,8 +290,10 @@ struct Report {
 struct Leave {
   static constexpr uint16_t kType = 20;
   static constexpr const char* kName = "Leave";
-  bool keeps_running = false;  // hocket.leave(): the process lives on, outside
-  HOCKET_FIELDS(F(1, keeps_running))
+  bool keeps_running = false;   // hocket.leave(): the process lives on, outside
+  uint64_t most_held = 0;       // bytes: the most that was alive at a step's end, since it began; and the
+  uint64_t most_transient = 0;  // most that it had at one time was so much more. 0 in both: it does not say
+  HOCKET_FIELDS(F(1, keeps_running) F(2, most_held) F(3, most_transient))
 };
 
 // CLI: a connection that begins with Command is a control connection. `arguments` and `result` are JSON

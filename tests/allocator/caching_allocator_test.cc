@@ -430,6 +430,43 @@ TEST_F(CachingAllocatorTest, APeakIsToldInChunksOfTheArena) {
   job.Free(persistent);
 }
 
+TEST_F(CachingAllocatorTest, TheMostThatStayedAndTheMostAtOneTimeAreKnownAfterwards) {
+  Job job;
+  const DevicePtr kept = job.Malloc(2 * kChunk);
+  job.allocator->BeginStep();
+  job.Free(job.Malloc(3 * kChunk));
+  job.allocator->EndStep();
+  job.Free(kept);
+  job.PassTurn();
+  job.TakeTurn();
+  EXPECT_EQ(job.Held().persistent, 0u);
+  EXPECT_EQ(job.Held().most_held, 2 * kChunk) << "what was alive at the step's end";
+  EXPECT_EQ(job.Held().most_transient, 3 * kChunk) << "beside it";
+}
+
+TEST_F(CachingAllocatorTest, WhatIsSpilledAndComesBackIsCountedOnce) {
+  Job job;
+  const DevicePtr kept = job.Malloc(2 * kChunk);
+  job.allocator->BeginStep();
+  job.allocator->EndStep();
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  job.TakeTurn();
+  EXPECT_EQ(job.Held().most_held, 2 * kChunk);
+  EXPECT_EQ(job.Held().most_transient, 0u);
+  job.Free(kept);
+}
+
+TEST_F(CachingAllocatorTest, APeakOutsideStepsIsAPeak) {
+  Job job;
+  job.Free(job.Malloc(5 * kChunk));
+  job.allocator->EmptyCache();
+  job.allocator->BeginStep();
+  job.allocator->EndStep();
+  EXPECT_EQ(job.Held().most_held, 0u);
+  EXPECT_EQ(job.Held().most_transient, 5 * kChunk);
+}
+
 TEST_F(CachingAllocatorTest, OutOfMemorySaysWhatWasTriedAndWhoHoldsWhat) {
   Job job, other;
   job.gate.await_room = [](Bytes) { return absl::ResourceExhaustedError("job bert-b holds 61.4 GiB"); };

@@ -33,6 +33,8 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
   std::atomic<Bytes> device_free{0};
+  std::atomic<Bytes> most_held{0};
+  std::atomic<Bytes> most_transient{0};
   std::atomic<Bytes> lacking{0};  // Malloc() lacks so much room, each time, until it is 0
 
   // As the real one: asks the gate, and looks again with the lock held.
@@ -207,6 +209,8 @@ class FakeAllocator : public CachingAllocator {
     return {.persistent = persistent_,
             .spilled = spilled_,
             .chunk = chunk,
+            .most_held = most_held,
+            .most_transient = most_transient,
             .spilled_total = spilled_total_,
             .restored_total = restored_total_,
             .strays = strays_,

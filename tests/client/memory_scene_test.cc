@@ -383,6 +383,17 @@ TEST(MemoryTest, LeavingBringsBackWhatWasSpilled) {
   scene.Expects<wire::Leave>();
 }
 
+TEST(MemoryTest, TheLastWordTellsTheMostThatWasNeeded) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.allocator().most_held = 700;
+  scene.allocator().most_transient = 250;
+  scene.DestroyJob();
+  const wire::Leave leave = scene.Expects<wire::Leave>();
+  EXPECT_EQ(leave.most_held, 700u);
+  EXPECT_EQ(leave.most_transient, 250u);
+}
+
 TEST(MemoryTest, ArenaChunksAreKeptUpWithInOrder) {
   Scene scene;
   const UniqueFd any(eventfd(0, EFD_CLOEXEC));

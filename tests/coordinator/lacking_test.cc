@@ -171,6 +171,40 @@ TEST(LackingTest, NobodyBeginsBeforeOneThatCameEarlierAndLacksRoom) {
   EXPECT_EQ(s.Holder(), "second") << s.Story();
 }
 
+// What was told before was told between its peaks; and another coordinator was told nothing of them.
+TEST(LackingTest, ALastWordTellsWhatTheRunNeededAtMost) {
+  Script s("fifo", 1000);
+  s.Joins("job", {.persistent = 60});
+  s.Asks("job");
+  s.GivesUp("job", {.transient = 20});
+  s.Says("job", wire::Leave{.keeps_running = true, .most_held = 700, .most_transient = 250});
+  EXPECT_EQ(s.JobOf("job").most_held, 700u);
+  EXPECT_EQ(s.JobOf("job").most_transient, 250u);
+  s.Says("job", wire::Leave{.most_held = 900, .most_transient = 900});
+  EXPECT_EQ(s.JobOf("job").most_held, 700u) << "it has left already";
+}
+
+// Of what was told before, parts may have been counted on both sides, at different times.
+TEST(LackingTest, ALastWordIsBelievedAboutWhatWasThereAtOneTime) {
+  Script s("fifo", 1000);
+  s.Joins("job", {.persistent = 60});
+  s.Asks("job");
+  s.GivesUp("job", {.transient = 50});
+  s.Says("job", wire::Leave{.keeps_running = true, .most_held = 40, .most_transient = 35});
+  EXPECT_EQ(s.JobOf("job").most_held, 60u);
+  EXPECT_EQ(s.JobOf("job").most_transient, 15u);
+}
+
+TEST(LackingTest, ALastWordThatSaysNothingOfItChangesNothing) {
+  Script s("fifo", 1000);
+  s.Joins("older", {.persistent = 60});
+  s.Asks("older");
+  s.GivesUp("older", {.transient = 20});
+  s.Says("older", wire::Leave{.keeps_running = true});
+  EXPECT_EQ(s.JobOf("older").most_held, 60u);
+  EXPECT_EQ(s.JobOf("older").most_transient, 20u);
+}
+
 TEST(LackingTest, ANewOneDoesNotWaitForOneThatHasLeftAndKeepsItsMemory) {
   Script s("fifo", 100);
   s.Joins("first", {.persistent = 60, .host = 0});

@@ -114,6 +114,16 @@ TEST(AdmissionTest, AJobCannotSpeakAsTheCoordinator) {
   ExpectServes(daemon);
 }
 
+TEST(AdmissionTest, ALastWordWithSenselessNumbersEndsItsConnectionOnly) {
+  Daemon daemon;
+  Peer peer(daemon, {.name = "a"});
+  peer.Hear<wire::Joined>();
+  peer.Say(wire::Leave{.most_held = ~uint64_t{0}});
+  EXPECT_TRUE(peer.HearsEnd());
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(), HasSubstr("most_held"));
+  ExpectServes(daemon);
+}
+
 TEST(AdmissionTest, AnotherUsersPeerIsTurnedAwayNamingBoth) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can play another user";
   Daemon daemon;

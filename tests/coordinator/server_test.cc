@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "csrc/wire/codec.h"
 #include "csrc/wire/shared_page.h"
@@ -90,6 +91,23 @@ TEST(ServerDeathTest, AHolderThatIsKilledPassesTheTurnOn) {
   KillAndReap(holder);
   EXPECT_TRUE(b.Hear<wire::Grant>().fresh_arena);
   EXPECT_EQ(JobNamed(daemon, "a"), nullptr);
+}
+
+TEST(ServerDeathTest, WhatAJobsLastWordTellsIsRememberedOfItsProgram) {
+  Daemon daemon;
+  const pid_t job = Spawn([&] {
+    static Peer a(daemon, {.name = "a", .capacity = 1000});
+    a.Say(wire::Wait{});
+    a.Say(wire::TurnOver{.turn = a.Hear<wire::Grant>().turn, .steps = 1, .turn_steps = 1, .persistent = 10});
+    a.Say(wire::Leave{.most_held = 700, .most_transient = 250});
+  });
+  KillAndReap(job);
+  while (JobNamed(daemon, "a") != nullptr) continue;
+  std::ifstream file(daemon.dir() + "/needs");
+  std::string program, persistent, transient;
+  file >> program >> persistent >> transient;
+  EXPECT_EQ(persistent, "700");
+  EXPECT_EQ(transient, "250");
 }
 
 TEST(ServerDeathTest, AForkedChildThatKeepsTheSocketOpenDoesNotKeepTheTurn) {

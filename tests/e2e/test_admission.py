@@ -133,3 +133,12 @@ def test_a_run_that_needs_less_than_the_earlier_ones_waits_once_for_too_much(
     assert learned(world, runs=2)["persistent"] < 100 << 20, "half of the way"
     assert world.losses("first").read_text().split() == alone("train", *LARGE)
     assert world.losses("again").read_text().split() == alone("train", *SMALL)
+
+
+def test_a_run_that_ends_at_once_is_remembered_with_all_that_it_needed(world: World) -> None:
+    world.memory = "180MiB"
+    brief = world.job("train", "--name", "brief", "--steps", 3, "--layers", 6, "--width", 744)
+    brief.finishes()  # the model was gone before the job's last word, and nobody had asked in between
+    known = learned(world, runs=1)
+    assert known["persistent"] + known["transient"] >= LARGE_BYTES // 3, known
+    assert known["persistent"] >= LARGE_BYTES // 9, "the weights themselves"
