@@ -64,6 +64,11 @@ def _check_figure(figure: Any, where: str) -> None:
     _need(figure["low"] <= figure["value"] <= figure["high"], f"{where}: {figure['name']} lies outside its own bounds")
 
 
+def _check_not_measured(figure: Any, where: str) -> None:
+    for key in ("name", "text", "baseline", "why"):
+        _text(figure, key, f"{where}: a figure that was not measured")
+
+
 def _check_result(result: Any, machine: dict[str, Any], names: Collection[str]) -> None:
     name = _text(result, "benchmark", "a result")
     _need(name in names, f"there is no benchmark called {name!r}: was the record made by another version?")
@@ -75,6 +80,10 @@ def _check_result(result: Any, machine: dict[str, Any], names: Collection[str]) 
     _need(isinstance(result["figures"], list) and result["figures"] != [], f"{name} has no figures")
     for figure in result["figures"]:
         _check_figure(figure, name)
+    missing = result.get("not_measured", [])
+    _need(isinstance(missing, list), f"{name} has a 'not_measured' that is no list")
+    for figure in missing:
+        _check_not_measured(figure, name)
 
 
 def _check_source(commit: str) -> None:

@@ -2,6 +2,7 @@
 // device memory and pinned host memory, in one process, in turns:
 //
 //   hocket_bench_spill ROUNDS MIB... > figures.json
+//   hocket_bench_spill --in-turns MIB
 //
 // For each size, after one round that is not counted (host memory is taken and pinned in it), ROUNDS times:
 //   plain out     CopyToHost of every block, then a wait         out    CachingAllocator::Spill
@@ -9,11 +10,15 @@
 // in nanoseconds. Spill and TakeTurn also unmap, release, create and map the chunks: a last round says how
 // often each call of the driver was made in it, and how long that took ("calls_out", "calls_in";
 // nanoseconds).
+//
+// In turns with another program: a spill and a restore for each line of standard input, answered by a line of
+// their times. The first line says that it is ready (harness.Worker).
 #include <sys/mman.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <string>
 #include <utility>
@@ -197,15 +202,31 @@ void Measure(Driver& driver, Bytes size, int rounds, bool last) {
   std::fflush(stdout);
 }
 
+// Once before the first line: host memory is taken and pinned in it.
+int MeasureInTurns(Driver& driver, Bytes size) {
+  Contest contest(driver, size);
+  std::string line;
+  do {
+    contest.PassTurn();
+    const long long out = NanosecondsOf([&] { contest.Out(); });
+    const long long in = NanosecondsOf([&] { contest.In(); });
+    std::printf("{\"out\": %lld, \"in\": %lld}\n", out, in);
+    std::fflush(stdout);
+  } while (std::getline(std::cin, line));
+  return 0;
+}
+
+Bytes SizeOf(const char* mib) { return RoundUp(std::strtoull(mib, nullptr, 10) * 1_MiB, kBlock); }
+
 int Main(int count, char** arguments) {
-  HOCKET_CHECK(count >= 3) << "hocket_bench_spill ROUNDS MIB...";
+  HOCKET_CHECK(count >= 3) << "hocket_bench_spill ROUNDS MIB... or --in-turns MIB";
   const auto driver = Must(Driver::Open(TimedTable(Must(DriverTable::Load()))));
   const ContextHandle context = Must(driver->PrimaryContext(0));
   Must(driver->UseContext(context));
+  if (std::string(arguments[1]) == "--in-turns") return MeasureInTurns(*driver, SizeOf(arguments[2]));
   std::printf("[");
   for (int i = 2; i < count; ++i)
-    Measure(*driver, RoundUp(std::strtoull(arguments[i], nullptr, 10) * 1_MiB, kBlock),
-            std::atoi(arguments[1]), i + 1 == count);
+    Measure(*driver, SizeOf(arguments[i]), std::atoi(arguments[1]), i + 1 == count);
   std::printf("]\n");
   return 0;
 }

@@ -1,4 +1,5 @@
-"""Rates of spills and restores, against plain pinned copies of the same bytes in the same process (spill_rate.cc)."""
+"""Rates of spills and restores, against plain pinned copies of the same bytes in the same process (spill_rate.cc), and
+against others that move device memory to the host and back (against.py)."""
 
 from __future__ import annotations
 
@@ -6,14 +7,27 @@ import json
 import statistics
 import subprocess
 
-from tests.bench import harness
+from tests.bench import against, harness, sizes
+from tests.bench.sizes import CONTEXT, MIB
+
+DEVICE, MEMORY = "bench-spill", "24GiB"
+AGAINST_S = 10.0  # that a contender may take at a size
 
 
 def run(quick: bool) -> None:
-    rounds, sizes = (5, (256, 1024)) if quick else (9, (256, 1024, 4096, 16384))
-    program = [harness.binary("hocket_bench_spill"), str(rounds), *map(str, sizes)]
+    rounds, usual = (5, (256, 1024)) if quick else (9, (256, 1024, 4096, 16384))
+    there = sizes.free(DEVICE, MEMORY)
+
+    def fitting(what: str, mib: tuple[int, ...], processes: int) -> list[int]:
+        wanted = [size * MIB for size in mib]
+        # Each has the bytes on the device; on the host our own, and the plain copies', or the other's.
+        need = sizes.fitting(what, wanted, there, lambda size: processes * (size + CONTEXT), lambda size: 2 * size)
+        return [size // MIB for size in need]
+
+    chosen = fitting("spill_rate", usual, 1)
+    program = [harness.binary("hocket_bench_spill"), str(rounds), *map(str, chosen)]
     # Timing mode: the link takes modelled time and no byte moves, so 16 GiB of host memory are never touched.
-    command = harness.emulate("bench-spill", "24GiB", program, timing=True)
+    command = harness.emulate(DEVICE, MEMORY, program, timing=True)
     command = harness.undisturbed(command)
     said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=harness.ROOT)
     if said.returncode:
@@ -35,11 +49,9 @@ def run(quick: bool) -> None:
                     at_least=True,
                 )
             )
-    harness.record(
-        "spill_rate",
-        figures,
-        extra={
-            "nanoseconds": measured,
-            "speaks_of": ["allocator", "csrc/emulator"],
-        },
-    )
+    about = {"nanoseconds": measured, "speaks_of": ["allocator", "csrc/emulator"]}
+    harness.record("spill_rate", figures, extra=about)  # there, should the time be up in what follows
+    others = fitting("spill_rate, against others", (256,) if quick else (1024, 4096), 2)
+    found = against.compare(DEVICE, MEMORY, others, 5, AGAINST_S)
+    about |= {"not_measured": found.not_measured, "against": found.raw}
+    harness.record("spill_rate", figures + found.figures, extra=about)

@@ -16,8 +16,9 @@ interleaved with its baseline, and its 95 % bootstrap interval. A goal is met, o
 one side of it; *within the interval*: the goal lies inside, and the run does not decide it. *emulated*: measured on the
 emulated GPU; such a figure says nothing about a real one. *stale*: the code the figure speaks of has changed since.
 *busy*: the machine had other work while it was measured (load per core at the end of the run), and real-time scheduling
-was not allowed. Where CPU time stands beside wall time, and not instructions retired, that machine's processor counts
-none for us (`perf_event_open` says ENOENT).
+was not allowed. *Not measured*: what the figure is about is not there, and why; it counts for nothing. Where CPU time
+stands beside wall time, and not instructions retired, that machine's processor counts none for us (`perf_event_open`
+says ENOENT).
 
 | figure | goal | measured | met | baseline | device | torch | commit, date |
 |---|---|---|---|---|---|---|---|
@@ -79,6 +80,13 @@ def _row(figure: dict[str, Any], data: dict[str, Any]) -> str:
     )
 
 
+def _not_measured_row(figure: dict[str, str], data: dict[str, Any]) -> str:
+    return (
+        f"| {figure['text']} | - | not measured: {figure['why'].replace('|', '/')} | - | {figure['baseline']} | "
+        f"{_device(data)} | {data['torch']} | {data['commit']}, {data['date']}{', *stale*' if stale(data) else ''} |\n"
+    )
+
+
 def _check_row(check: dict[str, Any], data: dict[str, Any]) -> str:
     held = "yes" if check["held"] else "**no**"
     return (
@@ -105,6 +113,9 @@ def write() -> str:
     records = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
     figures = [data for data in records if "figures" in data]
     rows = [(figure["name"], data["device"], _row(figure, data)) for data in figures for figure in data["figures"]]
+    for data in figures:
+        missing = data.get("not_measured", ())
+        rows += [(figure["name"], data["device"], _not_measured_row(figure, data)) for figure in missing]
     # The emulated and the real figure of one benchmark stand side by side.
     page += "".join(row for _, _, row in sorted(rows, key=lambda row: row[:2]))
     page += pictures.draw_rates(records, RESULTS)

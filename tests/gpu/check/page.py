@@ -56,9 +56,11 @@ def _summary(record: dict[str, Any]) -> str:
     count = {what: sum(t["outcome"] == what for t in tests) for what in ("passed", "failed", "cannot")}
     figures = [f for result in record["results"] for f in result["figures"]]
     met = sum(harness.met(f) == "yes" for f in figures)
+    missing = sum(len(result.get("not_measured", ())) for result in record["results"])
     left = [p["name"] for p in record["parts"] if p["outcome"] != "done"]
     text = f"**{count['passed']} tests passed, {count['failed']} failed, {count['cannot']} need what this device "
-    text += f"cannot do; {met} of {len(figures)} figures meet their goals.**"
+    text += f"cannot do; {met} of {len(figures)} figures meet their goals"
+    text += f", {missing} more were not measured.**" if missing else ".**"
     return text + (f" Not done: {', '.join(left)}.\n\n" if left else " Every part was done.\n\n")
 
 
@@ -86,6 +88,11 @@ def markdown(record: dict[str, Any]) -> str:
         [f["text"], table.goal(f), table.value(f), table.met(f), f["baseline"], result["device"]]
         for result in record["results"]
         for f in result["figures"]
+    ]
+    rows += [
+        [f["text"], "-", f"not measured: {f['why']}", "-", f["baseline"], result["device"]]
+        for result in record["results"]
+        for f in result.get("not_measured", ())
     ]
     text += _table(["figure", "goal", "measured", "met", "baseline", "device"], rows) if rows else "None.\n\n"
     text += "## Facts\n\n"

@@ -61,7 +61,7 @@ def parts(emulate: bool, quick: bool) -> list[Part]:
         Part("machine", "what this machine is", (*python, "tests.gpu.check.machine", *where), 5, 60),
         Part("tests", "tests/gpu", pytest, 30, 270 * patience),
         bench("step_time", "step time alone", 60),
-        bench("spill_rate", "spill and restore rate", 75),
+        bench("spill_rate", "spill and restore rate", 130),
         bench("makespan", "two jobs of 50 % duty", 60),
         bench("device_idle", "the device's idleness at a hand-over", 30),
         bench("evicted", "a job that had been moved to the host", 60),
