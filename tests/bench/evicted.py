@@ -15,27 +15,35 @@ import sys
 import time
 from typing import Any
 
-from tests.bench import harness
+from tests.bench import harness, sizes
+from tests.bench.sizes import CONTEXT, GIB
 
-GIB = 1 << 30
+USUAL = 10 * GIB
 
 
 def run(quick: bool) -> None:
-    size, repeats = (GIB, 5) if quick else (10 * GIB, 7)
+    wanted, repeats = (GIB, 5) if quick else (USUAL, 7)
+    size = sizes.fitting(
+        "evicted",
+        [wanted],
+        sizes.free("bench-evicted", harness.Filled.EMULATED_MEMORY),
+        lambda size: size + size // 8 + 3 * CONTEXT,  # two jobs and the ballast
+        lambda size: size + size // 4,  # what was evicted, and the piece that plain copies use
+    )[0]
     stays, follows = _measure("stays", size, repeats), _measure("follows", size, repeats)
-    text = f"grant of the turn to the first kernel of an evicted {size // GIB} GiB job"
+    text = f"grant of the turn to the first kernel of an evicted {sizes.in_words(size)} job"
     plain = "a plain pinned copy of the bytes that came back"
     figures = [
-        harness.figure("evicted", text, _ratios(stays, "first_kernel"), 1.1, plain),
+        harness.figure(sizes.name("evicted", size, USUAL), text, _ratios(stays, "first_kernel"), 1.1, plain),
         harness.figure(
-            "evicted_in_order",
+            sizes.name("evicted_in_order", size, USUAL),
             f"{text}, two thirds of which is an optimizer's state that follows (restore_in_order)",
             _ratios(follows, "first_kernel"),
             0.4,
             plain,
         ),
         harness.figure(
-            "evicted_in_order_all",
+            sizes.name("evicted_in_order_all", size, USUAL),
             "the same to its optimizer's step, which waits for what followed",
             _ratios(follows, "second_part"),
             1.1,

@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.bench import harness
+from tests.bench import harness, sizes
+from tests.bench.sizes import CONTEXT, GIB
 
-GIB = 1 << 30
+AHEAD = 4 * GIB  # of three jobs
 
 
 def await_job(environment: dict[str, str], what: Callable[[dict[str, Any]], bool]) -> None:
@@ -69,29 +70,41 @@ def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
         return measured
 
 
+def _fitting(usual: list[int], jobs: int) -> list[int]:
+    return sizes.fitting(
+        f"exchange of {jobs} jobs",
+        usual,
+        sizes.free("bench-exchange", harness.Filled.EMULATED_MEMORY),
+        lambda size: (jobs - 1) * size + size // 4 + (jobs + 1) * CONTEXT,  # and the ballast's
+        lambda size: jobs * (size + size // 2),  # what was evicted, and the pieces that plain copies use
+    )
+
+
 def run(quick: bool) -> None:
     figures, raw = [], {}
-    for gib in (1,) if quick else (1, 4, 16):
-        rounds = hand_overs(gib * GIB, 8 if quick else 13)[3:]  # in the first, host memory is taken and pinned
-        raw[gib] = rounds
-        moved = 0.75 * gib
+    for size in _fitting([GIB] if quick else [GIB, 4 * GIB, 16 * GIB], 2):
+        rounds = hand_overs(size, 8 if quick else 13)[3:]  # in the first, host memory is taken and pinned
+        gib = size / GIB
+        raw[f"{gib:g}"] = rounds
         figures.append(
             harness.figure(
-                f"exchange_{gib}",
-                f"hand-over of two jobs of {gib} GiB, {moved:g} GiB too many for the device: rate of the bytes moved",
+                f"exchange_{gib:g}",
+                f"hand-over of two jobs of {gib:g} GiB, {0.75 * gib:g} GiB too many for the device: rate of the bytes "
+                "moved",
                 [each["plain"] / each["took"] for each in rounds],
                 0.9,
                 "plain pinned copies of as many bytes, both ways at once",
                 at_least=True,
             )
         )
-    gib = 1 if quick else 4
-    rounds = hand_overs(gib * GIB, 11 if quick else 16, jobs=3)[6:]
+    size = _fitting([GIB if quick else AHEAD], 3)[0]
+    rounds = hand_overs(size, 11 if quick else 16, jobs=3)[6:]
     raw["three"] = rounds
+    gib = size / GIB
     figures.append(
         harness.figure(
-            "exchange_ahead",
-            f"hand-over of three jobs of {gib} GiB of which two fit, steps longer than the copies: time",
+            sizes.name("exchange_ahead", size, AHEAD),
+            f"hand-over of three jobs of {gib:g} GiB of which two fit, steps longer than the copies: time",
             [each["took"] / each["plain"] for each in rounds],
             0.1,
             f"plain pinned copies of {0.75 * gib:g} GiB, both ways at once",

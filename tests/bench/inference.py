@@ -22,13 +22,35 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.bench import harness
+from tests.bench import harness, sizes
+from tests.bench.sizes import CONTEXT, GIB, MIB
 
 TRACE = "orion/inter_arrival_s.csv"
 LOAD = 0.25  # of the device's time, for the requests
 LEAD = 1.5  # seconds that the training runs before the first request
 MEMORY = "72GiB"
 MODES = ("hocket", "plain")
+# Trainings (layers, batch) and what torch reserves for each, the largest first: the usual one, and those for smaller
+# cards.
+TRAININGS = {(24, 8): 13_900 * MIB, (12, 4): 6_000 * MIB, (6, 2): 2_900 * MIB, (3, 1): 1_900 * MIB}
+USUAL = (24, 8)
+SERVER = 512 * MIB  # what torch reserves for one
+
+
+def training_that_fits(free: int) -> tuple[int, int]:
+    """Layers and batch: one under Hocket and one without are there all the time, and a server of each kind."""
+
+    def needs(training: tuple[int, int]) -> int:
+        return 2 * (TRAININGS[training] + SERVER) + 4 * CONTEXT
+
+    chosen = next((training for training in TRAININGS if needs(training) <= free), None)
+    if chosen is None:
+        least = needs(min(TRAININGS))
+        raise harness.NotRun(f"two trainings and two servers need {least / GIB:.1f} GiB; {free / GIB:.1f} are free")
+    if chosen != USUAL:
+        taken, usual = (f"{layers} layers and a batch of {batch}" for layers, batch in (chosen, USUAL))
+        print(f"inference: {free / GIB:.1f} GiB of the device are free: a training of {taken} instead of {usual}")
+    return chosen
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:
@@ -69,11 +91,12 @@ def windows(gaps: Sequence[float], seconds: float, count: int) -> list[list[floa
 class Workers:
     """A server and a training, each as a worker under Hocket and as one without."""
 
-    def __init__(self, stack: contextlib.ExitStack, folder: str) -> None:
+    def __init__(self, stack: contextlib.ExitStack, folder: str, training: tuple[int, int]) -> None:
         self.environment = {"HOCKET_RUNTIME_DIR": folder}
 
         def worker(what: str, mode: str) -> harness.Worker:
             program = [sys.executable, "-m", "tests.bench.inference_job", what, mode, "--name", what]
+            program += ["--layers", str(training[0]), "--batch", str(training[1])]
             command = harness.emulate(f"bench-inference-{mode}", MEMORY, program, timing=True)
             log = pathlib.Path(folder) / f"{mode}-{what}.log"
             return stack.enter_context(harness.Worker(command, self.environment, log))
@@ -129,10 +152,15 @@ def _measure(workers: Workers, trace: Sequence[float], seconds: float, repeats: 
     }
 
 
-def figures_of(found: dict[str, Any], requests: str = "requests") -> list[harness.Figure]:
+def figures_of(
+    found: dict[str, Any], requests: str = "requests", training: tuple[int, int] = USUAL
+) -> list[harness.Figure]:
     blocks, longest = found["blocks"], found["training_yields"]["longest_ms"]
     idealized = ", emulated: idealized" if harness.PLACE.emulated else ""
     made = []
+    end, smaller = "", ""
+    if training != USUAL:
+        end, smaller = f"_{training[0]}_layers", f" (of {training[0]} layers, a batch of {training[1]})"
     for mode, name, said in (
         ("hocket", "inference", "beside a training"),
         ("plain", "inference_sliced", f"the same, plain torch (the driver's time-slicing{idealized})"),
@@ -141,10 +169,10 @@ def figures_of(found: dict[str, Any], requests: str = "requests") -> list[harnes
         share = [gets(b[f"training_{mode}"], b["training_alone"], b["needed"]) for b in blocks]
         text = f"p99 of {requests} that need {LOAD:.0%} of the device, {said}"
         base = "the larger of 1.5 x p99 alone and p99 alone + 1.2 x the training's longest gap between yield points"
-        made.append(harness.figure(f"{name}_p99", text, late, 1.0, base))
+        made.append(harness.figure(f"{name}_p99{end}", text + smaller, late, 1.0, base))
         text = "what the training gets beside such requests" if mode == "hocket" else f"what the training gets, {said}"
         base = "its throughput alone x the share of the device that the requests leave"
-        made.append(harness.figure(f"{name}_training", text, share, 0.9, base, at_least=True))
+        made.append(harness.figure(f"{name}_training{end}", text + smaller, share, 0.9, base, at_least=True))
     return made
 
 
@@ -173,11 +201,12 @@ def run(quick: bool) -> None:
     seconds, repeats = (1.0, 5) if quick else (12.0, 7)
     drawn = lines[0].endswith("drawn")  # scripts/gpu-check, where nobody gave it a trace
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
-        workers = Workers(stack, folder)
+        training = training_that_fits(sizes.free("bench-inference-hocket", MEMORY))
+        workers = Workers(stack, folder, training)
         for worker in (*workers.train.values(), *workers.serve.values()):
             worker.ask(ready=True)
         harness.coordinator_in_real_time(workers.environment)  # as its jobs are: other work would come before it
         found = _measure(workers, trace, seconds, repeats)
     found["arrivals"] = "drawn, exponential gaps" if drawn else TRACE
-    figures = figures_of(found, "requests with drawn arrivals" if drawn else "requests")
+    figures = figures_of(found, "requests with drawn arrivals" if drawn else "requests", training)
     harness.record("inference", figures, extra={**found, "tables": [table_of(found)]})

@@ -1,9 +1,10 @@
 """A worker of ``inference``: trains, or answers requests; see harness.Worker.
 
-    inference_job.py train|serve plain|hocket [--name NAME]
+    inference_job.py train|serve plain|hocket [--name NAME] [--layers N] [--batch N]
 
-``train`` trains a GPT (float32, AdamW) of some 130 ms of an H200's time a step; the next step is queued before the last
-is waited for, as in a loop that does not look at its loss. Requests:
+``train`` trains a GPT (float32, AdamW) of some 130 ms of an H200's time a step, or, with fewer layers and a smaller
+batch, less; the next step is queued before the last is waited for, as in a loop that does not look at its loss.
+Requests:
 
     {"at": T, "seconds": S}    trains until S seconds after T (of the monotonic clock): the steps from T on, the one at
                                either end in part
@@ -62,14 +63,12 @@ def occupy(seconds: float) -> None:
 
 
 class Training:
-    VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS, BATCH = 50304, 512, 1024, 16, 24, 8
+    VOCABULARY, LENGTH, WIDTH, HEADS = 50304, 512, 1024, 16
 
-    def __init__(self) -> None:
+    def __init__(self, layers: int = 24, batch: int = 8) -> None:
         with torch.device("cuda"):
-            self.model = jobs.Transformer(
-                self.VOCABULARY, self.LENGTH, self.WIDTH, self.HEADS, self.LAYERS, causal=True
-            )
-            self.text = torch.randint(0, self.VOCABULARY, (self.BATCH, self.LENGTH + 1))
+            self.model = jobs.Transformer(self.VOCABULARY, self.LENGTH, self.WIDTH, self.HEADS, layers, causal=True)
+            self.text = torch.randint(0, self.VOCABULARY, (batch, self.LENGTH + 1))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), 3e-4)
 
     def step(self) -> None:
@@ -207,6 +206,8 @@ def main() -> None:
     parser.add_argument("what", choices=["train", "serve"])
     parser.add_argument("mode", choices=["plain", "hocket"])
     parser.add_argument("--name")
+    parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--batch", type=int, default=8)
     options = parser.parse_args()
     managed = options.mode == "hocket"
     if managed:
@@ -215,7 +216,7 @@ def main() -> None:
         hocket.join(name=options.name, serves=options.what == "serve")
     torch.set_num_threads(1)
     step = hocket.step if managed else contextlib.nullcontext
-    job = Training() if options.what == "train" else Serving()
+    job = Training(options.layers, options.batch) if options.what == "train" else Serving()
     for _ in range(3):
         with step():
             job.step() if isinstance(job, Training) else job.answer()

@@ -162,8 +162,9 @@ def _text() -> torch.Tensor:
     return torch.frombuffer(bytearray(gzip.open(DATA / "tinyshakespeare.txt.gz").read()), dtype=torch.uint8)
 
 
-def _gpt(full: bool) -> Job:
-    length, batch = (512, 8) if full else (32, 4)
+def _gpt(full: bool, batch: int | None = None) -> Job:
+    length = 512 if full else 32
+    batch = batch or (8 if full else 4)
     vocabulary, width, heads, layers = (50304, 768, 12, 12) if full else (256, 64, 2, 2)
     model = Transformer(vocabulary, length, width, heads, layers, causal=True).cuda()
     text = _text()
@@ -223,11 +224,11 @@ _MAKERS = {"gpt": _gpt, "resnet": _resnet, "bert": _bert, "cnn": _cnn}
 KINDS = tuple(_MAKERS)
 
 
-def make(kind: str, size: str = "full") -> Job:
-    """Builds a training on the current device, always with the same weights and data."""
+def make(kind: str, size: str = "full", batch: int | None = None) -> Job:
+    """Builds a training on the current device, always with the same weights and data. ``batch``: of a gpt, for a device
+    that is too small for the usual one."""
     torch.manual_seed(0)
-    job = _MAKERS[kind](size == "full")
-    return job
+    return _MAKERS[kind](size == "full", **({} if batch is None else {"batch": batch}))
 
 
 def parameters(job: Job) -> int:

@@ -16,10 +16,10 @@ import sys
 import tempfile
 from typing import Any
 
-from tests.bench import harness
+from tests.bench import harness, sizes
+from tests.bench.sizes import CONTEXT, GIB
 
-GIB = 1 << 30
-SIZE = 4 * GIB
+USUAL = 4 * GIB
 BOUND = 0.02
 COPIED = GIB // 2  # of each step of the one that copies
 
@@ -39,13 +39,20 @@ def run(quick: bool) -> None:
     learning, seconds, repeats = (6.0, 2.0, 5) if quick else (30.0, 10.0, 9)
     found: dict[str, list[float]] = {"limited": [], "free": []}
     raw = []
+    size = sizes.fitting(
+        "link",
+        [USUAL],
+        sizes.free("bench-link", harness.Filled.EMULATED_MEMORY),
+        lambda size: 2 * size + GIB + 4 * CONTEXT,  # three jobs and the ballast
+        lambda size: 2 * size,
+    )[0]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         # Turns are short, so much moves; with the default the bound would seldom be reached.
         environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "0.2"}
-        environment["HOCKET_HOST_BUDGET"] = str(2 * SIZE)  # of which no page is touched
+        environment["HOCKET_HOST_BUDGET"] = str(2 * size)  # of which no page is touched
 
         def worker(name: str, copied: int) -> harness.Worker:
-            program = [sys.executable, "-m", "tests.bench.link_job", name, str(SIZE), str(copied)]
+            program = [sys.executable, "-m", "tests.bench.link_job", name, str(size), str(copied)]
             command = harness.emulate("bench-link", harness.Filled.EMULATED_MEMORY, program, timing=True)
             return stack.enter_context(harness.Worker(command, environment, pathlib.Path(folder) / f"{name}.log"))
 
@@ -53,7 +60,7 @@ def run(quick: bool) -> None:
         others = [worker(name, 0) for name in ("b", "c")]
         for job in (copies, *others):
             job.end()
-        stack.enter_context(harness.Filled("bench-link", folder)).leave(2 * SIZE + GIB)
+        stack.enter_context(harness.Filled("bench-link", folder)).leave(2 * size + GIB)
         for job in (copies, *others):
             job.ask(seconds=0.1)
 
@@ -73,9 +80,16 @@ def run(quick: bool) -> None:
                 found[key].append(statistics.mean(steps) / alone)
                 moved = after["bytes"] - before["bytes"]
                 raw.append({"which": key, "alone": alone, "steps": len(steps), "moved": moved, **after})
-    text = "step of a job that copies its batches, while others' bytes move ahead of their turns"
+    others = "" if size == USUAL else f" ({sizes.in_words(size)} each)"
+    text = f"step of a job that copies its batches, while others' bytes{others} move ahead of their turns"
     figures = [
-        harness.figure("link_limited", text, found["limited"], 1 + BOUND, "its step alone"),
-        harness.figure("link_free", f"{text} as fast as they go", found["free"], 1 + BOUND, "its step alone"),
+        harness.figure(sizes.name("link_limited", size, USUAL), text, found["limited"], 1 + BOUND, "its step alone"),
+        harness.figure(
+            sizes.name("link_free", size, USUAL),
+            f"{text} as fast as they go",
+            found["free"],
+            1 + BOUND,
+            "its step alone",
+        ),
     ]
     harness.record("link", figures, extra={"raw": raw})

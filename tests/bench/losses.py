@@ -10,22 +10,29 @@ import pathlib
 import subprocess
 import sys
 
-from tests.bench import harness
+from tests.bench import harness, sizes
+from tests.bench.sizes import GIB
+
+# Free bytes that the largest full trainings need: the plain one beside the two, and the two alone. With less they are
+# small ones.
+ALL_AT_ONCE, TWO = 15 * GIB, 7 * GIB
 
 
-def _identical(kind: str, steps: int) -> list[float]:
+def _identical(kind: str, size: str, steps: int, all_at_once: bool) -> list[float]:
     """One sample for each of two jobs."""
     with harness.runtime_folder() as folder:
 
         def start(name: str, *how: str) -> subprocess.Popen[bytes]:
-            size = "small" if harness.PLACE.emulated else "full"
             program = [sys.executable, "-m", "tests.gpu.programs.train", "--kind", kind, "--size", size]
             program += ["--steps", str(steps), "--losses", f"{folder}/{name}", *how]
             environment = {**os.environ, "HOCKET_RUNTIME_DIR": folder, "HOCKET_FORCE_SPILL": "1"}
             command = harness.emulate("bench-losses", "1GiB", program)
             return subprocess.Popen(command, cwd=harness.ROOT, env=environment, stdout=subprocess.DEVNULL)
 
-        jobs = [start("plain", "--plain"), start("first"), start("second")]
+        jobs = [start("plain", "--plain")]
+        if not all_at_once:
+            jobs[0].wait()
+        jobs += [start("first"), start("second")]
         status = [job.wait() for job in jobs]
         if any(status):
             raise RuntimeError(f"a training of {kind} ended with status {status}")
@@ -36,10 +43,19 @@ def _identical(kind: str, steps: int) -> list[float]:
 def run(quick: bool) -> None:
     from tests.bench.jobs import KINDS  # imports torch
 
-    samples = {kind: _identical(kind, 3 if quick else 20) for kind in KINDS}
+    there = sizes.free("bench-losses", "1GiB")
+    usual = "small" if harness.PLACE.emulated else "full"
+    size = usual if there >= TWO else "small"
+    all_at_once = size == "small" or there >= ALL_AT_ONCE
+    if size != usual or not all_at_once:
+        how = "small trainings instead of full ones" if size != usual else "the plain training goes before the others"
+        print(f"losses: {there / GIB:.1f} GiB of the device are free: {how}")
+    samples = {kind: _identical(kind, size, 3 if quick else 20, all_at_once) for kind in KINDS}
     every = [sample for of_kind in samples.values() for sample in of_kind]
-    text = f"jobs ({', '.join(KINDS)}, two at once, forced spills) whose losses are identical"
+    name = "losses" if size == usual else "losses_small"
+    jobs = "jobs" if size == usual else "small jobs"
+    text = f"{jobs} ({', '.join(KINDS)}, two at once, forced spills) whose losses are identical"
     made = harness.Figure(
-        "losses", text, sum(every) / len(every), min(every), max(every), 1.0, "plain torch", every, "of all", True
+        name, text, sum(every) / len(every), min(every), max(every), 1.0, "plain torch", every, "of all", True
     )
     harness.record("losses", [made], extra={"identical": samples})

@@ -1,6 +1,6 @@
 """A worker that trains in blocks; see harness.Worker.
 
-    workload.py plain|hocket [--kind gpt] [--size small] [--device-ms 20] [--name NAME] [--weight 1]
+    workload.py plain|hocket [--kind gpt] [--size small] [--batch N] [--device-ms 20] [--name NAME] [--weight 1]
                 [--priority normal]
 
 ``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
@@ -48,6 +48,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("mode", choices=["plain", "hocket"])
     parser.add_argument("--kind", default="gpt")
     parser.add_argument("--size", default="small")
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--device-ms", type=float, default=0)
     parser.add_argument("--name")
     parser.add_argument("--weight", type=float)
@@ -79,7 +80,7 @@ def main() -> None:
     from tests.bench import harness, jobs
 
     torch.set_num_threads(1)
-    job = jobs.make(options.kind, options.size)
+    job = jobs.make(options.kind, options.size, options.batch)
     held = []
     batches = [job.batch(i) for i in range(4)]
     job.batch = lambda i: batches[i % 4]  # loading is what gap_ms says

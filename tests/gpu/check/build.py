@@ -46,7 +46,8 @@ def libraries() -> str:
 
 def environment() -> dict[str, str]:
     """What programs need that use the build."""
-    keep = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_") or k == "HOCKET_PYTHON"}
+    ours = ("HOCKET_PYTHON", "HOCKET_EMULATOR_MEMORY")
+    keep = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_") or k in ours}
     paths = {"PYTHONPATH": [str(SITE), str(ROOT)], "PATH": [str(SITE / "bin")], "LD_LIBRARY_PATH": [libraries()]}
     for name, first in paths.items():
         keep[name] = os.pathsep.join([*first, *([keep[name]] if keep.get(name) else [])])
