@@ -115,7 +115,7 @@ class RealCoordinatorTest : public ::testing::Test {
     return "";
   }
   void Until(const std::string& name, const std::string& state) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(300);
     while (StateOf(name) != state)
       ASSERT_LT(std::chrono::steady_clock::now(), deadline) << name << " never was " << state;
   }
