@@ -88,8 +88,8 @@ def compare(
 def run(quick: bool) -> None:
     seconds = 12 if quick else 80
     if harness.PLACE.emulated:
-        figures = compare("values", 1.02, [], 5, 40 if quick else 200, seconds)
-        figures += compare("timing", 1.01, ["--device-ms", "20"], 4, 20 if quick else 60, seconds)
+        figures = compare("values", 1.02, [], 5, 10 if quick else 200, seconds)
+        figures += compare("timing", 1.01, ["--device-ms", "20"], 4, 10 if quick else 60, seconds)
     else:
         batch = batch_that_fits(sizes.free("bench-gpu", "80GiB"))
         arguments = ["--kind", "gpt", "--size", "full", "--batch", str(batch)]
