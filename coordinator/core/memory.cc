@@ -479,8 +479,10 @@ void Core::Compare(Device& device, Bytes driver_free) {
 
 // --- the arena ------------------------------------------------------------------------------------
 
+// One that overstays keeps its arena for itself, learns nothing of the others', and forgets it when it stops.
+// Between it and the one who was granted the turn since, the lane's lock goes without a word of ours: what
+// one adopted the other would hear of too late.
 void Core::On(Job* job, const wire::ArenaGrew& event) {
-  // One that overstays keeps its arena for itself, and forgets it when it stops.
   if (job == nullptr || job->gone || job->overstays != 0) return;
   Lane& lane = DeviceOf(*job).lanes[job->lane];
   job->chunks.insert(event.chunk);
@@ -488,7 +490,8 @@ void Core::On(Job* job, const wire::ArenaGrew& event) {
   if (!lane.chunks.contains(event.chunk)) return;  // it has left the arena since it was exported
   for (auto& [id, other] : state_.jobs) {
     const bool meant = event.to_job == 0 ? id != job->id : id == event.to_job;
-    if (!meant || other.gone || other.info.device != job->info.device || other.lane != job->lane) continue;
+    if (!meant || other.gone || other.overstays != 0) continue;
+    if (other.info.device != job->info.device || other.lane != job->lane) continue;
     if (!other.chunks.insert(event.chunk).second) continue;
     SendTo(id, wire::ArenaAdd{.chunk = event.chunk, .size = event.size}, /*with_descriptor=*/true);
   }
@@ -519,11 +522,12 @@ void Core::DropArena(Device& device, int lane, JobId except) {
   device.lanes[lane].fresh = true;
 }
 
-// What `job` knows may not be so any more: it learns the arena anew from the others.
+// What `job` knows may not be so any more: it learns the arena anew from the others. One that overstays does
+// so when it has stopped.
 void Core::RenewArena(Job& job) {
   job.chunks.clear();
   SendTo(job.id, wire::ArenaDrop{.chunk = 0});
-  ExportArenaTo(job);
+  if (job.overstays == 0) ExportArenaTo(job);
 }
 
 // Asks somebody who knows the lane's chunks to send them to `job`.

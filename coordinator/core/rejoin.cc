@@ -74,7 +74,9 @@ void Core::Replace(Job& former, JobJoins& joins) {
   const OnDevice own(Owner::Job(former.id), former.info.device);
   auto guarantee = state_.guarantees.extract(own);
   if (joins.join.rejoin && guarantee) joins.time_guarantee = guarantee.mapped().share();
-  if (!former.gone) Depart(former, /*crashed=*/false);
+  // What it adopted in a turn that it ended meanwhile it could tell nobody.
+  const bool ended_unheard = former.turn != 0 && former.told_turn != joins.join.turn;
+  if (!former.gone) Depart(former, /*crashed=*/ended_unheard);
   const JobId id = former.id;
   auto account = state_.accounts.extract(own);
   if (joins.join.rejoin && account) joins.time = std::move(account.mapped());

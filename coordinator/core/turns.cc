@@ -580,7 +580,10 @@ void Core::LeavePart(Job& job) {
   turn.granted.erase(job.id);
   turn.guests.erase(job.id);
   if (turn.granted.empty()) return EndTurn(turn.number);
-  if (!company) return;
+  if (!company) {  // a gang's ranks that have joined again before it is whole: it may have been this one's
+    turn.entity = this->job(*turn.granted.begin()).entity;
+    return;
+  }
   if (turn.guests.size() == turn.granted.size()) PromoteGuest(turn);
   CompanyChanged(turn);
 }

@@ -27,6 +27,12 @@
 
 namespace hocket::testing {
 
+// So that the same kills and stops come in each run; another one in HOCKET_TEST_SEED plays others.
+inline std::mt19937 Seeded(unsigned usual) {
+  const char* other = std::getenv("HOCKET_TEST_SEED");
+  return std::mt19937(other == nullptr ? usual : static_cast<unsigned>(std::atoi(other)));
+}
+
 class RealCoordinatorTest : public ::testing::Test {
  protected:
   RealCoordinatorTest() {
@@ -68,7 +74,9 @@ class RealCoordinatorTest : public ::testing::Test {
   }
 
   // Until so many more steps were made by anybody, or all jobs have ended. Ended ones must have ended well.
-  void Progresses(int steps) { ASSERT_TRUE(Progresses(steps, 60'000)) << "no step in 60 s"; }
+  void Progresses(int steps) {
+    ASSERT_TRUE(Progresses(steps, 60'000)) << "no step in 60 s: " << Asks("status").dump(1) << Reasons();
+  }
   // False: nobody has made a step for so long.
   bool Progresses(int steps, int patience_ms) {
     while (steps > 0 && !jobs_.empty()) {
@@ -106,6 +114,12 @@ class RealCoordinatorTest : public ::testing::Test {
     const auto answer = wire::Control(SocketPath(), command, arguments.dump());
     EXPECT_TRUE(answer.ok()) << answer.status();
     return answer.ok() ? nlohmann::json::parse(*answer) : nlohmann::json();
+  }
+  // What the coordinator says of each job, in words.
+  std::string Reasons() {
+    std::string reasons;
+    for (const auto& job : Asks("status")["jobs"]) reasons += Asks("explain", {{"job", job["name"]}}).dump(1);
+    return reasons;
   }
   std::string StateOf(const std::string& name) {
     const nlohmann::json status = Asks("status");

@@ -41,7 +41,7 @@ TEST_F(RealCoordinatorTest, ThreeJobsTakeTurnsAndNoTwoAreInAStep) {
 }
 
 TEST_F(RealCoordinatorTest, TheTurnOfAKilledJobGoesToTheNext) {
-  std::mt19937 random(1);
+  std::mt19937 random = testing::Seeded(1);
   for (const char* name : {"a", "b", "c"}) Starts(name, 100);
   for (int i = 0; i < 10; ++i) {
     Progresses(10);
@@ -61,7 +61,7 @@ TEST_F(RealCoordinatorTest, NobodyNoticesThatTheCoordinatorIsKilled) {
 }
 
 TEST_F(RealCoordinatorTest, RandomKillsOfJobsAndCoordinatorLeaveNobodyHanging) {
-  std::mt19937 random(20);
+  std::mt19937 random = testing::Seeded(20);
   for (const char* name : {"a", "b", "c"}) Starts(name, 150);
   for (int i = 0; i < 20; ++i) {
     Progresses(1 + static_cast<int>(random() % 20));
@@ -101,7 +101,7 @@ TEST_F(RealCoordinatorTest, AJobStoppedWhileItWaitsHoldsNobodyUpAndGoesOnWhereIt
 }
 
 TEST_F(RealCoordinatorTest, JobsStoppedAtRandomMomentsLoseNoStep) {
-  std::mt19937 random(7);
+  std::mt19937 random = testing::Seeded(7);
   for (const char* name : {"a", "b", "c", "d"}) Starts(name, 150);
   for (int i = 0; i < 12 && !jobs_.empty(); ++i) {
     Progresses(1 + static_cast<int>(random() % 20));
@@ -111,7 +111,7 @@ TEST_F(RealCoordinatorTest, JobsStoppedAtRandomMomentsLoseNoStep) {
 }
 
 TEST_F(RealCoordinatorTest, RandomStopsAndKillsOfJobsAndCoordinatorLeaveNobodyHanging) {
-  std::mt19937 random(8);
+  std::mt19937 random = testing::Seeded(8);
   for (const char* name : {"a", "b", "c", "d"}) Starts(name, 150);
   for (int i = 0; i < 12 && !jobs_.empty(); ++i) {
     Progresses(1 + static_cast<int>(random() % 20));

@@ -34,7 +34,7 @@ TEST_F(RealMemoryTest, ThreeProcessesKeepTheirBytesOnADeviceTooSmallForAll) {
 }
 
 TEST_F(RealMemoryTest, AKilledProcessTakesNoBytesOfTheOthersWithIt) {
-  std::mt19937 random(3);
+  std::mt19937 random = testing::Seeded(3);
   for (const char* name : {"a", "b", "c"}) Starts(name, kSteps);
   for (int i = 0; i < 12; ++i) {
     Progresses(1 + static_cast<int>(random() % 25));
@@ -46,7 +46,7 @@ TEST_F(RealMemoryTest, AKilledProcessTakesNoBytesOfTheOthersWithIt) {
 }
 
 TEST_F(RealMemoryTest, RandomKillsAndStopsOfJobsAndCoordinatorCostNobodyAByte) {
-  std::mt19937 random(4);
+  std::mt19937 random = testing::Seeded(4);
   for (const char* name : {"a", "b", "c"}) Starts(name, kSteps);
   for (int i = 0; i < 12 && !jobs_.empty(); ++i) {
     Progresses(1 + static_cast<int>(random() % 25));

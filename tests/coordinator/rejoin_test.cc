@@ -151,6 +151,24 @@ TEST(RejoinTest, ALateJobThatDoesNotHaveTheLaneYetForgetsTheArenaAtOnce) {
   EXPECT_EQ(s.Told<wire::Yield>("a")->turn, 41u) << s.Story();
 }
 
+// It stands at the lane's lock, and so does, perhaps, the next one who is granted the turn. Whoever of them
+// gets it first, the others' chunks that were adopted in the turn before he hears of only then: he took them
+// for the lane's, and wrote over their survivors.
+TEST(RejoinTest, ALateJobAndThoseWhoHaveTurnsMeanwhileKnowNoChunkOfEachOthers) {
+  Script s = WithoutTheHolder();
+  s.Grows("b", 7, 10);
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = false, .turn = 41});
+  EXPECT_EQ(s.TimesTold<wire::ArenaExport>("b"), 0) << s.Story();
+  s.Grows("b", 8, 10);
+  s.Grows("b", 7, 10, "a");  // as it was asked to before
+  EXPECT_EQ(s.TimesTold<wire::ArenaAdd>("a"), 0) << s.Story();
+  s.Grows("a", 9, 10);
+  EXPECT_EQ(s.TimesTold<wire::ArenaAdd>("b"), 0) << s.Story();
+  s.GivesUp("a");
+  EXPECT_EQ(s.TimesTold<wire::ArenaDrop>("a"), 2) << s.Story();
+  EXPECT_EQ(s.Told<wire::ArenaExport>("b")->to_job, 1u) << "when it has stopped: " << s.Story();
+}
+
 TEST(RejoinTest, ALateJobThatAsksForATurnHasNoneAnyMore) {
   Script s = WithoutTheHolder();
   s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = false, .turn = 41});
@@ -238,6 +256,51 @@ TEST(RejoinTest, AGangThatHeldTheTurnHoldsItAgain) {
   EXPECT_FALSE(s.Holds("c")) << s.Story();
   s.GivesUp("r1");
   EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
+// The turn was known by the one that is gone now.
+TEST(RejoinTest, ARankThatDiesBeforeItsGangIsWholeAgainLeavesTheTurnToTheOthers) {
+  Script s;
+  s.CoordinatorRestarts({1, 2, 3, 4});
+  for (const std::uint64_t rank : {0, 1}) {
+    s.Joins("r" + std::to_string(rank),
+            {.rejoin = true,
+             .id = rank + 1,
+             .holds_turn = true,
+             .turn = 41,
+             .gang = "ddp",
+             .rank = rank,
+             .size = 3,
+             .lane_lock = "/run/test/lane-gpu0-" + std::to_string(rank) + ".lock"});
+  }
+  s.Joins("c", {.rejoin = true, .id = 4});
+  EXPECT_EQ(s.Holder(), "r0, r1") << s.Story();
+  s.Dies("r0");
+  s.Asks("c");
+  s.Passes(Seconds(2));
+  EXPECT_EQ(s.Holder(), "r1") << s.Story();
+  EXPECT_THAT(s.Why("c"), HasSubstr("r1")) << s.Story();
+  ASSERT_TRUE(s.Told<wire::Yield>("r1")) << s.Story();
+  s.GivesUp("r1");
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
+// Nobody has told what it has adopted in its last turn: the connection was down.
+TEST(RejoinTest, AnArenaIsUsedNoMoreIfItsHolderJoinsAgainWithoutTheTurnAndNobodySawItGo) {
+  Script s;
+  s.Joins("a");
+  s.Joins("b");
+  s.Asks("a");
+  s.Grows("a", 7, 10);
+  EXPECT_EQ(s.Told<wire::ArenaAdd>("b")->chunk, 7u) << s.Story();
+  wire::Join again = s.JobOf("a").info;
+  again.rejoin = true;
+  again.job = s.IdOf("a");
+  s.Says("a", JobJoins{.join = again, .user = 1000, .replaces = {s.IdOf("a")}});
+  s.Asks("b");
+  ASSERT_TRUE(s.Holds("b")) << s.Story();
+  ASSERT_TRUE(s.Told<wire::ArenaDrop>("b")) << s.Story();
+  EXPECT_EQ(s.Told<wire::ArenaDrop>("b")->chunk, 0u) << s.Story();
 }
 
 TEST(RejoinTest, ALateComerJoinsAgainWithoutDisturbingAnybody) {
