@@ -217,6 +217,7 @@ bool Core::OthersCouldUseTurn(const Job& job) const {
   const auto others = Others(job);
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
     const bool stuck = !other->movable && other->persistent > 0;
+    if (stuck && other->overstays != 0 && !other->set_aside) return true;  // stands at the lock of our lane
     return other->waiting && Eligible(other->entity) &&
            (stuck || Fits(other->entity) || CanGoOn(*other, job));
   });

@@ -169,6 +169,23 @@ TEST(RejoinTest, ALateJobAndThoseWhoHaveTurnsMeanwhileKnowNoChunkOfEachOthers) {
   EXPECT_EQ(s.Told<wire::ArenaExport>("b")->to_job, 1u) << "when it has stopped: " << s.Story();
 }
 
+// It waits for the lane's lock and cannot be moved; the holder waited for its bytes, for ever.
+TEST(RejoinTest, AHolderThatLacksRoomLetsALateJobGoFirst) {
+  Script s;
+  s.CoordinatorRestarts({1, 2, 3});
+  s.Joins("b", {.persistent = 40, .rejoin = true, .id = 2});
+  s.Joins("c", {.spilled = 70, .rejoin = true, .id = 3});
+  s.Asks("b");
+  s.Passes(Seconds(2));
+  ASSERT_TRUE(s.Holds("b")) << s.Story();
+  s.Joins("a", {.persistent = 60, .rejoin = true, .id = 1, .turn = 41});
+  s.Asks("c", {.need = 70});
+  s.NeedsRoom("b", 10);
+  s.Passes(Seconds(1));
+  ASSERT_TRUE(s.Told<wire::Room>("b")) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Room>("b")->step_aside) << s.Story();
+}
+
 TEST(RejoinTest, ALateJobThatAsksForATurnHasNoneAnyMore) {
   Script s = WithoutTheHolder();
   s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = false, .turn = 41});
