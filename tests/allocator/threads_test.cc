@@ -36,6 +36,26 @@ int Operations() {
   return wanted == nullptr ? kOperations : std::atoi(wanted);
 }
 
+// First come, first served: a std::mutex may go to the same thread again and again while others wait.
+class Entrance {
+ public:
+  void lock() {
+    std::unique_lock<std::mutex> held(mutex_);
+    const std::uint64_t mine = last_++;
+    moved_.wait(held, [&] { return mine == served_; });
+  }
+  void unlock() {
+    const std::lock_guard<std::mutex> held(mutex_);
+    ++served_;
+    moved_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable moved_;
+  std::uint64_t last_ = 0, served_ = 0;
+};
+
 class ThreadsTest : public ::testing::Test {
  protected:
   ThreadsTest() {
@@ -69,7 +89,7 @@ class ThreadsTest : public ::testing::Test {
     Blocks own(*job.allocator, seed);
     int steps = 0;
     for (int done = 0; done < Operations() || hand_overs < kHandOvers;) {
-      std::unique_lock<std::mutex> queue(entrance);
+      std::unique_lock<Entrance> queue(entrance);
       const std::shared_lock<std::shared_mutex> lock(door);
       queue.unlock();
       for (int end = done + 20; done < end; ++done) {
@@ -133,7 +153,7 @@ class ThreadsTest : public ::testing::Test {
   Blocks common{*job.allocator, /*owner=*/100};  // guarded by commons
   std::mutex turn;
   std::condition_variable turn_came;
-  std::mutex entrance;     // to the door: who wants it alone is not kept out for ever by those who share it
+  Entrance entrance;       // to the door: who wants it alone is not kept out for ever by those who share it
   std::shared_mutex door;  // held shared where bytes are touched
 };
 
@@ -143,7 +163,7 @@ TEST_F(ThreadsTest, ThreadsKeepTheirBytesWhileTheTurnComesAndGoes) {
     threads.emplace_back([this, seed] { Train(static_cast<unsigned>(seed)); });
   for (unsigned seed : {5, 6}) threads.emplace_back([this, seed] { Interfere(seed); });
   for (; hand_overs < kHandOvers || training > 0; ++hand_overs) {
-    const std::lock_guard<std::mutex> queue(entrance);
+    const std::lock_guard<Entrance> queue(entrance);
     const std::lock_guard<std::shared_mutex> lock(door);
     HandOver();
   }
