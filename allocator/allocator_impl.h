@@ -93,7 +93,8 @@ class AllocatorImpl final : public CachingAllocator {
   void DropArenaChunk(ArenaChunkId id) override;
   void DropWholeArena() override;
   void LeaveArena() override;
-  void ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) override;
+  void ExportArena(absl::Span<const ArenaChunkId> chunks, bool descriptors,
+                   absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) override;
   Holdings Held() const override;
   std::optional<Bytes> DeviceFree() const override;
   void CheckInvariants() const override;
@@ -263,6 +264,8 @@ class AllocatorImpl final : public CachingAllocator {
   void AdoptSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives back the chunks that this job created and has not used for more than so many turns.
   void TrimArena(int idle_turns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // No descriptor: it cannot be had.
+  UniqueFd Export(const Arena::Member& member) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(const std::vector<ArenaChunkId>& ids) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(ArenaChunkId id, bool device_done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -15,10 +15,15 @@
 #ifndef HOCKET_ALLOCATOR_ARENA_H_
 #define HOCKET_ALLOCATOR_ARENA_H_
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "allocator/gate.h"
 #include "allocator/region.h"
 
@@ -31,8 +36,9 @@ class Arena {
 
   struct Member {
     ArenaChunkId id = 0;
+    std::uint64_t number = 0;  // in the order in which they became known
     bool created_here = false;
-    int idle_turns = 0;                        // turns of this job in which no block lay in it
+    std::uint64_t last_used = 0;               // in this turn of the job a block lay in it, or it came
     std::optional<Region::Position> position;  // placed there
     Chunk chunk;                               // held while free
   };
@@ -41,8 +47,12 @@ class Arena {
   static ArenaChunkId NewId();
 
   std::size_t size() const { return members_.size(); }
-  std::size_t free_chunks() const;
-  const std::vector<Member>& members() const { return members_; }
+  std::size_t free_chunks() const { return free_.size(); }
+  // The longest known first.
+  template <typename Function>
+  void ForEach(Function f) const {
+    for (const auto& [number, member] : members_) f(member);
+  }
   // nullptr: unknown.
   Member* Find(ArenaChunkId id);
 
@@ -59,14 +69,19 @@ class Arena {
   // The chunk leaves the arena; what is returned is empty if it was placed. REQUIRES: the id is known.
   Chunk Remove(ArenaChunkId id);
 
-  // A turn has ended. `used(position)`: a block lay there in this turn. Returns the chunks that this job
-  // created and has not needed for more than `idle_turns` turns: the lane may do without them.
+  // A turn has ended, in which blocks lay in `count_used` of the placed chunks: those of which
+  // `used(position)`. Returns the chunks that this job created and has not needed for more than `idle_turns`
+  // turns: the lane may do without them. Looks at each only if that may be any.
   template <typename Used>
-  std::vector<ArenaChunkId> EndTurn(Used used, int idle_turns) {
+  std::vector<ArenaChunkId> EndTurn(std::size_t count_used, Used used, int idle_turns) {
+    ++turn_;
+    if (count_used == size()) all_used_ = turn_;
+    if (created_ == 0 || all_used_ == turn_) return {};
     std::vector<ArenaChunkId> idle;
-    for (Member& member : members_) {
-      member.idle_turns = member.position && used(*member.position) ? 0 : member.idle_turns + 1;
-      if (member.created_here && member.idle_turns > idle_turns) idle.push_back(member.id);
+    for (auto& [number, member] : members_) {
+      if (member.position && used(*member.position)) member.last_used = turn_;
+      const std::uint64_t idle_for = turn_ - std::max(member.last_used, all_used_);
+      if (member.created_here && idle_for > static_cast<std::uint64_t>(idle_turns)) idle.push_back(member.id);
     }
     return idle;
   }
@@ -74,7 +89,13 @@ class Arena {
   void CheckInvariants(const Region& region) const;
 
  private:
-  std::vector<Member> members_;  // the longest known first
+  std::map<std::uint64_t, Member> members_;  // by number
+  absl::flat_hash_map<ArenaChunkId, std::uint64_t> numbers_;
+  std::set<std::uint64_t> free_;
+  std::uint64_t next_number_ = 0;
+  std::size_t created_ = 0;  // how many are created here
+  std::uint64_t turn_ = 0;
+  std::uint64_t all_used_ = 0;  // in this turn all were
 };
 
 }  // namespace hocket

@@ -41,6 +41,7 @@ void BlockMap::Back(Position position, PoolIndex pool, Stream stream) {
 
 bool BlockMap::Release(Position position) {
   places_[position].kept = false;
+  MayBeEmpty(position);
   return places_[position].live == 0;
 }
 
@@ -50,6 +51,7 @@ void BlockMap::Unback(Position position, bool keep) {
   const DevicePtr end = AddressOf(position + 1);
   places_[position].backed = false;
   places_[position].kept = keep;
+  MayBeEmpty(position);
   const auto start = FirstEndingAfter(begin);
   auto it = blocks_.erase(start, start);  // erases nothing: a const_iterator becomes an iterator
   while (it != blocks_.end() && it->first < end) {
@@ -133,6 +135,19 @@ void BlockMap::ForgetUse() {
   for (Position position = 0; position < end_of_use_; ++position) {
     places_[position].used = places_[position].live > 0;
   }
+}
+
+BlockMap::Position BlockMap::CountUsed() const {
+  return static_cast<Position>(std::count_if(places_.begin(), places_.begin() + end_of_use_,
+                                             [](const Place& place) { return place.used && place.backed; }));
+}
+
+std::vector<BlockMap::Position> BlockMap::WithLiveBlocks() const {
+  std::vector<Position> positions;
+  for (Position position = 0; position < end_of_use_; ++position) {
+    if (places_[position].live > 0) positions.push_back(position);
+  }
+  return positions;
 }
 
 const BlockMap::FreeSet* BlockMap::FreeOf(PoolIndex pool, Stream stream) const {
@@ -252,6 +267,7 @@ void BlockMap::Free(Block* block, absl::FunctionRef<void(Position)> emptied) {
       if (stop == end || !places_[position + 1].backed) InsertFree(run, stop - run, pool, stream);
     } else {
       run = stop;
+      MayBeEmpty(position);
       if (place.live == 0 && !place.kept) emptied(position);
     }
   }
@@ -433,20 +449,18 @@ std::optional<BlockMap::Growth> BlockMap::PlanGrowth(Bytes size, Stream stream, 
   if (size > places_.size() * chunk_size_) return std::nullopt;
   std::optional<Growth> best;
   const Position all = static_cast<Position>(places_.size());
-  const auto is_empty = [&](Position p) {
-    return !places_[p].backed && !places_[p].kept && places_[p].live == 0;
-  };
   const auto chunks_for = [&](Bytes bytes) {
     return static_cast<Position>((bytes + chunk_size_ - 1) / chunk_size_);
   };
-  for (Position first = 0; first < all;) {
-    if (!is_empty(first)) {
+  while (first_empty_ < end_of_use_ && !IsEmpty(first_empty_)) ++first_empty_;
+  for (Position first = first_empty_; first < all;) {
+    if (!IsEmpty(first)) {
       ++first;
       continue;
     }
     // Positions from end_of_use_ on are all empty: no need to look at each.
     Position end = first;
-    while (end < end_of_use_ && is_empty(end)) ++end;
+    while (end < end_of_use_ && IsEmpty(end)) ++end;
     if (end >= end_of_use_) end = all;
 
     const Block* before = UsableBefore(AddressOf(first), pool, stream);
@@ -554,6 +568,8 @@ void BlockMap::CheckPlaces() const {
     HOCKET_CHECK(place.backed ? free + live == chunk_size_ : free == 0)
         << "position " << position << ": " << free << " free, " << live << " live";
     HOCKET_CHECK(!place.backed || position < end_of_use_) << "position " << position;
+    HOCKET_CHECK(position >= first_empty_ || !IsEmpty(position))
+        << "position " << position << " is empty and not looked at";
     begin = end;
     ++position;
   }

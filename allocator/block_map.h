@@ -22,6 +22,7 @@
 #ifndef HOCKET_ALLOCATOR_BLOCK_MAP_H_
 #define HOCKET_ALLOCATOR_BLOCK_MAP_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -88,6 +89,7 @@ class BlockMap {
   // Kept addresses without live blocks may be taken again. True if that is so now.
   bool Release(Position position);
   bool backed(Position position) const { return places_[position].backed; }
+  bool kept(Position position) const { return places_[position].kept; }
   PoolIndex pool(Position position) const { return places_[position].pool; }
   // It is backed, and all of it is free memory, of no pool, that `stream` may use.
   bool IsFreeFor(Position position, Stream stream) const;
@@ -107,6 +109,10 @@ class BlockMap {
   bool used(Position position) const { return places_[position].used; }
   // Afterwards only positions with live blocks count as used.
   void ForgetUse();
+  // Backed positions of which used() is true.
+  Position CountUsed() const;
+  // Those with live blocks, in order.
+  std::vector<Position> WithLiveBlocks() const;
 
   // --- blocks ---
   // nullptr: no free block fits. REQUIRES: `size` is a multiple of kBlockUnit and > 0.
@@ -200,6 +206,12 @@ class BlockMap {
   // Free bytes of [begin, end) that no live block covers, as extents of addresses.
   std::vector<std::pair<DevicePtr, Bytes>> Gaps(DevicePtr begin, DevicePtr end) const;
   void ForEachLive(Position position, absl::FunctionRef<void(const Block&)> f) const;
+  bool IsEmpty(Position position) const {
+    const Place& place = places_[position];
+    return !place.backed && !place.kept && place.live == 0;
+  }
+  // It may be empty now.
+  void MayBeEmpty(Position position) { first_empty_ = std::min(first_empty_, position); }
   // The first block that ends behind `address`.
   Blocks::const_iterator FirstEndingAfter(DevicePtr address) const;
   // Bytes of the free block that ends at (or starts at) `address` and that `stream` could use.
@@ -210,7 +222,8 @@ class BlockMap {
   const DevicePtr base_;
   const Bytes chunk_size_;
   std::vector<Place> places_;
-  Position end_of_use_ = 0;  // positions from here on were never backed
+  Position end_of_use_ = 0;           // positions from here on were never backed
+  mutable Position first_empty_ = 0;  // none before it can be backed for a growth
   Blocks blocks_;
   absl::flat_hash_map<FreeKey, FreeSet> free_;
   Bytes live_bytes_ = 0;

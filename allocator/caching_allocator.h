@@ -284,9 +284,12 @@ class CachingAllocator {
   virtual void DropWholeArena() = 0;
   // This job takes turns no more: all chunks are dropped, and none that others made is taken any more.
   virtual void LeaveArena() = 0;
-  // Calls `announce` with each arena chunk and a descriptor of it, for a job that joins the lane. No chunk is
-  // lost (Gate::ArenaLost) in between: what was announced before is told to be lost after.
-  virtual void ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) = 0;
+  // Calls `announce` with each of these arena chunks, or with all if none is named, in the order in which
+  // they became known, and with a descriptor of it, if those are wanted: for a job that joins the lane. One
+  // that is not known, or has none, comes without. No chunk is lost (Gate::ArenaLost) in between: what was
+  // announced before is told to be lost after.
+  virtual void ExportArena(absl::Span<const ArenaChunkId> chunks, bool descriptors,
+                           absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) = 0;
 
   virtual Holdings Held() const = 0;
   // Bytes that the driver has free on the device; none: it does not say.

@@ -132,10 +132,11 @@ void AllocatorImpl::UnplaceOutside(const std::vector<bool>& needed) {
 
 Bytes AllocatorImpl::Unused() const {
   Bytes unused = (Releasable(*persistent_).size() + Releasable(*transient_).size()) * chunk_size_;
-  for (const Arena::Member& member : arena_.members()) {
+  if (ArenaInUse() == arena_.size() * chunk_size_) return unused;
+  arena_.ForEach([&](const Arena::Member& member) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const bool used = member.position && transient_->blocks().used(*member.position);
     if (member.created_here && !used) unused += chunk_size_;
-  }
+  });
   return unused;
 }
 

@@ -54,6 +54,9 @@ void Region::Enter(Place& place, State state) {
   if (records_changes_ && was_empty != (state == State::kEmpty)) Remember(place, was_empty);
   --counts_[static_cast<int>(place.state)];
   ++counts_[static_cast<int>(state)];
+  const auto position = static_cast<Position>(&place - places_.data());
+  if (!was_empty) in_[static_cast<int>(place.state)].erase(position);
+  if (state != State::kEmpty) in_[static_cast<int>(state)].insert(position);
   place.state = state;
 }
 
@@ -321,6 +324,8 @@ void Region::CheckInvariants() const {
   for (const Place& place : places_) {
     const State state = place.state;
     ++counts[static_cast<int>(state)];
+    HOCKET_CHECK(state == State::kEmpty || Positions(state).contains(position))
+        << "position " << position << " is not listed";
     const bool mapped = state != State::kEmpty && state != State::kSpilled;
     const bool copied = state == State::kSpilled || state == State::kRestoring;
     HOCKET_CHECK(static_cast<bool>(place.chunk) == mapped)
@@ -348,7 +353,10 @@ void Region::CheckInvariants() const {
     ++position;
   }
   HOCKET_CHECK(arrivals == arrivals_) << arrivals << " arrivals, counted " << arrivals_;
-  for (int i = 0; i < 5; ++i) HOCKET_CHECK(counts[i] == counts_[i]) << "state " << i;
+  for (int i = 0; i < 5; ++i) {
+    HOCKET_CHECK(counts[i] == counts_[i]) << "state " << i;
+    HOCKET_CHECK(in_[i].size() == (i == static_cast<int>(State::kEmpty) ? 0 : counts[i])) << "state " << i;
+  }
 }
 
 }  // namespace hocket

@@ -42,6 +42,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -123,6 +124,8 @@ class Region {
   // REQUIRES: spilled or restoring; private: what is kept.
   const HostCopies& host_copies(Position position) const { return places_[position].copies; }
 
+  // In order of address. REQUIRES: not kEmpty.
+  const std::set<Position>& Positions(State state) const { return in_[static_cast<int>(state)]; }
   // Device bytes in each state.
   Bytes BytesIn(State state) const { return counts_[static_cast<int>(state)] * chunk_size_; }
 
@@ -233,6 +236,7 @@ class Region {
   Bytes chunk_size_;
   std::vector<Place> places_;
   Bytes counts_[5] = {};
+  std::set<Position> in_[5];  // of each state but kEmpty
   Bytes arrivals_ = 0;
   bool records_changes_ = false;
   std::vector<SegmentChange> changes_;

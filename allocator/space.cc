@@ -94,7 +94,7 @@ void Space::Drop(Position position) {
   const bool in_use = region_.host_copies(position).mapped || region_.arrival(position) != 0;
   if (!in_use && region_.Forget(position).ok()) return;
   blocks_.Keep(position);
-  if (!IsUnneeded(position)) unneeded_.push_back(position);
+  unneeded_.insert(position);
 }
 
 void Space::DropUnneeded() {
@@ -122,19 +122,11 @@ Bytes Space::spilled() const {
          static_cast<Bytes>(without_arrival) * region_.chunk_size();
 }
 
-bool Space::IsUnneeded(Position position) const {
-  return std::find(unneeded_.begin(), unneeded_.end(), position) != unneeded_.end();
-}
+bool Space::IsUnneeded(Position position) const { return unneeded_.contains(position); }
 
 std::vector<Space::Position> Space::Positions(Region::State state) const {
-  std::vector<Position> positions;
-  Bytes left = region_.BytesIn(state);
-  for (Position position = 0; left > 0; ++position) {
-    if (region_.state(position) != state) continue;
-    positions.push_back(position);
-    left -= region_.chunk_size();
-  }
-  return positions;
+  const std::set<Position>& positions = region_.Positions(state);
+  return {positions.begin(), positions.end()};
 }
 
 std::vector<Space::Position> Space::EmptyPositions(Region::State state) const {
@@ -176,6 +168,8 @@ void Space::CheckInvariants() const {
         << "a host copy that nobody needs at position " << position;
     const bool listed = std::find(vacated_.begin(), vacated_.end(), position) != vacated_.end();
     HOCKET_CHECK(region_.vacated(position) == listed) << "position " << position << " is vacated, or not";
+    HOCKET_CHECK(!listed || blocks_.kept(position))
+        << "position " << position << " is vacated, and its addresses can be taken";
     if (state != Region::State::kPrivate) continue;
     const std::vector<Extent>& kept = region_.host_copies(position).constant.extents;
     HOCKET_CHECK(kept.empty() || Without(blocks_.ConstantExtents(position), kept).empty())

@@ -8,6 +8,7 @@
 #define HOCKET_ALLOCATOR_SPACE_H_
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "allocator/block_map.h"
@@ -79,7 +80,7 @@ class Space {
 
   Region region_;
   BlockMap blocks_;
-  std::vector<Position> unneeded_;  // spilled, their copies mapped
+  std::set<Position> unneeded_;  // spilled, their copies mapped
   std::vector<Position> vacated_;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "allocator/allocator_impl.h"
 #include "allocator/event.h"
 #include "csrc/base/check.h"
@@ -234,14 +235,13 @@ void AllocatorImpl::PassTurn() {
   ReleaseEmptyPrivate(*transient_);
   TrimArena(Arena::kIdleTurns);
   steps_since_tidy_ = 0;
-  persistent_->blocks().ForgetUse();
   transient_->blocks().ForgetUse();
   CountReserved();
 }
 
 void AllocatorImpl::AdoptSurvivors() {
-  for (const Position position : transient_->Positions(Region::State::kArena)) {
-    if (transient_->blocks().live_blocks(position) == 0) continue;
+  for (const Position position : transient_->blocks().WithLiveBlocks()) {
+    if (transient_->region().state(position) != Region::State::kArena) continue;
     Adopt(position);
     totals_.adopted_total += chunk_size_;
   }
@@ -258,12 +258,13 @@ void AllocatorImpl::Lost(ArenaChunkId id) {
   if (shares_arena_) gate_->ArenaLost(id);
 }
 
+// What is used of the region, without this job's own: few, as a rule.
 Bytes AllocatorImpl::ArenaInUse() const {
-  Bytes bytes = 0;
-  for (const Arena::Member& member : arena_.members()) {
-    if (member.position && transient_->blocks().used(*member.position)) bytes += chunk_size_;
+  Bytes chunks = transient_->blocks().CountUsed();
+  for (const Position position : transient_->region().Positions(Region::State::kPrivate)) {
+    if (transient_->blocks().used(position)) --chunks;
   }
-  return bytes;
+  return chunks * chunk_size_;
 }
 
 Bytes AllocatorImpl::ArenaSurplus() const {
@@ -282,7 +283,7 @@ Chunk AllocatorImpl::TakeFromArena() {
 
 void AllocatorImpl::TrimArena(int idle_turns) {
   const auto used = [this](Position position) { return transient_->blocks().used(position); };
-  for (const ArenaChunkId id : arena_.EndTurn(used, idle_turns)) {
+  for (const ArenaChunkId id : arena_.EndTurn(ArenaInUse() / chunk_size_, used, idle_turns)) {
     const std::optional<Position> position = arena_.Find(id)->position;
     if (position) {
       absl::StatusOr<Chunk> chunk = transient_->Unback(*position);
@@ -383,7 +384,7 @@ void AllocatorImpl::LeaveArena() {
 
 void AllocatorImpl::DropAll() {
   std::vector<ArenaChunkId> ids;
-  for (const Arena::Member& member : arena_.members()) ids.push_back(member.id);
+  arena_.ForEach([&](const Arena::Member& member) { ids.push_back(member.id); });
   Drop(ids);
 }
 
@@ -416,14 +417,27 @@ void AllocatorImpl::Drop(ArenaChunkId id, bool device_done) {
   (void)arena_.Remove(id);
 }
 
-void AllocatorImpl::ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) {
+UniqueFd AllocatorImpl::Export(const Arena::Member& member) const {
+  const Chunk& chunk = member.position ? transient_->region().chunk(*member.position) : member.chunk;
+  absl::StatusOr<UniqueFd> descriptor = chunk.Export();
+  return descriptor.ok() ? *std::move(descriptor) : UniqueFd();
+}
+
+void AllocatorImpl::ExportArena(absl::Span<const ArenaChunkId> chunks, bool descriptors,
+                                absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
-  for (const Arena::Member& member : arena_.members()) {
-    const Chunk& chunk = member.position ? transient_->region().chunk(*member.position) : member.chunk;
-    absl::StatusOr<UniqueFd> descriptor = chunk.Export();
-    // A job that does not get a chunk's descriptor does without that chunk.
-    if (descriptor.ok()) announce(member.id, chunk.size(), *std::move(descriptor));
+  const auto each = [&](const Arena::Member& member) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    announce(member.id, chunk_size_, descriptors ? Export(member) : UniqueFd());
+  };
+  if (chunks.empty()) return arena_.ForEach(each);
+  for (const ArenaChunkId id : chunks) {
+    const Arena::Member* const member = arena_.Find(id);
+    if (member == nullptr) {
+      announce(id, chunk_size_, UniqueFd());
+    } else {
+      each(*member);
+    }
   }
 }
 

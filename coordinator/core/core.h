@@ -22,7 +22,8 @@
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
 //                 taking_back.cc grants that lie unread
-//                 memory.cc room, spills, the arena                  rejoin.cc   joining, leaving, restarts
+//                 memory.cc room, spills                             rejoin.cc   joining, leaving, restarts
+//                 arena.cc  who is told of which chunk (arena.h)
 //                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
 //                 link.cc   what these may cost the holder           link_sense.h how much each suffers
 //                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
@@ -179,6 +180,7 @@ class Core {
   void On(Job* job, const wire::StoodBy& event);
   void On(Job* job, const wire::ArenaGrew& event);
   void On(Job* job, const wire::ArenaLost& event);
+  void On(Job* job, const wire::ArenaHeard& event);
   void On(Job* job, const wire::Gang& event);
   void On(Job* job, const wire::Report& event);
   void On(Job* job, const wire::Leave& event);
@@ -389,9 +391,19 @@ class Core {
   void Credit(const SpillOrder& order, Bytes bytes);
   void RecordSpill(const Job& job, const SpillOrder& order);
   void ForeseeRoom(Job& job);
+
+  // --- arena.cc
+  void Exported(const Job& exporter, const wire::ArenaGrew& event);
   void DropArena(Device& device, int lane, JobId except);
   void RenewArena(Job& job);
-  void ExportArenaTo(Job& job);
+  void ForgetArena(Job& job);
+  void AskOthersThan(const Job& job);
+  bool SharesLane(const Job& other, const Job& job) const;
+  static std::uint64_t MayTell(const Job& job);
+  void TellChunk(Job& job, std::uint64_t chunk, Bytes size);
+  void SkipTold(Job& job);
+  const Job* ExporterOf(const Job& job, std::uint64_t chunk) const;
+  void FillArena(Job& job);
   void Expect(Device& device, Bytes bytes, absl::Duration within);
   void Compare(Device& device, Bytes driver_free);
   bool CanBeSpilled(const Job& job) const;

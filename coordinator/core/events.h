@@ -119,7 +119,8 @@ struct Event {
                SetTimeGuarantee, SetGroup, SetQuota, SetMemoryLimit, SetMemoryGuarantee, SetPolicy,
                SetSwitchShare, SetLinkBound, SetProductionBound, SetMostTogether, SetOverdue, StepsSeen,
                wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
-               wire::ArenaLost, wire::Gang, wire::Report, wire::Leave, wire::Restored, wire::StoodBy>
+               wire::ArenaLost, wire::ArenaHeard, wire::Gang, wire::Report, wire::Leave, wire::Restored,
+               wire::StoodBy>
       what;
 };
 

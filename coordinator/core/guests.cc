@@ -77,7 +77,7 @@ bool Core::MayBeGuest(const Job& job, const Turn& turn) const {
 Bytes Core::Growth(const Job& job, int lane) const {
   const auto& lanes = DeviceOf(job).lanes;
   const auto found = lanes.find(lane);
-  const Bytes there = found == lanes.end() ? 0 : SizeOf(found->second);
+  const Bytes there = found == lanes.end() ? 0 : found->second.arena.size();
   return job.transient_peak - std::min(job.transient_peak, there);
 }
 
@@ -87,7 +87,7 @@ bool Core::FitsBeside(const Job& job, const Turn& turn) const {
   const int lane = LaneOf(job);
   Bytes room = Free(device), promised = job.need + Growth(job, lane);
   for (const auto& [index, other] : device.lanes) {
-    if (index != lane && MayClose(device, index)) Add(SizeOf(other), room);
+    if (index != lane && MayClose(device, index)) Add(other.arena.size(), room);
   }
   for (JobId id : MembersOf(turn)) Add(Promised(this->job(id)), promised);
   for (JobId id : active_) {

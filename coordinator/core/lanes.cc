@@ -25,7 +25,7 @@ int Core::FirstLane(const Job& job) const {
     used.insert(FirstLaneBeside(other.lane));
   }
   for (const auto& [lane, arena] : DeviceOf(job).lanes) {
-    if (!arena.chunks.empty() && !used.empty()) used.insert(FirstLaneBeside(lane));
+    if (!arena.arena.empty() && !used.empty()) used.insert(FirstLaneBeside(lane));
   }
   int first = 0;
   while (used.contains(first)) first += kLanesOfAUser;
@@ -82,7 +82,7 @@ bool Core::MayClose(const Device& device, int lane, CloseFor why) const {
 
 absl::Time Core::CloseLanesAt(const Device& device) const {
   const bool any = std::any_of(device.lanes.begin(), device.lanes.end(), [&](const auto& lane) {
-    return !lane.second.chunks.empty() && MayClose(device, lane.first, CloseFor::kTime);
+    return !lane.second.arena.empty() && MayClose(device, lane.first, CloseFor::kTime);
   });
   return any ? device.lanes_until : absl::InfiniteFuture();
 }
@@ -96,14 +96,14 @@ void Core::CloseLanes(Device& device) {
 Bytes Core::GiveLanesBack(Device& device, CloseFor why) {
   Bytes given = 0;
   for (auto& [index, lane] : device.lanes) {
-    if (lane.chunks.empty() || !MayClose(device, index, why)) continue;
+    if (lane.arena.empty() || !MayClose(device, index, why)) continue;
+    Add(lane.arena.size(), given);
+    lane.arena.Clear();
     for (auto& [id, job] : state_.jobs) {
       if (job.gone || job.info.device != device.key || job.lane != index) continue;
-      job.chunks.clear();
+      ForgetArena(job);
       SendTo(id, wire::ArenaDrop{.chunk = 0});
     }
-    Add(SizeOf(lane), given);
-    lane.chunks.clear();
   }
   if (given > 0) Expect(device, 0, kArenaDropLimit);
   return given;
@@ -118,7 +118,8 @@ void Core::ForgetEmptyLanes(Device& device) {
     const bool empty = std::none_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
       return !entry.second.gone && entry.second.info.device == device.key && entry.second.lane == lane.first;
     });
-    if (empty && !kept && !lane.second.chunks.empty()) Expect(device, SizeOf(lane.second), kDeadMemoryLimit);
+    if (empty && !kept && !lane.second.arena.empty())
+      Expect(device, lane.second.arena.size(), kDeadMemoryLimit);
     return empty && !kept;
   });
 }

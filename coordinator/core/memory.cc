@@ -10,12 +10,6 @@
 namespace hocket::coordinator {
 void Add(Bytes bytes, Bytes& sum) { sum += std::min(bytes, std::numeric_limits<Bytes>::max() - sum); }
 
-Bytes SizeOf(const Lane& lane) {
-  Bytes bytes = 0;
-  for (const auto& [chunk, size] : lane.chunks) Add(size, bytes);
-  return bytes;
-}
-
 // --- the job's messages ---------------------------------------------------------------------------
 
 void Core::On(Job* job, const wire::NeedRoom& event) {
@@ -356,6 +350,7 @@ void Core::GiveUpOnSilentVictims() {
 
 void Core::SaySilent(Job& job, absl::Duration since, const std::string& to_what) {
   job.unresponsive = true;
+  AskOthersThan(job);
   Say(absl::StrCat(job.info.name, " (pid ", job.info.pid, ") has not answered for ",
                    absl::FormatDuration(since), " to ", to_what, "; it gets no turn until it does. ",
                    StoppedPerhaps(job)),
@@ -435,7 +430,7 @@ std::string Core::RoomArithmetic(const Job& job) const {
 
 Bytes Core::Arena(const Device& device) const {
   Bytes bytes = 0;
-  for (const auto& [index, lane] : device.lanes) Add(SizeOf(lane), bytes);
+  for (const auto& [index, lane] : device.lanes) Add(lane.arena.size(), bytes);
   return bytes;
 }
 
@@ -476,74 +471,6 @@ void Core::Compare(Device& device, Bytes driver_free) {
     seen += back ? r.bytes : 0;
     r.seen = back ? std::min(r.seen, now_) : absl::InfiniteFuture();
   }
-}
-
-// --- the arena ------------------------------------------------------------------------------------
-
-// One that overstays keeps its arena for itself, learns nothing of the others', and forgets it when it stops.
-// Between it and the one who was granted the turn since, the lane's lock goes without a word of ours: what
-// one adopted the other would hear of too late.
-void Core::On(Job* job, const wire::ArenaGrew& event) {
-  if (job == nullptr || job->gone || job->overstays != 0) return;
-  Lane& lane = DeviceOf(*job).lanes[job->lane];
-  job->chunks.insert(event.chunk);
-  if (event.to_job == 0) lane.chunks[event.chunk] = event.size;
-  if (!lane.chunks.contains(event.chunk)) return;  // it has left the arena since it was exported
-  for (auto& [id, other] : state_.jobs) {
-    const bool meant = event.to_job == 0 ? id != job->id : id == event.to_job;
-    if (!meant || other.gone || other.overstays != 0) continue;
-    if (other.info.device != job->info.device || other.lane != job->lane) continue;
-    if (!other.chunks.insert(event.chunk).second) continue;
-    SendTo(id, wire::ArenaAdd{.chunk = event.chunk, .size = event.size}, /*with_descriptor=*/true);
-  }
-}
-
-void Core::On(Job* job, const wire::ArenaLost& event) {
-  if (job == nullptr || job->gone) return;
-  job->chunks.erase(event.chunk);
-  Device& device = DeviceOf(*job);
-  if (device.lanes[job->lane].chunks.erase(event.chunk) == 0) return;
-  for (auto& [id, other] : state_.jobs) {
-    if (other.info.device == job->info.device && other.lane == job->lane &&
-        other.chunks.erase(event.chunk) > 0)
-      SendTo(id, wire::ArenaDrop{.chunk = event.chunk});
-  }
-  Expect(device, 0, kArenaDropLimit);
-}
-
-// Whoever had the turn has died in it, and its kernels may still write: no chunk of its arena is used again.
-void Core::DropArena(Device& device, int lane, JobId except) {
-  for (auto& [id, other] : state_.jobs) {
-    if (id == except || other.gone || other.info.device != device.key || other.lane != lane) continue;
-    other.chunks.clear();
-    SendTo(id, wire::ArenaDrop{.chunk = 0});
-  }
-  Expect(device, SizeOf(device.lanes[lane]), kDeadMemoryLimit);
-  device.lanes[lane].chunks.clear();
-  device.lanes[lane].fresh = true;
-}
-
-// What `job` knows may not be so any more: it learns the arena anew from the others. One that overstays does
-// so when it has stopped.
-void Core::RenewArena(Job& job) {
-  job.chunks.clear();
-  SendTo(job.id, wire::ArenaDrop{.chunk = 0});
-  if (job.overstays == 0) ExportArenaTo(job);
-}
-
-// Asks somebody who knows the lane's chunks to send them to `job`.
-void Core::ExportArenaTo(Job& job) {
-  const Lane& lane = DeviceOf(job).lanes[job.lane];
-  const Job* exporter = nullptr;
-  for (const auto& [id, other] : state_.jobs) {
-    if (id == job.id || other.gone || other.unresponsive || other.overstays != 0 ||
-        other.info.device != job.info.device || other.lane != job.lane)
-      continue;
-    const bool better =
-        exporter == nullptr || other.turn != 0 || other.chunks.size() > exporter->chunks.size();
-    if (better && (exporter == nullptr || exporter->turn == 0)) exporter = &other;
-  }
-  if (exporter != nullptr && !lane.chunks.empty()) SendTo(exporter->id, wire::ArenaExport{.to_job = job.id});
 }
 
 }  // namespace hocket::coordinator

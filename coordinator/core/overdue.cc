@@ -68,6 +68,7 @@ void Core::SetAside(Job& job) {
   if (job.told_stand_by) SendTo(job.id, wire::GoOn{.turn = told});
   EndPart(job, wire::TurnOver{.steps = job.steps}, PartEnds::kSetAside);
   job.overstays = told;
+  AskOthersThan(job);
   job.set_aside = true;
   if (room && room->asked) job.room = std::move(room);
 }

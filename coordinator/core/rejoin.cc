@@ -30,7 +30,7 @@ void Core::On(Job*, const JobJoins& event) {
   const JobId id = join.job;
   HOCKET_CHECK(id != 0 && id < next_gang_ && !state_.jobs.contains(id)) << "the server gave the id " << id;
   const std::string name = UniqueName(join, joins.user);
-  Device& device = DeviceFor(join);
+  DeviceFor(join);
   Job& job = state_.jobs[id];
   job.id = job.entity = id;
   job.info = join;
@@ -55,9 +55,10 @@ void Core::On(Job*, const JobJoins& event) {
                           .lane_lock = LaneLock(job, job.lane),
                           .sharing_with = SharingWith(job),
                           .hears_movable = true,
-                          .hears_parts = true});
+                          .hears_parts = true,
+                          .fills_arena = true});
   if (join.rejoin) return Rejoin(job, join);
-  if (!device.lanes[job.lane].chunks.empty()) ExportArenaTo(job);
+  FillArena(job);
 }
 
 // The process lives and tells anew what it holds, so nothing of `former` is on its way back. A turn that it
@@ -96,7 +97,7 @@ void Core::Rejoin(Job& job, const wire::Join& join) {
     if (LaneLock(job, first + lane) == join.lane_lock) job.lane = first + lane;
   }
   if (join.holds_turn || join.turn != 0) KeepTurn(job, join.turn, join.holds_turn);
-  if (job.turn != 0) return SendTo(job.id, wire::ArenaExport{.to_job = 0});
+  if (job.turn != 0) return SendTo(job.id, wire::ArenaExport{.to_job = 0, .bare = true});
   // In a step its chunks may be in use: then it forgets them when it has stopped.
   if (job.overstays == 0 || !join.holds_turn) RenewArena(job);
 }
@@ -178,6 +179,7 @@ void Core::AskToStopAtOnce(Job& job, TurnNumber told) {
   const Device& device = DeviceOf(job);
   const bool now = GangOf(job) == nullptr;
   job.overstays = told;
+  AskOthersThan(job);
   SendTo(job.id, wire::Yield{.turn = told, .now = now});
   const std::string holder = HolderOf(device);
   Say(absl::StrCat(job.info.name, " joined again with a turn of ", device.name, ", which ",
@@ -232,7 +234,7 @@ void Core::Depart(Job& job, bool crashed) {
   job.spill.reset();
   job.ahead.reset();
   job.room.reset();
-  job.chunks.clear();
+  ForgetArena(job);
   KeepAccounts();
 }
 

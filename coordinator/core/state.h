@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/core/arena.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/lack.h"
 #include "coordinator/core/link_rate.h"
@@ -159,7 +160,7 @@ struct Job {
   Bytes unclaimed = 0;  // others have given it back for this job's turn, and nobody waited for an answer
   absl::Time room_since = absl::InfinitePast();  // first of several requests in a row
   absl::Time room_answered = absl::InfinitePast();
-  std::set<std::uint64_t> chunks;  // of its lane's arena, that it has been told
+  KnownArena arena;
 
   // Counted.
   std::uint64_t steps = 0;
@@ -190,15 +191,12 @@ constexpr int FirstLaneBeside(int lane) { return lane - LaneIndex(lane); }
 
 // The jobs of a device, all one user's, that pass one arena around.
 struct Lane {
-  std::map<std::uint64_t, Bytes> chunks;
+  LaneArena arena;
   bool fresh = false;  // the next Grant tells its job to forget the arena
 };
 
 // Jobs may name as many bytes as they like: the sum does not wrap.
 void Add(Bytes bytes, Bytes& sum);
-// Of its chunks.
-Bytes SizeOf(const Lane& lane);
-
 // Device memory that nobody we know holds any more and that may still be on its way back to the driver: a
 // dead job's, or (with `bytes` 0) arena chunks that not every job has unmapped yet.
 struct Returning {

@@ -36,6 +36,7 @@ void Core::On(Job* job, const GrantTakenBack& event) {
           "a debugger?"),
       "silent", job->id);
   job->unresponsive = job->taken_back = true;
+  AskOthersThan(*job);
   job->waited += now_ - job->granted;
   LeavePart(*job);
 }

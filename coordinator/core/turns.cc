@@ -316,7 +316,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   const int lane = LaneOf(job);
   if (lane != job.lane) {
     job.lane = lane;
-    job.chunks.clear();
+    ForgetArena(job);
     grant.lane_lock = LaneLock(job, lane);
     grant.fresh_arena = true;
   }
@@ -338,7 +338,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   const bool changed_lane = !grant.lane_lock.empty();
   TellLimit(job);
   SendTo(job.id, std::move(grant));
-  if (changed_lane) ExportArenaTo(job);
+  if (changed_lane) FillArena(job);
   if (turn.asked_stop && !is_guest)
     SendYield(job, true, state_.gangs.at(turn.entity).base[job.id] + turn.stop);
   if (!is_guest) ForeseeRoom(job);

@@ -304,6 +304,8 @@ void Server::Received(int fd, wire::Received received) {
   if (absl::Status good = CheckSaidByJob(received.message); !good.ok())
     return Close(fd,
                  absl::StrCat("message rejected: ", wire::NameOf(received.message), ": ", good.message()));
+  // This process may have had no descriptor left for it.
+  if (auto* grew = std::get_if<wire::ArenaGrew>(&received.message)) grew->bare |= !received.descriptor;
   std::visit(
       [&](auto& message) {
         if constexpr (std::is_constructible_v<decltype(Event::what), decltype(message)>)

@@ -98,7 +98,7 @@ void ClientImpl::ReceiveAll() {
   for (;;) {
     auto received = NextReceived();
     if (!received.ok()) return LostCoordinator(received.status());
-    if (!*received) return;
+    if (!*received) return TellArenaHeard();
     wire::Received& came = **received;
     std::visit([&](const auto& message) { On(message, std::move(came.descriptor)); }, came.message);
   }

@@ -119,6 +119,7 @@ void ClientImpl::SetAllocator(CachingAllocator* allocator) {
   MutexLock receiving(&receive_mutex_);
   for (ArenaChange& change : std::exchange(arena_changes_, {}))
     MakeArenaChange(*allocator, std::move(change));
+  TellArenaHeard();
   if (limit_) allocator->SetMemoryLimit(limit_->bytes, limit_->together);
   if (pace_.count() > 0) allocator->SetPace(pace_);
   allocator_.store(allocator, std::memory_order_release);

@@ -224,7 +224,10 @@ class ClientImpl final : public Client {
   void Holds(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfChanged();
   void ChangeArena(ArenaChange change);
-  void MakeArenaChange(CachingAllocator& allocator, ArenaChange change);
+  void MakeArenaChange(CachingAllocator& allocator, ArenaChange change)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
+  void SayLostDescriptor() ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
+  void TellArenaHeard() ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
 
   // --- agent.cc: the agent thread
   void AgentMain();
@@ -330,6 +333,10 @@ class ClientImpl final : public Client {
   std::deque<absl::StatusOr<std::optional<wire::Received>>> set_aside_ ABSL_GUARDED_BY(receive_mutex_);
   // What was told of the arena before the allocator was there.
   std::vector<ArenaChange> arena_changes_ ABSL_GUARDED_BY(receive_mutex_);
+  // ArenaAdds of this connection whose descriptors are closed; so many of them the coordinator knows of.
+  std::uint64_t arena_heard_ ABSL_GUARDED_BY(receive_mutex_) = 0;
+  std::uint64_t arena_heard_told_ ABSL_GUARDED_BY(receive_mutex_) = 0;
+  bool said_lost_descriptor_ ABSL_GUARDED_BY(receive_mutex_) = false;
   struct ToldLimit {
     Bytes bytes;
     std::string together;
@@ -364,6 +371,7 @@ class ClientImpl final : public Client {
   bool told_movable_ ABSL_GUARDED_BY(mutex_) = false;
   bool hears_movable_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator, in a Wait
   bool hears_parts_ ABSL_GUARDED_BY(mutex_) = false;    // of what is spilled
+  bool fills_arena_ ABSL_GUARDED_BY(mutex_) = false;    // it asks for descriptors that did not come
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
   bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;        // the end of this turn
   std::optional<StandBy> stand_by_ ABSL_GUARDED_BY(mutex_);  // <=> the word has kStandBy

@@ -47,6 +47,8 @@ class Connection {
   // Receive().
   void Send(wire::Message message, UniqueFd descriptor = UniqueFd());
   bool has_queue() const { return !queue_.empty(); }
+  // What the socket has not taken yet.
+  std::size_t queued() const { return queue_.size(); }
   void Flush();
 
   // None: nothing there now, or down.

@@ -92,7 +92,8 @@ absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string&
                     .heeds_restore = true,
                     .group = GroupOf(options),
                     .serves = Serves(options),
-                    .stands_by = device_uuid != "cpu"};
+                    .stands_by = device_uuid != "cpu",
+                    .counts_arena = true};
 }
 
 }  // namespace hocket

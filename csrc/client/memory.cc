@@ -1,16 +1,22 @@
 // What the client does with the device's memory on others' behalf: room, spills, the lane's arena, reports.
+#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "csrc/base/cannot.h"
+#include "csrc/base/say.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/client/blocking.h"
 #include "csrc/client/client_impl.h"
+#include "csrc/wire/ids.h"
 
 namespace hocket {
 namespace {
 
 constexpr auto kRoomPause = std::chrono::milliseconds(100);
+// Chunks that wait to be told of, each with a descriptor, of the 1,024 that a process may have, as a rule.
+constexpr std::size_t kMostUntold = 64;
 
 }  // namespace
 
@@ -238,10 +244,16 @@ void ClientImpl::TellMovable(const Holdings& held) {
 }
 
 // --- the arena ------------------------------------------------------------------------------------
+//
+// However many chunks an arena has, few descriptors of it are open at a time: the coordinator sends no more
+// than are heard of (ArenaHeard), and asks for few in one ArenaExport; while it does not read, what grows
+// here is told without (docs/decisions/0040).
 
 void ClientImpl::ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) {
   MutexLock lock(&mutex_);
-  if (!outside_) Tell(wire::ArenaGrew{.chunk = chunk, .size = size}, std::move(descriptor));
+  if (outside_) return;
+  if (fills_arena_ && connection_.queued() >= kMostUntold) descriptor.Reset();
+  Tell(wire::ArenaGrew{.chunk = chunk, .size = size, .bare = !descriptor}, std::move(descriptor));
 }
 
 void ClientImpl::ArenaLost(ArenaChunkId chunk) {
@@ -284,6 +296,8 @@ void ClientImpl::MakeArenaChange(CachingAllocator& allocator, ArenaChange change
     if (outside_) return;
   }
   if (change.add) {
+    ++arena_heard_;
+    if (!change.descriptor) return SayLostDescriptor();
     // A chunk that cannot be mapped here is one that this job does without.
     (void)allocator.AddArenaChunk(change.chunk, change.size, std::move(change.descriptor));
   } else if (change.chunk == 0) {
@@ -293,13 +307,33 @@ void ClientImpl::MakeArenaChange(CachingAllocator& allocator, ArenaChange change
   }
 }
 
+// The process has as many as it may: the job does without those chunks, and takes more of the device for it.
+void ClientImpl::SayLostDescriptor() {
+  if (std::exchange(said_lost_descriptor_, true)) return;
+  errno = EMFILE;
+  Say(absl::StrCat("this job uses less of its lane's shared memory, and needs more of its own: ",
+                   Cannot("take a descriptor of it").message()));
+}
+
+void ClientImpl::TellArenaHeard() {
+  if (arena_heard_ == arena_heard_told_) return;
+  arena_heard_told_ = arena_heard_;
+  MutexLock lock(&mutex_);
+  Tell(wire::ArenaHeard{.count = arena_heard_});
+}
+
+// With the allocator locked meanwhile, so that what has left the arena is not told of after that.
 void ClientImpl::On(const wire::ArenaExport& request, UniqueFd descriptor) {
-  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  if (allocator == nullptr) return;
-  allocator->ExportArena([&](ArenaChunkId chunk, Bytes size, UniqueFd fd) {
+  const auto tell = [&](ArenaChunkId chunk, Bytes size, UniqueFd fd) {
     MutexLock lock(&mutex_);
-    Tell(wire::ArenaGrew{.chunk = chunk, .size = size, .to_job = request.to_job}, std::move(fd));
-  });
+    const bool bare = !fd;
+    Tell(wire::ArenaGrew{.chunk = chunk, .size = size, .to_job = request.to_job, .bare = bare},
+         std::move(fd));
+  };
+  const std::vector<ArenaChunkId> chunks = wire::UnpackIds(request.chunks);
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator != nullptr) return allocator->ExportArena(chunks, !request.bare, tell);
+  for (const ArenaChunkId chunk : chunks) tell(chunk, 0, UniqueFd());
 }
 
 // --- reports --------------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   attached_at_ = Clock::now();
   reconnect_at_ = Clock::time_point::max();
   Tell(facts_, progress_.Descriptor());
-  told_movable_ = hears_movable_ = hears_parts_ = false;
+  told_movable_ = hears_movable_ = hears_parts_ = fills_arena_ = false;
+  arena_heard_ = arena_heard_told_ = 0;
   if (phase_ == Phase::kAsked) TellWait(held);
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
   if (facts_.rejoin && phase_ == Phase::kNone && Movable()) TellMovable(held);
@@ -66,6 +67,7 @@ void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
   info_.joined = info_.coordinated = true;
   hears_movable_ = joined.hears_movable;
   hears_parts_ = joined.hears_parts;
+  fills_arena_ = joined.fills_arena;
   facts_.job = joined.job;
   facts_.name = joined.name;
   facts_.rejoin = true;

@@ -5,7 +5,7 @@
 // Hocket talk to each other as long as the major version of the frame is the same.
 //
 //   job -> coordinator   Join, Gang, Wait, TurnOver, YieldAck, NeedRoom, Spilled, ArenaGrew, ArenaLost,
-//                        Report, Leave, Restored, StoodBy
+//                        Report, Leave, Restored, StoodBy, ArenaHeard
 //   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport, Limit,
 //                        Restore, StandBy, GoOn, Pace
 //   CLI <-> coordinator  Command, CommandResult
@@ -63,13 +63,14 @@ struct Join {
   std::string group;           // whose quotas hold for it, too; empty: none
   bool serves = false;         // its steps are requests that somebody waits for: others stand by for them
   bool stands_by = false;      // it understands StandBy, GoOn and Pace
+  bool counts_arena = false;   // it says by ArenaHeard what it has heard of the arena
   // Retired, never to be used again: 3, 19.
   HOCKET_FIELDS(F(1, name) F(2, pid) F(4, program) F(5, device) F(6, device_name) F(7, capacity) F(8, weight)
                     F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
                         F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent)
                             F(18, spilled) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size)
                                 F(24, turn) F(25, lane_lock) F(26, heeds_limit) F(27, heeds_restore)
-                                    F(28, group) F(29, serves) F(30, stands_by))
+                                    F(28, group) F(29, serves) F(30, stands_by) F(31, counts_arena))
 };
 
 struct Joined {
@@ -81,8 +82,10 @@ struct Joined {
   std::string sharing_with;    // names of the other jobs on the device, comma separated
   bool hears_movable = false;  // the coordinator heeds Wait::movable; an older one has to be told by Spilled
   bool hears_parts = false;    // and Spilled::more; an older one takes the first part for all
+  bool fills_arena = false;    // and ArenaGrew::bare; an older one passes nothing on then
   // Retired, never to be used again: 5.
-  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(6, hears_movable) F(7, hears_parts))
+  HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(6, hears_movable) F(7, hears_parts)
+                    F(8, fills_arena))
 };
 
 // The connection ends after it. `reason` is a full sentence for the user. Readable across major versions: its
@@ -226,14 +229,16 @@ struct Spilled {
 };
 
 // Holder -> coordinator: a new arena chunk, with its descriptor. The coordinator passes it on as ArenaAdd
-// to the other jobs of the lane and keeps no descriptor. Also the answer to ArenaExport (`to_job` set).
+// to the other jobs of the lane and keeps no descriptor; those who hear too slowly are told later, by an
+// ArenaExport. Also the answer to ArenaExport (`to_job` set).
 struct ArenaGrew {
   static constexpr uint16_t kType = 13;
   static constexpr const char* kName = "ArenaGrew";
   uint64_t chunk = 0;
   uint64_t size = 0;
   uint64_t to_job = 0;  // 0: every other job of the lane
-  HOCKET_FIELDS(F(1, chunk) F(2, size) F(3, to_job))
+  bool bare = false;    // without its descriptor; only to a coordinator that fills_arena
+  HOCKET_FIELDS(F(1, chunk) F(2, size) F(3, to_job) F(4, bare))
 };
 struct ArenaAdd {
   static constexpr uint16_t kType = 14;
@@ -257,12 +262,24 @@ struct ArenaDrop {
   HOCKET_FIELDS(F(1, chunk))
 };
 
-// Coordinator -> a job of the lane: send every arena chunk to `to_job`, which has just joined.
+// Coordinator -> a job of the lane: send these arena chunks to `to_job`, by an ArenaGrew for each, a bare one
+// for what cannot be sent.
 struct ArenaExport {
   static constexpr uint16_t kType = 17;
   static constexpr const char* kName = "ArenaExport";
-  uint64_t to_job = 0;
-  HOCKET_FIELDS(F(1, to_job))
+  uint64_t to_job = 0;  // 0: to the coordinator, which has been started anew
+  std::string chunks;   // PackIds() (ids.h); empty: every one. Who does not know the field sends every one
+  bool bare = false;    // without descriptors
+  HOCKET_FIELDS(F(1, to_job) F(2, chunks) F(3, bare))
+};
+
+// Job -> coordinator: so many ArenaAdds of this connection have been heard and their descriptors closed. By
+// jobs whose Join says counts_arena; only so many more are sent as leave it most of its descriptors.
+struct ArenaHeard {
+  static constexpr uint16_t kType = 30;
+  static constexpr const char* kName = "ArenaHeard";
+  uint64_t count = 0;
+  HOCKET_FIELDS(F(1, count))
 };
 
 // This process is rank `rank` of `size` of a gang; sent when init_process_group has met. All ranks that
@@ -390,7 +407,7 @@ struct Pace {
 using Message =
     std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room, Spill,
                  Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang, Report, Leave,
-                 Command, CommandResult, Limit, Restore, Restored, StandBy, StoodBy, GoOn, Pace>;
+                 Command, CommandResult, Limit, Restore, Restored, StandBy, StoodBy, GoOn, Pace, ArenaHeard>;
 
 }  // namespace hocket::wire
 

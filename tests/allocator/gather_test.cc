@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,8 @@ namespace {
 using testing::EmulatedGpu;
 using testing::Job;
 using testing::kChunk;
+
+[[maybe_unused]] const bool two_devices = setenv("HOCKET_EMULATOR_DEVICES", "2", /*overwrite=*/1) == 0;
 
 class GatherTest : public ::testing::Test {
  protected:
@@ -252,6 +256,139 @@ TEST_F(GatherTest, OutlivesTheFailureOfAnyOneDriverCall) {
       one.Free(blocks[1]);
     }
     EXPECT_EQ(gpu.used(), before);
+  }
+}
+
+// A step that is placed by plan, whose places have lost their chunks while others stand empty elsewhere.
+class GatherForAPlanTest : public GatherTest {
+ protected:
+  static void Step(Job& of, Stream on) {
+    of.allocator->BeginStep();
+    const auto block = of.TryMalloc(2 * kChunk, on);
+    if (block.ok()) of.Free(*block);
+    of.allocator->EndStep();
+    of.allocator->CheckInvariants();
+  }
+  // Four blocks before the places; then two holes among them, and nothing behind the places.
+  std::vector<DevicePtr> Prepare(Job& of) {
+    std::vector<ArenaChunkId> chunks;
+    of.gate.grew = [&](ArenaChunkId id, Bytes, UniqueFd) { chunks.push_back(id); };
+    std::vector<DevicePtr> blocks;
+    of.allocator->BeginStep();
+    for (int i = 0; i < 4; ++i) blocks.push_back(of.Malloc(kChunk, stream));
+    of.allocator->EndStep();
+    for (int i = 0; i < 4; ++i) Step(of, stream);
+    EXPECT_EQ(chunks.size(), 6u);
+    for (const int hole : {0, 2}) of.Free(blocks[hole]);
+    of.allocator->DropArenaChunk(chunks[4]);
+    of.allocator->DropArenaChunk(chunks[5]);
+    of.allocator->CheckInvariants();
+    of.gate.grew = [](ArenaChunkId, Bytes, UniqueFd) {};
+    return {blocks[1], blocks[3]};
+  }
+};
+
+TEST_F(GatherForAPlanTest, ItsPlacesGetTheEmptyChunks) {
+  Job one;
+  const std::vector<DevicePtr> blocks = Prepare(one);
+  gpu.ForgetCalls();
+  Step(one, stream);
+  EXPECT_EQ(Calls("MemCreate"), 0);
+  EXPECT_EQ(one.Held().arena, 4 * kChunk);
+  for (const DevicePtr block : blocks) one.Free(block);
+}
+
+TEST_F(GatherForAPlanTest, OutlivesTheFailureOfAnyOneDriverCall) {
+  bool failed = true;
+  int call = 1;
+  for (; failed; ++call) {
+    SCOPED_TRACE("failing driver call " + std::to_string(call));
+    const Bytes before = gpu.used();
+    {
+      Job one;
+      const std::vector<DevicePtr> blocks = Prepare(one);
+      for (const DevicePtr block : blocks) gpu.Fill(block, kChunk, 0x33);
+      gpu.FailCall(call, /*CUDA_ERROR_UNKNOWN*/ 999);
+      Step(one, stream);
+      failed = gpu.Failed();
+      gpu.FailNoCall();
+      for (int i = 0; i < 3; ++i) Step(one, stream);
+      for (const DevicePtr block : blocks) {
+        EXPECT_TRUE(gpu.Holds(block, kChunk, 0x33));
+        one.Free(block);
+      }
+      one.PassTurn();
+      one.TakeTurn();
+    }
+    EXPECT_EQ(gpu.used(), before);
+  }
+  EXPECT_GT(call, 4) << "two chunks are mapped";
+}
+
+// Before CUDA 12.5 nothing tells that all streams have passed, without a wait.
+TEST_F(GatherTest, WithoutAnEventBehindAllStreamsAVacatedPlaceStaysSoUntilTheDeviceIsWaitedFor) {
+  MakeHoles(stream);
+  FreeHoles();
+  gpu.TakeContextEventsAway();
+  const DevicePtr large = Large(stream);
+  gpu.Fill(large, 2 * kChunk, 0x44);
+  for (int i = 0; i < 3; ++i) NextStep();
+  EXPECT_EQ(Calls("MemUnmap"), 0);
+  job.allocator->EndStep();
+  job.PassTurn();
+  EXPECT_EQ(Calls("MemUnmap"), 2);
+  job.TakeTurn();
+  job.allocator->BeginStep();
+  EXPECT_TRUE(gpu.Holds(large, 2 * kChunk, 0x44));
+  for (const DevicePtr block : {held[0], held[1]}) EXPECT_TRUE(gpu.Holds(block, kChunk, 0x11));
+}
+
+TEST_F(GatherTest, APlaceThatCannotBeClearedAtAHandOverIsClearedWhenTheNextStepBegins) {
+  MakeHoles(stream);
+  FreeHoles();
+  const DevicePtr large = Large(stream);
+  gpu.Fill(large, 2 * kChunk, 0x55);
+  job.allocator->EndStep();
+  gpu.FailEvery("MemUnmap", /*CUDA_ERROR_UNKNOWN*/ 999);
+  job.PassTurn();
+  gpu.FailNoCall();
+  job.TakeTurn();
+  gpu.ForgetCalls();
+  job.allocator->BeginStep();
+  EXPECT_EQ(Calls("MemUnmap"), 2);
+  held.push_back(job.Malloc(kChunk, stream));
+  EXPECT_EQ(held.back(), holes[0]) << "its addresses can be had again";
+  EXPECT_TRUE(gpu.Holds(large, 2 * kChunk, 0x55));
+}
+
+TEST_F(GatherTest, ThreadsOnTwoDevicesGatherAtOnceAndKeepTheirBytes) {
+  ASSERT_EQ(gpu.driver().DeviceCount().value(), 2);
+  AllocatorOptions second{.device = 1};
+  Job one, two(second);
+  std::vector<std::thread> threads;
+  for (Job* const on : {&one, &two}) {
+    on->allocator->BeginStep();
+    for (unsigned char thread : {1, 2}) {
+      threads.emplace_back([this, on, thread] {
+        for (int i = 0; i < 50; ++i) {
+          std::vector<DevicePtr> blocks;
+          for (int k = 0; k < 4; ++k) blocks.push_back(on->Malloc(kChunk));
+          std::memset(gpu.Host(blocks[1]), thread, kChunk);
+          on->Free(blocks[0]);
+          on->Free(blocks[2]);
+          const DevicePtr large = on->Malloc(2 * kChunk);
+          std::memset(gpu.Host(large), thread + 2, 2 * kChunk);
+          EXPECT_TRUE(testing::AllAre(thread, gpu.Host(blocks[1]), kChunk));
+          EXPECT_TRUE(testing::AllAre(static_cast<unsigned char>(thread + 2), gpu.Host(large), 2 * kChunk));
+          for (const DevicePtr block : {blocks[1], blocks[3], large}) on->Free(block);
+        }
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (Job* const on : {&one, &two}) {
+    EXPECT_GT(on->Held().gathered_total, 0u);
+    on->allocator->EndStep();
   }
 }
 

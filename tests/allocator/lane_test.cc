@@ -72,7 +72,7 @@ TEST_F(LaneTest, AJobThatJoinsLateGetsTheWholeArena) {
   Job job, late;
   Step(job, 10_MiB);
   job.PassTurn();
-  job.allocator->ExportArena([&](ArenaChunkId id, Bytes size, UniqueFd fd) {
+  job.allocator->ExportArena({}, /*descriptors=*/true, [&](ArenaChunkId id, Bytes size, UniqueFd fd) {
     EXPECT_TRUE(late.allocator->AddArenaChunk(id, size, std::move(fd)).ok());
   });
   const Bytes before = gpu.used();
@@ -107,7 +107,8 @@ TEST_F(LaneTest, AChunkMappedHereIsUnmappedWhenItIsDropped) {
   Step(other, 4_MiB);
   other.PassTurn();
   ArenaChunkId id = 0;
-  job.allocator->ExportArena([&](ArenaChunkId each, Bytes, UniqueFd) { id = each; });
+  job.allocator->ExportArena({}, /*descriptors=*/true,
+                             [&](ArenaChunkId each, Bytes, UniqueFd) { id = each; });
   const Bytes before = gpu.used();
   other.allocator->DropArenaChunk(id);
   other.allocator->DropArenaChunk(id);
@@ -280,8 +281,9 @@ TEST_F(LaneTest, TwoProcessesUseTheSameMemory) {
   ASSERT_EQ(posix_spawn(&child, "/proc/self/exe", &actions, nullptr, const_cast<char**>(argv), environ), 0);
   posix_spawn_file_actions_destroy(&actions);
   close(sockets[1]);
-  job.allocator->ExportArena(
-      [&](ArenaChunkId id, Bytes, UniqueFd fd) { SendDescriptor(sockets[0], id, fd.get()); });
+  job.allocator->ExportArena({}, /*descriptors=*/true, [&](ArenaChunkId id, Bytes, UniqueFd fd) {
+    SendDescriptor(sockets[0], id, fd.get());
+  });
   close(sockets[0]);
 
   int status = 0;

@@ -2,6 +2,8 @@
 #ifndef HOCKET_TESTS_CLIENT_FAKE_ALLOCATOR_H_
 #define HOCKET_TESTS_CLIENT_FAKE_ALLOCATOR_H_
 
+#include <sys/eventfd.h>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -35,7 +37,8 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<Bytes> device_free{0};
   std::atomic<Bytes> most_held{0};
   std::atomic<Bytes> most_transient{0};
-  std::atomic<Bytes> lacking{0};  // Malloc() lacks so much room, each time, until it is 0
+  std::vector<ArenaChunkId> arena = {7, 8};  // not to be changed while the job may be asked for it
+  std::atomic<Bytes> lacking{0};             // Malloc() lacks so much room, each time, until it is 0
 
   // As the real one: asks the gate, and looks again with the lock held.
   absl::StatusOr<DevicePtr> Malloc(Bytes size, Stream stream) override {
@@ -138,8 +141,10 @@ class FakeAllocator : public CachingAllocator {
     Record("drop all");
   }
   void LeaveArena() override { DropWholeArena(); }
-  void ExportArena(absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) override {
-    for (ArenaChunkId id : {7, 8}) announce(id, Bytes{64}, UniqueFd());
+  void ExportArena(absl::Span<const ArenaChunkId> chunks, bool descriptors,
+                   absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) override {
+    for (ArenaChunkId id : chunks.empty() ? absl::MakeConstSpan(arena) : chunks)
+      announce(id, Bytes{64}, descriptors ? UniqueFd(eventfd(0, EFD_CLOEXEC)) : UniqueFd());
   }
 
   std::optional<Bytes> DeviceFree() const override { return Bytes{device_free}; }

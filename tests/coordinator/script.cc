@@ -128,6 +128,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.heeds_restore = part.ahead;
   join.serves = part.serves;
   join.stands_by = part.stands_by;
+  join.counts_arena = part.counts_arena;
   join.heeds_limit = true;
   join.group = part.group;
   Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time, .known = part.known});

@@ -39,6 +39,7 @@ struct Part {
   bool ahead = false;  // heeds Restore
   bool serves = false;
   bool stands_by = false;  // heeds StandBy
+  bool counts_arena = false;
   std::string group;
   // A rejoin: what it says about itself.
   std::optional<KnownNeed> known = std::nullopt;  // from earlier runs

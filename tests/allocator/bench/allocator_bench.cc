@@ -32,6 +32,33 @@ void BM_MallocFree(benchmark::State& state) {
 }
 BENCHMARK(BM_MallocFree)->Arg(0)->Arg(100)->Arg(3000);
 
+// The same, in a step, where the transient region has `range(0)` empty chunks of an arena. (A device that
+// is large enough: HOCKET_EMULATOR_MODE=timing HOCKET_EMULATOR_MEMORY=160GiB, which takes no host memory.)
+void BM_MallocFreeInAStepWithALargeArena(benchmark::State& state) {
+  ScriptedGate gate;
+  const auto allocator = NewAllocator(gate);
+  allocator->BeginStep();
+  allocator->Free(*allocator->Malloc(static_cast<Bytes>(state.range(0)) * 2_MiB, nullptr));
+  for (auto _ : state) allocator->Free(*allocator->Malloc(8_KiB, nullptr));
+  allocator->EndStep();
+}
+BENCHMARK(BM_MallocFreeInAStepWithALargeArena)->Arg(10)->Arg(100)->Arg(15'000);
+
+// An arena grows by `range(0)` chunks, one by one, and is given back.
+void BM_GrowChunkByChunk(benchmark::State& state) {
+  ScriptedGate gate;
+  std::vector<DevicePtr> blocks(static_cast<std::size_t>(state.range(0)));
+  for (auto _ : state) {
+    const auto allocator = NewAllocator(gate);
+    allocator->BeginStep();
+    for (DevicePtr& block : blocks) block = *allocator->Malloc(2_MiB, nullptr);
+    for (const DevicePtr block : blocks) allocator->Free(block);
+    allocator->EndStep();
+    allocator->DropWholeArena();
+  }
+}
+BENCHMARK(BM_GrowChunkByChunk)->Arg(100)->Arg(5'000)->Arg(15'000)->Unit(benchmark::kMillisecond);
+
 // The turn passes and comes back, with `range(0)` arena chunks in use: no driver call but the drain.
 void BM_HandOverOfASettledArena(benchmark::State& state) {
   ScriptedGate gate;
@@ -47,7 +74,7 @@ void BM_HandOverOfASettledArena(benchmark::State& state) {
     HOCKET_CHECK(allocator->TakeTurn(/*for_step=*/false, &missing).ok()) << missing;
   }
 }
-BENCHMARK(BM_HandOverOfASettledArena)->Arg(1)->Arg(100);
+BENCHMARK(BM_HandOverOfASettledArena)->Arg(1)->Arg(100)->Arg(15'000)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace hocket

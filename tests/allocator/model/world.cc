@@ -377,10 +377,11 @@ bool World::Restart(Job& job, bool verify, bool maps, bool leaves) {
   Start(job, verify, maps);
   if (in_turn && !leaves) return DropArena();  // its kernels may still write there
   Job& other = &job == &jobs_.front() ? jobs_.back() : jobs_.front();
-  other.allocator->ExportArena([&](ArenaChunkId id, Bytes size, UniqueFd descriptor) {
-    const absl::Status added = job.allocator->AddArenaChunk(id, size, std::move(descriptor));
-    HOCKET_CHECK(added.ok()) << added.message();
-  });
+  other.allocator->ExportArena(
+      {}, /*descriptors=*/true, [&](ArenaChunkId id, Bytes size, UniqueFd descriptor) {
+        const absl::Status added = job.allocator->AddArenaChunk(id, size, std::move(descriptor));
+        HOCKET_CHECK(added.ok()) << added.message();
+      });
   return true;
 }
 

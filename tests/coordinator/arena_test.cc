@@ -1,0 +1,158 @@
+// Who is told of which chunk of a lane's arena, when, and how many descriptors are on their way.
+#include "csrc/wire/ids.h"
+#include "gmock/gmock.h"
+#include "tests/coordinator/script.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+
+class ArenaTest : public testing::Test {
+ protected:
+  ArenaTest() {
+    s_.Joins("a", {.counts_arena = true});
+    s_.Asks("a");
+  }
+
+  // The holder's arena has the chunks from `first` on.
+  void Grows(std::uint64_t first, std::uint64_t count, bool bare = false) {
+    for (std::uint64_t i = first; i < first + count; ++i)
+      s_.Says("a", wire::ArenaGrew{.chunk = i, .size = 1, .bare = bare});
+  }
+  std::vector<std::uint64_t> Asked(const std::string& exporter) {
+    const auto asked = s_.Told<wire::ArenaExport>(exporter);
+    return asked ? wire::UnpackIds(asked->chunks) : std::vector<std::uint64_t>();
+  }
+  // Answers what it was asked last.
+  void Exports(const std::string& exporter, const std::string& to) {
+    for (const std::uint64_t chunk : Asked(exporter))
+      s_.Says(exporter, wire::ArenaGrew{.chunk = chunk, .size = 1, .to_job = s_.IdOf(to)});
+  }
+  void Hears(const std::string& name) {
+    s_.Says(name, wire::ArenaHeard{static_cast<std::uint64_t>(s_.TimesTold<wire::ArenaAdd>(name))});
+  }
+
+  Script s_;
+};
+
+TEST_F(ArenaTest, WhoDoesNotSayThatHeHearsIsToldOfFewChunks) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 100);
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 64) << s_.Story();
+  EXPECT_EQ(s_.TimesTold<wire::ArenaExport>("a"), 0);
+}
+
+TEST_F(ArenaTest, WhoHearsIsToldOfTheRestInOrderByWhoHasIt) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 70);
+  Hears("b");
+  EXPECT_THAT(Asked("a"), ElementsAre(65, 66, 67, 68, 69, 70));
+  Grows(71, 1);  // not before those
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 64) << s_.Story();
+  Exports("a", "b");
+  EXPECT_THAT(Asked("a"), ElementsAre(71)) << s_.Story();
+  Exports("a", "b");
+  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, 71u);
+  Grows(72, 1);
+  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, 72u) << "as it joined: " << s_.Story();
+}
+
+TEST_F(ArenaTest, ANewcomerLearnsALargeArenaWithFewChunksOnTheirWayAtATime) {
+  constexpr int kChunks = 1'000;
+  Grows(1, kChunks);
+  s_.Joins("b", {.counts_arena = true});
+  int told = 0;
+  for (int rounds = 0; told < kChunks && rounds < kChunks; ++rounds) {
+    Exports("a", "b");
+    EXPECT_LE(s_.TimesTold<wire::ArenaAdd>("b") - told, 64);
+    told = s_.TimesTold<wire::ArenaAdd>("b");
+    EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, static_cast<std::uint64_t>(told));
+    Hears("b");
+  }
+  EXPECT_EQ(told, kChunks);
+  EXPECT_LE(s_.TimesTold<wire::ArenaExport>("a"), kChunks / 64 + 1);
+}
+
+TEST_F(ArenaTest, AChunkToldWithoutItsDescriptorIsAskedFor) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 2, /*bare=*/true);
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 0) << s_.Story();
+  EXPECT_THAT(Asked("a"), ElementsAre(1));
+  Exports("a", "b");
+  EXPECT_THAT(Asked("a"), ElementsAre(2));
+  Exports("a", "b");
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 2);
+}
+
+TEST_F(ArenaTest, WhatNobodyCanSendIsDoneWithout) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 2, /*bare=*/true);
+  s_.Says("a", wire::ArenaGrew{.chunk = 1, .size = 1, .to_job = s_.IdOf("b"), .bare = true});
+  EXPECT_THAT(Asked("a"), ElementsAre(2));
+  Exports("a", "b");
+  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, 2u);
+  s_.Loses("a", 1);
+  EXPECT_EQ(s_.TimesTold<wire::ArenaDrop>("b"), 0) << "it has never had it";
+}
+
+TEST_F(ArenaTest, WhatWasAskedOfOneWhoLeavesOrDoesNotAnswerIsAskedOfAnother) {
+  s_.Joins("b", {.counts_arena = true});
+  s_.Joins("c", {.counts_arena = true});
+  Grows(1, 3);
+  s_.GivesUp("a");
+  s_.Joins("d", {.counts_arena = true});
+  EXPECT_THAT(Asked("a"), ElementsAre(1, 2, 3)) << s_.Story();
+  s_.Leaves("a");
+  EXPECT_THAT(Asked("b"), ElementsAre(1, 2, 3)) << s_.Story();
+  s_.Leaves("b");
+  EXPECT_THAT(Asked("c"), ElementsAre(1, 2, 3)) << s_.Story();
+  Exports("c", "d");
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("d"), 3);
+}
+
+TEST_F(ArenaTest, AChunkThatLeavesWhileItIsAskedForIsNotWaitedFor) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 2, /*bare=*/true);
+  s_.Loses("a", 1);
+  EXPECT_THAT(Asked("a"), ElementsAre(2)) << s_.Story();
+}
+
+TEST_F(ArenaTest, AJobThatForgetsTheArenaIsToldOfItAnewOnce) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 2);
+  const JobId id = s_.IdOf("b");
+  const wire::Join join{
+      .name = "b", .device = "gpu0", .capacity = 100, .rejoin = true, .job = id, .counts_arena = true};
+  s_.Says("b", JobJoins{.join = join, .user = 1000, .replaces = {id}});
+  EXPECT_THAT(Asked("a"), ElementsAre(1, 2)) << s_.Story();
+  Exports("a", "b");
+  Exports("a", "b");
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 4) << "twice before, twice anew: " << s_.Story();
+}
+
+// As the last release does: it does not know which were asked for, nor what it says it has heard.
+TEST_F(ArenaTest, AnOlderJobIsToldOfEveryChunkAndExportsEveryOne) {
+  s_.Joins("b");
+  Grows(1, 100);
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 100);
+  s_.Joins("c");
+  for (int rounds = 0; rounds < 2; ++rounds) {
+    for (std::uint64_t i = 1; i <= 100; ++i)
+      s_.Says("a", wire::ArenaGrew{.chunk = i, .size = 1, .to_job = s_.IdOf("c")});
+  }
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("c"), 100) << s_.Story();
+}
+
+TEST_F(ArenaTest, TheArenasSizeIsThatOfItsChunksHoweverLargeTheySay) {
+  Grows(1, 3);
+  const Device& device = s_.core().state().devices.at("gpu0");
+  EXPECT_EQ(s_.core().Arena(device), 3u);
+  s_.Says("a", wire::ArenaGrew{.chunk = 9, .size = ~Bytes{0}});
+  EXPECT_EQ(s_.core().Arena(device), ~Bytes{0});
+  s_.Loses("a", 9);
+  EXPECT_EQ(s_.core().Arena(device), 3u);
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
