@@ -22,7 +22,8 @@ wire::Join JoinOf(const std::string& name, const std::string& device) {
           .torch_version = "2.11.0",
           .heeds_limit = true,
           .heeds_restore = true,
-          .stands_by = true};
+          .stands_by = true,
+          .counts_arena = true};
 }
 
 Recording People(const std::string& command, const std::string& arguments) {
@@ -42,6 +43,7 @@ Recording TwoJobs() {
       Hear<wire::ArenaExport>(kA),
       Say(kA, wire::ArenaGrew{.chunk = 1, .size = 64, .to_job = 2}, Carries::kMemory),
       Hear<wire::ArenaAdd>(kB),
+      Say(kB, wire::ArenaHeard{.count = 1}),
       Say(kB, wire::Wait{.number = 1, .movable = true}),
       Hear<wire::Yield>(kA),
       Say(kA, wire::Report{.persistent = 700, .steps = 1}),
@@ -198,10 +200,12 @@ Recording JobScript() {
                           .lane_lock = "lane.lock",
                           .sharing_with = "other",
                           .hears_movable = true,
-                          .hears_parts = true}),
+                          .hears_parts = true,
+                          .fills_arena = true}),
       Do(0, "await"),
       // An arena that others have made grow, and a limit.
       Say(0, wire::ArenaAdd{.chunk = 3, .size = 64}, Carries::kMemory),
+      Hear<wire::ArenaHeard>(0),
       Say(0, wire::ArenaDrop{.chunk = 3}),
       Say(0, wire::ArenaExport{.to_job = 12}),
       Hear<wire::ArenaGrew>(0),
