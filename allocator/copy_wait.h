@@ -29,13 +29,22 @@ class CopyWait {
   // queued at `queued`, when none was under way. An error: the driver's.
   absl::Status Await(EventHandle event, Bytes bytes, Clock::time_point queued) {
     const auto expected = std::chrono::duration_cast<Clock::duration>(per_byte_ * static_cast<double>(bytes));
-    bool done = false;
+    bool slept_on = false, done = false;  // they had arrived already when he asked first
     if (bytes >= kWorthAsking && expected < kLongestSleep) {
       std::this_thread::sleep_until(queued + expected - expected / kEarly - kOversleeps);
-      HOCKET_ASSIGN_OR_RETURN(done, AskUntil(event, AskingEnds(queued + expected, expected)));
+      HOCKET_ASSIGN_OR_RETURN(slept_on, driver_.EventDone(event));
+      done = slept_on;
+      if (!done) {
+        HOCKET_ASSIGN_OR_RETURN(done, AskUntil(event, AskingEnds(queued + expected, expected)));
+      }
     }
     const absl::Status waited = done ? absl::OkStatus() : driver_.WaitForEvent(event);
-    if (waited.ok() && bytes > 0) per_byte_ = (Clock::now() - queued) / static_cast<double>(bytes);
+    // Nobody knows for how long they had been there: once a part has taken long, the next must not.
+    if (slept_on) {
+      per_byte_ /= 2;
+    } else if (waited.ok() && bytes > 0) {
+      per_byte_ = (Clock::now() - queued) / static_cast<double>(bytes);
+    }
     return waited;
   }
 

@@ -15,16 +15,6 @@ Bytes Sum(const std::vector<Extent>& extents) {
   return sum;
 }
 
-// On the host.
-Bytes BytesOf(absl::Span<const Spiller::Item> items) {
-  Bytes sum = 0;
-  for (const Spiller::Item& item : items) {
-    const HostCopies& copies = item.region->host_copies(item.position);
-    sum += Sum(copies.changing.extents) + Sum(copies.constant.extents);
-  }
-  return sum;
-}
-
 // How many of the first items lie one behind the other.
 std::size_t RunOf(absl::Span<const Spiller::Item> items, std::size_t at_most) {
   const Spiller::Item& first = items.front();
@@ -279,7 +269,6 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
                                   absl::FunctionRef<void()> meanwhile) {
   Outcome outcome;
   std::size_t queued = 0;
-  const Clock::time_point begun = Clock::now();
   while (queued < items.size() && outcome.status.ok()) {
     const absl::Span<const Item> rest = items.subspan(queued);
     const std::size_t run = RunOf(rest, std::clamp<std::size_t>(queued / 4, 1, kLongestRun));
@@ -288,9 +277,7 @@ Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
   const bool recorded = driver_.RecordEvent(back_, in_).ok();
   absl::Status arrived = recorded ? absl::OkStatus() : Settle(in_);
   if (arrived.ok() && outcome.status.ok()) meanwhile();
-  // An error: perhaps it was only the event.
-  if (recorded && !in_wait_.Await(back_, BytesOf(items.subspan(0, queued)), begun).ok())
-    arrived = Settle(in_);
+  if (recorded && !driver_.WaitForEvent(back_).ok()) arrived = Settle(in_);  // perhaps it was only the event
   for (std::size_t i = 0; i < queued; ++i) {
     const Item& item = items[i];
     const HostCopies& copies = item.region->host_copies(item.position);

@@ -105,8 +105,7 @@ class Spiller {
     Bytes copied() const;
   };
 
-  Spiller(const Driver& driver, HostMemory& host)
-      : driver_(driver), host_(host), out_wait_(driver), in_wait_(driver) {}
+  Spiller(const Driver& driver, HostMemory& host) : driver_(driver), host_(host), out_wait_(driver) {}
   absl::Status Open(Verifier::ConstantAt constant_at);
 
   // Waits for `stream`; where that fails, for the whole device: nothing is under way afterwards, and the
@@ -145,7 +144,6 @@ class Spiller {
   EventHandle events_[2] = {};  // behind two parts on their way to the host
   EventHandle back_ = nullptr;  // behind what is on its way to the device
   CopyWait out_wait_;
-  CopyWait in_wait_;
   std::optional<Verifier> verifier_;
 };
 

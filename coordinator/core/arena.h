@@ -81,6 +81,7 @@ struct KnownArena {
   // ArenaAdds on this connection.
   std::uint64_t sent = 0;
   std::uint64_t heard = 0;
+  std::uint64_t tried = 0;  // those of them that it had heard of when it was last told to try for room
 };
 
 }  // namespace hocket::coordinator

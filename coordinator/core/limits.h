@@ -19,8 +19,8 @@ inline constexpr absl::Duration kLeaverLimit = absl::Seconds(10);
 inline constexpr absl::Duration kArenaDropLimit = absl::Seconds(1);
 
 // So many ArenaAdds may be on their way to a job: each is a descriptor of the 1,024 that a process may have,
-// as a rule, and it may have eight devices.
-inline constexpr std::uint64_t kMostUnheard = 64;
+// as a rule. Fewer would not do: what others make at once should be known by the next turn (0040).
+inline constexpr std::uint64_t kMostUnheard = 256;
 // Who waits for memory that is on its way back tries again after so long.
 inline constexpr absl::Duration kReturningRetry = absl::Milliseconds(20);
 // So long it does so when the driver seems to have it back already.

@@ -123,6 +123,9 @@ void Core::Credit(const SpillOrder& order, Bytes bytes) {
 void Core::ServeRoom(Job& job) {
   RoomRequest& room = *job.room;
   if (room.freed >= room.bytes) return AnswerRoom(job, true, "");
+  // It restores into the lane's free chunks, too, and has heard of some since it tried.
+  if (room.asked && room.restoring && std::exchange(job.arena.tried, job.arena.heard) != job.arena.heard)
+    return AnswerRoom(job, true, "");
   if (job.shortage && job.shortage->refuse && room.asked && !room.restoring)
     return AnswerRoom(job, false, RoomArithmetic(job));
   if (IsGuest(job) && job.asides < kMostAsides) return ServeGuest(job);

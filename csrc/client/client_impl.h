@@ -372,6 +372,7 @@ class ClientImpl final : public Client {
   bool hears_movable_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator, in a Wait
   bool hears_parts_ ABSL_GUARDED_BY(mutex_) = false;    // of what is spilled
   bool fills_arena_ ABSL_GUARDED_BY(mutex_) = false;    // it asks for descriptors that did not come
+  bool reader_stalls_ ABSL_GUARDED_BY(mutex_) = false;  // it was waited for in vain, and has not read since
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
   bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;        // the end of this turn
   std::optional<StandBy> stand_by_ ABSL_GUARDED_BY(mutex_);  // <=> the word has kStandBy

@@ -12,7 +12,7 @@ namespace hocket {
 namespace {
 
 constexpr std::size_t kMostWaiting = 256;  // of the 1,024 descriptors that a process may have, as a rule
-constexpr int kPatienceMs = 1000;
+constexpr auto kPatience = std::chrono::seconds(1);
 
 bool Watch(const UniqueFd& set, int fd, std::uint32_t events) {
   epoll_event event{};
@@ -93,12 +93,16 @@ void Connection::Send(wire::Message message, UniqueFd descriptor) {
   const bool has_descriptor = static_cast<bool>(descriptor);
   queue_.emplace_back(std::move(message), std::move(descriptor));
   Flush();
-  if (has_descriptor && queue_.size() > kMostWaiting) AwaitReader();
+  if (has_descriptor) AwaitReader(kMostWaiting, kPatience);
 }
 
-void Connection::AwaitReader() {
-  pollfd poller{fd(), POLLOUT, 0};
-  if (poll(&poller, 1, kPatienceMs) > 0) Flush();
+void Connection::AwaitReader(std::size_t left, Clock::duration limit) {
+  const Clock::time_point end = Clock::now() + limit;
+  for (auto now = Clock::now(); up() && queue_.size() > left && now < end; now = Clock::now()) {
+    pollfd poller{fd(), POLLOUT, 0};
+    if (poll(&poller, 1, Milliseconds(end - now)) <= 0) return;
+    Flush();
+  }
 }
 
 void Connection::Flush() {

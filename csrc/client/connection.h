@@ -50,6 +50,8 @@ class Connection {
   // What the socket has not taken yet.
   std::size_t queued() const { return queue_.size(); }
   void Flush();
+  // Waits for the coordinator to read what is queued until so few are left, or `limit` is over.
+  void AwaitReader(std::size_t left, Clock::duration limit);
 
   // None: nothing there now, or down.
   absl::StatusOr<std::optional<wire::Received>> Receive();
@@ -69,8 +71,6 @@ class Connection {
   std::vector<int> Descriptors() const;
 
  private:
-  void AwaitReader();
-
   std::optional<wire::Channel> channel_;
   std::deque<std::pair<wire::Message, UniqueFd>> queue_;
   bool watched_ = false;  // both sets have the socket

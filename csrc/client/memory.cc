@@ -17,6 +17,7 @@ namespace {
 constexpr auto kRoomPause = std::chrono::milliseconds(100);
 // Chunks that wait to be told of, each with a descriptor, of the 1,024 that a process may have, as a rule.
 constexpr std::size_t kMostUntold = 64;
+constexpr auto kReads = std::chrono::milliseconds(20);  // a coordinator that is well
 
 }  // namespace
 
@@ -252,8 +253,13 @@ void ClientImpl::TellMovable(const Holdings& held) {
 void ClientImpl::ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) {
   MutexLock lock(&mutex_);
   if (outside_) return;
-  if (fills_arena_ && connection_.queued() >= kMostUntold) descriptor.Reset();
-  Tell(wire::ArenaGrew{.chunk = chunk, .size = size, .bare = !descriptor}, std::move(descriptor));
+  if (fills_arena_) {
+    if (!reader_stalls_) connection_.AwaitReader(kMostUntold, kReads);
+    reader_stalls_ = connection_.queued() > kMostUntold;
+    if (reader_stalls_) descriptor.Reset();
+  }
+  const bool bare = !descriptor;  // before it is given away
+  Tell(wire::ArenaGrew{.chunk = chunk, .size = size, .bare = bare}, std::move(descriptor));
 }
 
 void ClientImpl::ArenaLost(ArenaChunkId chunk) {

@@ -68,7 +68,7 @@ TEST_F(CopyWaitTest, ForFewBytesNobodyAsks) {
 
 // What took hours once, a stopped process say, does not keep anybody from asking the driver the next time.
 TEST_F(CopyWaitTest, AfterOneThatTookForEverTheDriverWakesHim) {
-  End();
+  EndsAt("EventSynchronize");
   ASSERT_TRUE(wait.Await(event, kMany, Clock::now() - std::chrono::hours(1)).ok());
   gpu.ForgetCalls();
   ASSERT_TRUE(Await(kMany).ok());

@@ -477,8 +477,12 @@ TEST(MemoryTest, AGrantDoesNotOvertakeWhatWasToldOfTheArenaBeforeTheAllocatorWas
 TEST(MemoryTest, ANewChunkIsToldWithItsDescriptorAndALostOneToo) {
   Scene scene;
   scene.job().ArenaGrew(9, 64, UniqueFd(eventfd(0, EFD_CLOEXEC)));
-  EXPECT_EQ(scene.Expects<wire::ArenaGrew>().chunk, 9u);
+  const wire::ArenaGrew grew = scene.Expects<wire::ArenaGrew>();
+  EXPECT_EQ(grew.chunk, 9u);
+  EXPECT_FALSE(grew.bare);
   EXPECT_TRUE(scene.TakeDescriptor());
+  scene.job().ArenaGrew(10, 64, UniqueFd());
+  EXPECT_TRUE(scene.Expects<wire::ArenaGrew>().bare);
   scene.job().ArenaLost(9);
   EXPECT_EQ(scene.Expects<wire::ArenaLost>().chunk, 9u);
 }

@@ -1,4 +1,5 @@
 // Who is told of which chunk of a lane's arena, when, and how many descriptors are on their way.
+#include "coordinator/core/limits.h"
 #include "csrc/wire/ids.h"
 #include "gmock/gmock.h"
 #include "tests/coordinator/script.h"
@@ -7,6 +8,8 @@ namespace hocket::coordinator {
 namespace {
 
 using ::testing::ElementsAre;
+
+constexpr std::uint64_t kMostAtOnce = kMostUnheard;
 
 class ArenaTest : public testing::Test {
  protected:
@@ -38,24 +41,24 @@ class ArenaTest : public testing::Test {
 
 TEST_F(ArenaTest, WhoDoesNotSayThatHeHearsIsToldOfFewChunks) {
   s_.Joins("b", {.counts_arena = true});
-  Grows(1, 100);
-  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 64) << s_.Story();
+  Grows(1, kMostAtOnce + 40);
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), kMostAtOnce) << s_.Story();
   EXPECT_EQ(s_.TimesTold<wire::ArenaExport>("a"), 0);
 }
 
 TEST_F(ArenaTest, WhoHearsIsToldOfTheRestInOrderByWhoHasIt) {
   s_.Joins("b", {.counts_arena = true});
-  Grows(1, 70);
+  Grows(1, kMostAtOnce + 3);
   Hears("b");
-  EXPECT_THAT(Asked("a"), ElementsAre(65, 66, 67, 68, 69, 70));
-  Grows(71, 1);  // not before those
-  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 64) << s_.Story();
+  EXPECT_THAT(Asked("a"), ElementsAre(kMostAtOnce + 1, kMostAtOnce + 2, kMostAtOnce + 3));
+  Grows(kMostAtOnce + 4, 1);  // not before those
+  EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), kMostAtOnce) << s_.Story();
   Exports("a", "b");
-  EXPECT_THAT(Asked("a"), ElementsAre(71)) << s_.Story();
+  EXPECT_THAT(Asked("a"), ElementsAre(kMostAtOnce + 4)) << s_.Story();
   Exports("a", "b");
-  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, 71u);
-  Grows(72, 1);
-  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, 72u) << "as it joined: " << s_.Story();
+  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, kMostAtOnce + 4);
+  Grows(kMostAtOnce + 5, 1);
+  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, kMostAtOnce + 5) << "as it joined: " << s_.Story();
 }
 
 TEST_F(ArenaTest, ANewcomerLearnsALargeArenaWithFewChunksOnTheirWayAtATime) {
@@ -65,13 +68,13 @@ TEST_F(ArenaTest, ANewcomerLearnsALargeArenaWithFewChunksOnTheirWayAtATime) {
   int told = 0;
   for (int rounds = 0; told < kChunks && rounds < kChunks; ++rounds) {
     Exports("a", "b");
-    EXPECT_LE(s_.TimesTold<wire::ArenaAdd>("b") - told, 64);
+    EXPECT_LE(s_.TimesTold<wire::ArenaAdd>("b") - told, kMostAtOnce);
     told = s_.TimesTold<wire::ArenaAdd>("b");
     EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, static_cast<std::uint64_t>(told));
     Hears("b");
   }
   EXPECT_EQ(told, kChunks);
-  EXPECT_LE(s_.TimesTold<wire::ArenaExport>("a"), kChunks / 64 + 1);
+  EXPECT_LE(s_.TimesTold<wire::ArenaExport>("a"), kChunks / kMostAtOnce + 1);
 }
 
 TEST_F(ArenaTest, AChunkToldWithoutItsDescriptorIsAskedFor) {
@@ -129,6 +132,23 @@ TEST_F(ArenaTest, AJobThatForgetsTheArenaIsToldOfItAnewOnce) {
   Exports("a", "b");
   Exports("a", "b");
   EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 4) << "twice before, twice anew: " << s_.Story();
+}
+
+// It could restore into the lane's free chunks, had it known them when it tried.
+TEST_F(ArenaTest, WhoLacksRoomForWhatComesBackTriesAgainWhenItHasHeardOfChunks) {
+  s_.Joins("b", {.spilled = 40, .counts_arena = true});
+  s_.Asks("b");
+  Grows(1, kMostAtOnce + 3);
+  s_.GivesUp("a");
+  s_.NeedsRoom("b", 40, /*restoring=*/true);
+  ASSERT_EQ(s_.TimesTold<wire::Room>("b"), 0) << s_.Story();
+  Hears("b");
+  EXPECT_EQ(s_.TimesTold<wire::Room>("b"), 1) << s_.Story();
+  s_.NeedsRoom("b", 10, /*restoring=*/true);
+  EXPECT_EQ(s_.TimesTold<wire::Room>("b"), 1) << "it has heard of no more: " << s_.Story();
+  Exports("a", "b");
+  Hears("b");
+  EXPECT_EQ(s_.TimesTold<wire::Room>("b"), 2) << s_.Story();
 }
 
 // As the last release does: it does not know which were asked for, nor what it says it has heard.
