@@ -235,11 +235,16 @@ class AllocatorImpl final : public CachingAllocator {
   // Whether there is any on the device, queued by whom ever. kUnknown: a capture that Hocket has not been
   // told of, or a driver that fails.
   Work LookForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same in two steps: what was queued before the first is seen by the second, which comes when all else
+  // that was queued then should be done.
+  absl::Status BeginLook(ScopedEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Work Seen(ScopedEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RecordBehindWork(ScopedEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // OK where there is none.
   absl::Status CheckIdle(const char* when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckNone(Work seen, const char* when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // No thread of this job that Hocket knows of works now: counts whoever does.
-  void NoteStray() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Work NoteStray() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Before other memory lies at spilled addresses, work that uses what is mapped there now must be over.
   void AwaitStrays() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What `restore` says, which brings bytes back: after AwaitStrays(), and whoever works then is counted.
@@ -252,8 +257,8 @@ class AllocatorImpl final : public CachingAllocator {
   // Of stages up to `last`. Calls `meanwhile` once, when all their copies are queued, if they could be.
   absl::Status RestoreAll(Stage last, absl::FunctionRef<void()> meanwhile)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of `space`, at most so many chunks of stages up to `last`: as many as `new_chunk` gives.
-  Spiller::Outcome RestoreSome(Space& space, std::size_t chunks, Stage last,
+  // Of `space`, as many of these positions as `new_chunk` gives chunks for.
+  Spiller::Outcome RestoreSome(Space& space, absl::Span<const Position> positions,
                                absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
                                absl::FunctionRef<void()> meanwhile) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `full`: the driver had no chunk before, and need not be asked as long as the arena has one.

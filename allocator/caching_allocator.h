@@ -100,7 +100,7 @@ struct PoolDelta {
 
 // A spill that is told of while it lasts.
 struct SpillParts {
-  Bytes size = 0;  // of a part; 0: all is one
+  Bytes size = 0;  // of a part; 0: the allocator's choice
   // After each part, with the bytes given back so far and what is held. With the allocator locked.
   std::function<void(Bytes given_back, const Holdings& held)> told = nullptr;
 };

@@ -105,12 +105,16 @@ void Space::DropUnneeded() {
   });
 }
 
-std::vector<Space::Position> Space::PositionsToRestore() const {
-  std::vector<Position> positions = Positions(Region::State::kSpilled);
-  std::erase_if(positions,
-                [this](Position position) { return IsUnneeded(position) || region_.arrival(position) != 0; });
-  std::stable_sort(positions.begin(), positions.end(),
-                   [this](Position a, Position b) { return blocks_.StageOf(a) < blocks_.StageOf(b); });
+std::vector<Space::Position> Space::PositionsToRestore(Stage last) const {
+  std::vector<std::pair<Stage, Position>> found;
+  for (const Position position : region_.Positions(Region::State::kSpilled)) {
+    if (IsUnneeded(position) || region_.arrival(position) != 0) continue;
+    const Stage stage = blocks_.StageOf(position);
+    if (stage <= last) found.emplace_back(stage, position);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<Position> positions;
+  for (const auto& [stage, position] : found) positions.push_back(position);
   return positions;
 }
 
@@ -135,17 +139,15 @@ std::vector<Space::Position> Space::EmptyPositions(Region::State state) const {
   return positions;
 }
 
-Spiller::Item Space::ItemFor(Position position) {
+Spiller::Contents Space::ContentsOf(Position position) {
   blocks_.ForEachConstant(position, [this](Block& block) {
     if (block.promise->Broken()) EndConstant(block);
   });
-  Spiller::Item item{.region = &region_,
-                     .position = position,
-                     .changing = {{.offset = 0, .size = region_.chunk_size()}},
-                     .constant = blocks_.ConstantExtents(position)};
-  if (blocks_.pool(position) == 0) item.changing = blocks_.LiveExtents(position);
-  item.changing = Without(item.constant, std::move(item.changing));
-  return item;
+  Spiller::Contents contents{.changing = {{.offset = 0, .size = region_.chunk_size()}},
+                             .constant = blocks_.ConstantExtents(position)};
+  if (blocks_.pool(position) == 0) contents.changing = blocks_.LiveExtents(position);
+  contents.changing = Without(contents.constant, std::move(contents.changing));
+  return contents;
 }
 
 Bytes Space::reserved() const {

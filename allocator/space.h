@@ -57,11 +57,12 @@ class Space {
   // Positions in `state`, in order of address; with or without live blocks in them.
   std::vector<Position> Positions(Region::State state) const;
   std::vector<Position> EmptyPositions(Region::State state) const;
-  // Spilled positions that something needs and that have no arrival, in order of stage.
-  std::vector<Position> PositionsToRestore() const;
+  // Spilled positions of stages up to `last` that something needs and that have no arrival, in order of stage
+  // and address.
+  std::vector<Position> PositionsToRestore(Stage last = kLastStage) const;
   // What has to be copied to spill `position`: its live bytes; of a private pool's chunk all of it (a
   // graph uses memory that is free to the allocator). Promises that are broken end.
-  Spiller::Item ItemFor(Position position);
+  Spiller::Contents ContentsOf(Position position);
 
   // Bytes behind addresses, on the device or on the host.
   Bytes reserved() const;

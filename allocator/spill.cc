@@ -1,6 +1,7 @@
 #include "allocator/spill.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "csrc/base/check.h"
@@ -15,17 +16,34 @@ Bytes Sum(const std::vector<Extent>& extents) {
   return sum;
 }
 
-// How many of the first items lie one behind the other.
-std::size_t RunOf(absl::Span<const Spiller::Item> items, std::size_t at_most) {
-  const Spiller::Item& first = items.front();
+// How many of the first positions lie one behind the other.
+std::size_t RunOf(absl::Span<const Region::Position> positions, std::size_t at_most) {
   std::size_t run = 1;
-  while (run < std::min(at_most, items.size()) && items[run].region == first.region &&
-         items[run].position == first.position + run)
-    ++run;
+  while (run < std::min(at_most, positions.size()) && positions[run] == positions.front() + run) ++run;
   return run;
 }
 
 }  // namespace
+
+class Spiller::UnderWay {
+ public:
+  std::size_t chunks() const { return chunks_; }
+  void Add(Run run) {
+    chunks_ += run.count;
+    runs_.push_back(std::move(run));
+  }
+  // REQUIRES: chunks() > 0.
+  Run TakeFirst() {
+    Run run = std::move(runs_.front());
+    runs_.pop_front();
+    chunks_ -= run.count;
+    return run;
+  }
+
+ private:
+  std::deque<Run> runs_;
+  std::size_t chunks_ = 0;
+};
 
 absl::StatusOr<std::unique_ptr<Spiller>> Spiller::Create(const Driver& driver, HostMemory& host,
                                                          Verifier::ConstantAt constant_at) {
@@ -37,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Spiller>> Spiller::Create(const Driver& driver, H
 absl::Status Spiller::Open(Verifier::ConstantAt constant_at) {
   HOCKET_ASSIGN_OR_RETURN(out_, driver_.CreateStream());
   HOCKET_ASSIGN_OR_RETURN(in_, driver_.CreateStream());
-  for (EventHandle* event : {&events_[0], &events_[1], &back_}) {
+  for (EventHandle* event : {&events_[0], &events_[1]}) {
     HOCKET_ASSIGN_OR_RETURN(*event, driver_.CreateEvent());
   }
   if (constant_at) verifier_.emplace(driver_, in_, std::move(constant_at));
@@ -45,7 +63,7 @@ absl::Status Spiller::Open(Verifier::ConstantAt constant_at) {
 }
 
 Spiller::~Spiller() {
-  for (const EventHandle event : {events_[0], events_[1], back_}) {
+  for (const EventHandle event : events_) {
     if (event != nullptr) (void)driver_.DestroyEvent(event);
   }
   for (const Stream stream : {out_, in_}) {
@@ -78,22 +96,23 @@ absl::StatusOr<HostCopy> Spiller::NewCopy(const std::vector<Extent>& extents,
   return copy;
 }
 
-// A kept chunk has room for the rest, too. What else is kept of the item is taken last: host memory for the
-// rest may have to come from it.
-absl::StatusOr<Spiller::Part::Prepared> Spiller::Prepare(const Item& item) {
-  Part::Prepared prepared{.copies = {}, .bytes = {.copied = Sum(item.changing)}};
+// A kept chunk has room for the rest, too. What else is kept of the position is taken last: host memory for
+// the rest may have to come from it.
+absl::StatusOr<Spiller::Part::Prepared> Spiller::Prepare(Region& region, Position position,
+                                                         const Contents& contents) {
+  Part::Prepared prepared{.copies = {}, .bytes = {.copied = Sum(contents.changing)}};
   HostCopy& constant = prepared.copies.constant;
-  if (host_.maps_chunks()) constant = item.region->TakeKept(item.position, item.constant);
+  if (host_.maps_chunks()) constant = region.TakeKept(position, contents.constant);
   std::shared_ptr<const HostChunk> chunk = constant.chunk;
   if (chunk == nullptr) {
     HOCKET_ASSIGN_OR_RETURN(chunk, NewChunk());
   }
-  HOCKET_ASSIGN_OR_RETURN(prepared.copies.changing, NewCopy(item.changing, chunk));
-  if (chunk == nullptr) constant = item.region->TakeKept(item.position, item.constant);
+  HOCKET_ASSIGN_OR_RETURN(prepared.copies.changing, NewCopy(contents.changing, chunk));
+  if (chunk == nullptr) constant = region.TakeKept(position, contents.constant);
   prepared.kept = static_cast<bool>(constant);
-  (prepared.kept ? prepared.bytes.spared : prepared.bytes.copied) += Sum(item.constant);
+  (prepared.kept ? prepared.bytes.spared : prepared.bytes.copied) += Sum(contents.constant);
   if (!prepared.kept) {
-    HOCKET_ASSIGN_OR_RETURN(constant, NewCopy(item.constant, chunk));
+    HOCKET_ASSIGN_OR_RETURN(constant, NewCopy(contents.constant, chunk));
   }
   return prepared;
 }
@@ -110,16 +129,16 @@ absl::Status Spiller::QueueToDevice(DevicePtr base, const HostCopy& copy) {
   });
 }
 
-absl::Status Spiller::PreparePart(Part& part) {
-  for (const Item& item : part.items) {
-    HOCKET_ASSIGN_OR_RETURN(Part::Prepared one, Prepare(item));
+absl::Status Spiller::PreparePart(Region& region, absl::FunctionRef<Contents(Position)> contents,
+                                  Part& part) {
+  for (const Position position : part.positions) {
+    HOCKET_ASSIGN_OR_RETURN(Part::Prepared one, Prepare(region, position, contents(position)));
     part.prepared.push_back(std::move(one));
   }
   return absl::OkStatus();
 }
 
-absl::Status Spiller::QueueSpill(const Item& item, const Part::Prepared& prepared) {
-  const DevicePtr base = item.region->AddressOf(item.position);
+absl::Status Spiller::QueueSpill(DevicePtr base, const Part::Prepared& prepared) {
   absl::Status status = QueueToHost(base, prepared.copies.changing);
   if (status.ok() && !prepared.kept) status = QueueToHost(base, prepared.copies.constant);
   // What was queued before must not arrive in memory that somebody else gets.
@@ -127,17 +146,10 @@ absl::Status Spiller::QueueSpill(const Item& item, const Part::Prepared& prepare
   return status;
 }
 
-Bytes Spiller::Part::copied() const {
-  Bytes sum = 0;
-  for (const Prepared& one : prepared) sum += one.bytes.copied;
-  return sum;
-}
-
-absl::Status Spiller::QueuePart(Part& part) {
+absl::Status Spiller::QueuePart(const Region& region, Part& part) {
   absl::Status queued;
-  part.queued = Clock::now();
   for (std::size_t i = 0; i < part.prepared.size() && queued.ok(); ++i) {
-    queued = QueueSpill(part.items[i], part.prepared[i]);
+    queued = QueueSpill(region.AddressOf(part.positions[i]), part.prepared[i]);
     if (!queued.ok()) part.prepared.resize(i);
   }
   if (part.prepared.empty()) return queued;
@@ -149,75 +161,77 @@ absl::Status Spiller::QueuePart(Part& part) {
   return recorded;
 }
 
-absl::Status Spiller::AwaitPart(const Part& part, absl::FunctionRef<absl::Status()> still_idle) {
-  if (part.prepared.empty()) return absl::OkStatus();
-  HOCKET_RETURN_IF_ERROR(out_wait_.Await(part.event, part.copied(), part.queued));
-  return still_idle();
-}
-
 absl::Status Spiller::VerifySpilled(DevicePtr base, Part::Prepared& prepared) {
   HOCKET_RETURN_IF_ERROR(verifier_->Spilled(base, prepared.copies.changing));
   HostCopy& constant = prepared.copies.constant;
   return prepared.kept ? verifier_->Kept(base, constant) : verifier_->Spilled(base, constant);
 }
 
-Spiller::Moved Spiller::FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved,
+Spiller::Moved Spiller::FinishPart(Region& region, Part& part, absl::FunctionRef<void(Position)> moved,
                                    absl::Status& status) {
   Moved sum;
-  absl::Span<const Item> items = part.items.subspan(0, part.prepared.size());
-  for (std::size_t done = 0; !items.empty();) {
-    const absl::Span<const Item> run = items.subspan(0, RunOf(items, kLongestRun));
-    items.remove_prefix(run.size());
+  absl::Span<const Position> positions = part.positions.subspan(0, part.prepared.size());
+  for (std::size_t done = 0; !positions.empty();) {
+    const absl::Span<const Position> run = positions.subspan(0, RunOf(positions, kLongestRun));
+    positions.remove_prefix(run.size());
     std::vector<HostCopies> copies;
     for (std::size_t i = 0; i < run.size() && status.ok(); ++i) {
       Part::Prepared& prepared = part.prepared[done + i];
-      if (verifier_) status = VerifySpilled(run[i].region->AddressOf(run[i].position), prepared);
+      if (verifier_) status = VerifySpilled(region.AddressOf(run[i]), prepared);
       copies.push_back(std::move(prepared.copies));
     }
-    if (status.ok()) status = run.front().region->FinishSpill(run.front().position, absl::MakeSpan(copies));
+    if (status.ok()) status = region.FinishSpill(run.front(), absl::MakeSpan(copies));
     if (!status.ok()) break;
-    for (const Item& item : run) {
+    for (const Position position : run) {
       sum.copied += part.prepared[done].bytes.copied;
       sum.spared += part.prepared[done++].bytes.spared;
-      moved(item);
+      moved(position);
     }
   }
   return sum;
 }
 
-absl::Status Spiller::Spill(absl::Span<Item> items, std::size_t in_part,
-                            absl::FunctionRef<absl::Status()> still_idle,
-                            absl::FunctionRef<void(const Item&)> moved,
-                            absl::FunctionRef<void(const Moved& part)> part_done) {
+absl::Status Spiller::Spill(Region& region, absl::Span<const Position> positions, std::size_t in_part,
+                            const Leaving& calls) {
   absl::Status stopped;
   int parts = 0;
   const auto prepare_next = [&] {
-    Part part{
-        .items = items.subspan(0, in_part), .prepared = {}, .event = events_[parts++ % 2], .queued = {}};
-    items.remove_prefix(part.items.size());
-    stopped = PreparePart(part);
+    Part part;
+    if (!stopped.ok() || positions.empty()) return part;
+    part.positions = positions.subspan(0, in_part);
+    part.event = events_[parts++ % 2];
+    positions.remove_prefix(part.positions.size());
+    stopped = PreparePart(region, calls.contents, part);
     return part;
   };
   const auto queue = [&](Part& part) {
-    const absl::Status queued = QueuePart(part);
+    const absl::Status queued = QueuePart(region, part);
     if (!queued.ok()) stopped = queued;
   };
-  if (items.empty()) return stopped;
-  Part present = prepare_next();
-  queue(present);
-  while (!present.items.empty()) {
-    // Host memory for the next part is found while this one is copied.
-    Part next;
-    if (stopped.ok() && !items.empty()) next = prepare_next();
-    absl::Status finished = AwaitPart(present, still_idle);
-    if (finished.ok()) queue(next);
-    part_done(finished.ok() ? FinishPart(present, moved, finished) : Moved{});
-    if (!finished.ok()) {
+  const auto prepare_and_queue = [&] {
+    Part part = prepare_next();
+    queue(part);
+    return part;
+  };
+  Part arrived;  // and not looked at
+  Part present = prepare_and_queue();
+  Part next = prepare_and_queue();
+  while (!arrived.prepared.empty() || !present.prepared.empty()) {
+    // Host memory is found while others are copied.
+    Part last = prepare_next();
+    absl::Status status;
+    if (!present.prepared.empty()) status = driver_.WaitForEvent(present.event);
+    if (status.ok() && !arrived.prepared.empty()) status = calls.was_idle();
+    if (status.ok() && !present.prepared.empty()) calls.look();
+    if (status.ok()) queue(last);  // behind what is looked at
+    if (!arrived.prepared.empty())
+      calls.part_done(status.ok() ? FinishPart(region, arrived, calls.moved, status) : Moved{});
+    if (!status.ok()) {
       // What is still under way must not arrive in memory that somebody else gets.
       (void)Settle(out_);
-      return finished;
+      return status;
     }
-    present = std::exchange(next, Part());
+    arrived = std::exchange(present, std::exchange(next, std::move(last)));
   }
   return stopped;
 }
@@ -236,65 +250,99 @@ absl::StatusOr<Bytes> Spiller::QueueBack(const Region& region, Region::Position 
   return queued;
 }
 
-std::size_t Spiller::QueueRestore(absl::Span<const Item> run,
-                                  absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
-                                  absl::Status& status) {
+std::size_t Spiller::QueueRun(Region& region, absl::Span<const Position> run, const Returning& calls,
+                              absl::Status& status) {
   std::vector<Chunk> chunks;
   while (chunks.size() < run.size() && status.ok()) {
-    absl::StatusOr<Chunk> chunk = new_chunk();
+    absl::StatusOr<Chunk> chunk = calls.new_chunk();
     status = chunk.status();
     if (chunk.ok()) chunks.push_back(*std::move(chunk));
   }
   if (chunks.empty()) return 0;
-  Region& region = *run.front().region;
-  const Region::Position first = run.front().position;
-  if (const absl::Status started = region.StartRestore(first, absl::MakeSpan(chunks)); !started.ok()) {
+  if (const absl::Status started = region.StartRestore(run.front(), absl::MakeSpan(chunks)); !started.ok()) {
     status = started;
     return 0;
   }
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    const auto position = static_cast<Region::Position>(first + i);
-    const absl::StatusOr<Bytes> queued = QueueBack(region, position, region.AddressOf(position));
+    const absl::StatusOr<Bytes> queued = QueueBack(region, run[i], region.AddressOf(run[i]));
     if (queued.ok()) continue;
     status = queued.status();
-    for (std::size_t j = i; j < chunks.size(); ++j)
-      (void)region.AbandonRestore(static_cast<Region::Position>(first + j));
+    for (std::size_t j = i; j < chunks.size(); ++j) (void)region.AbandonRestore(run[j]);
     return i;
   }
   return chunks.size();
 }
 
-Spiller::Outcome Spiller::Restore(absl::Span<Item> items,
-                                  absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
-                                  absl::FunctionRef<void()> meanwhile) {
-  Outcome outcome;
+std::size_t Spiller::QueueRuns(Region& region, absl::Span<const Position> positions, const Returning& calls,
+                               UnderWay& under_way, absl::Status& status) {
   std::size_t queued = 0;
-  while (queued < items.size() && outcome.status.ok()) {
-    const absl::Span<const Item> rest = items.subspan(queued);
-    const std::size_t run = RunOf(rest, std::clamp<std::size_t>(queued / 4, 1, kLongestRun));
-    queued += QueueRestore(rest.subspan(0, run), new_chunk, outcome.status);
+  while (queued < positions.size() && status.ok()) {
+    const absl::Span<const Position> rest = positions.subspan(queued);
+    const std::size_t most = std::clamp<std::size_t>(under_way.chunks() / 4, 1, kLongestRun);
+    const std::size_t count = QueueRun(region, rest.subspan(0, RunOf(rest, most)), calls, status);
+    if (count == 0) break;
+    auto arrived = std::make_unique<ScopedEvent>(driver_);
+    if (!arrived->RecordOnStream(in_).ok()) arrived = nullptr;
+    under_way.Add({.first = rest.front(), .count = count, .arrived = std::move(arrived)});
+    queued += count;
   }
-  const bool recorded = driver_.RecordEvent(back_, in_).ok();
-  absl::Status arrived = recorded ? absl::OkStatus() : Settle(in_);
-  if (arrived.ok() && outcome.status.ok()) meanwhile();
-  if (recorded && !driver_.WaitForEvent(back_).ok()) arrived = Settle(in_);  // perhaps it was only the event
-  for (std::size_t i = 0; i < queued; ++i) {
-    const Item& item = items[i];
-    const HostCopies& copies = item.region->host_copies(item.position);
+  return queued;
+}
+
+absl::Status Spiller::AwaitRun(Region& region, const Run& run) {
+  absl::Status arrived = run.arrived ? run.arrived->Wait() : Settle(in_);
+  if (!arrived.ok() && run.arrived) arrived = Settle(in_);  // perhaps it was only the event
+  for (std::size_t i = 0; verifier_ && i < run.count; ++i) {
+    const auto position = static_cast<Position>(run.first + i);
+    const HostCopies& copies = region.host_copies(position);
     for (const HostCopy* copy : {&copies.changing, &copies.constant}) {
-      if (!verifier_ || !arrived.ok()) break;
-      arrived = verifier_->Restored(item.region->AddressOf(item.position), *copy);
+      if (arrived.ok()) arrived = verifier_->Restored(region.AddressOf(position), *copy);
     }
-    if (!arrived.ok()) {
-      (void)item.region->AbandonRestore(item.position);
-      continue;
-    }
-    outcome.copied += Sum(copies.changing.extents) + Sum(copies.constant.extents);
-    item.region->FinishRestore(item.position, item.constant);
-    ++outcome.done;
   }
-  if (!arrived.ok()) outcome.status = arrived;
-  return outcome;
+  return arrived;
+}
+
+absl::Status Spiller::AwaitRuns(Region& region, std::size_t rest, const Returning& calls, UnderWay& under_way,
+                                Outcome& outcome) {
+  absl::Status arrived;
+  while (under_way.chunks() > rest) {
+    const Run run = under_way.TakeFirst();
+    if (arrived.ok()) arrived = AwaitRun(region, run);
+    // What is still under way must not arrive in memory that somebody else gets.
+    if (!arrived.ok() && under_way.chunks() > 0) (void)Settle(in_);
+    if (!arrived.ok()) rest = 0;
+    for (std::size_t i = 0; i < run.count; ++i) {
+      const auto position = static_cast<Position>(run.first + i);
+      if (!arrived.ok()) {
+        (void)region.AbandonRestore(position);
+        continue;
+      }
+      const HostCopies& copies = region.host_copies(position);
+      outcome.copied += Sum(copies.changing.extents) + Sum(copies.constant.extents);
+      ++outcome.done;
+      region.FinishRestore(position, calls.constant(position));
+      calls.back(position);
+    }
+  }
+  return arrived;
+}
+
+Spiller::Outcome Spiller::Restore(Region& region, absl::Span<const Position> positions,
+                                  const Returning& calls) {
+  Outcome outcome;
+  UnderWay under_way;
+  for (;;) {
+    outcome.status = absl::OkStatus();
+    const bool none_before = under_way.chunks() == 0;
+    const std::size_t queued = QueueRuns(region, positions, calls, under_way, outcome.status);
+    positions.remove_prefix(queued);
+    if (positions.empty() && outcome.status.ok()) calls.meanwhile();
+    const bool again = absl::IsResourceExhausted(outcome.status) && (queued > 0 || !none_before);
+    const std::size_t rest = again && queued > 0 ? under_way.chunks() / 4 : 0;
+    const absl::Status arrived = AwaitRuns(region, rest, calls, under_way, outcome);
+    if (!arrived.ok()) outcome.status = arrived;
+    if (!again || !arrived.ok()) return outcome;
+  }
 }
 
 absl::StatusOr<Bytes> Spiller::Send(Region& region, Region::Position first, absl::Span<Chunk> chunks) {

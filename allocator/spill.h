@@ -1,12 +1,12 @@
 // Copies the live bytes of chunks to the host and back, at the same addresses.
 //
-// Both directions work on batches: all copies of a batch are queued on one stream, waited for once, and only
-// then does each chunk change its state (region.h). So a failure in the middle leaves every chunk either
-// where it was or where it was to go, never in between, and the same call may be made again.
+// A chunk changes its state (region.h) when its copies have arrived, and not before. So a failure in the
+// middle leaves every chunk either where it was or where it was to go, never in between, and the same call
+// may be made again.
 //
 // Chunks that lie one behind the other are mapped and unmapped in runs, which takes the driver fewer calls
-// than there are chunks. Copies go on meanwhile: the first of a batch waits for one chunk to be mapped, and a
-// later run is at most a part of what is queued before it.
+// than there are chunks. Copies go on meanwhile: the first waits for one chunk to be mapped, and a later run
+// is at most a part of what is under way before it.
 //
 // Bytes that do not change (promise.h) are copied to the host once: their copy is kept when they come back
 // (region.h), and the next spill copies the others only. Where a spill fails, what was kept of a chunk may be
@@ -23,7 +23,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "allocator/copy_wait.h"
 #include "allocator/event.h"
 #include "allocator/region.h"
 #include "allocator/verifier.h"
@@ -32,10 +31,10 @@ namespace hocket {
 
 class Spiller {
  public:
-  // A chunk to move, and the bytes of it that matter: those that may change, and those that do not.
-  struct Item {
-    Region* region = nullptr;
-    Region::Position position = 0;
+  using Position = Region::Position;
+
+  // The bytes of a position that matter: those that may change, and those that do not.
+  struct Contents {
     std::vector<Extent> changing;
     std::vector<Extent> constant;
   };
@@ -44,7 +43,32 @@ class Spiller {
     Bytes copied = 0;
     Bytes spared = 0;
   };
-  // What became of items that were to come back: the first `done` have.
+  // What a spill asks, and says.
+  struct Leaving {
+    // Asked when the position's part is prepared.
+    absl::FunctionRef<Contents(Position)> contents;
+    // A part's copies have arrived: begins a look at what is queued on the device now.
+    absl::FunctionRef<void()> look;
+    // That is done, or should be: what the look has found. An error: device work may have used the part's
+    // chunks since they were copied.
+    absl::FunctionRef<absl::Status()> was_idle;
+    // The position has moved; in order.
+    absl::FunctionRef<void(Position)> moved;
+    // After each part, with the bytes of it.
+    absl::FunctionRef<void(const Moved& part)> part_done;
+  };
+  // What a restore asks, and says.
+  struct Returning {
+    // kResourceExhausted: there is none now.
+    absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk;
+    // Of the position, the bytes that do not change.
+    absl::FunctionRef<std::vector<Extent>(Position)> constant;
+    // The position is back; in order.
+    absl::FunctionRef<void(Position)> back;
+    // All copies are queued. What it queues behind them is not waited for.
+    absl::FunctionRef<void()> meanwhile;
+  };
+  // What became of positions that were to come back: the first `done` have.
   struct Outcome {
     std::size_t done = 0;
     Bytes copied = 0;
@@ -62,22 +86,19 @@ class Spiller {
   // The most chunks of a run. While it is mapped there is nothing behind some of its addresses.
   static constexpr std::size_t kLongestRun = 16;
 
-  // private -> spilled, `in_part` items at a time: while those of one part become free, the next part is
-  // being copied. Asks `still_idle` when a part's copies have arrived and nothing else of the spiller's is
-  // under way: an error means that device work may have used the chunks since they were copied. Calls `moved`
-  // for each item that has moved, in order, and `part_done` after each part with the bytes of it. Stops at
-  // the first item that fails (host memory, a copy), and before a part that was not idle: those and what is
-  // behind them stay resident. REQUIRES: no device work uses the chunks; in_part > 0, or no items.
-  absl::Status Spill(absl::Span<Item> items, std::size_t in_part,
-                     absl::FunctionRef<absl::Status()> still_idle, absl::FunctionRef<void(const Item&)> moved,
-                     absl::FunctionRef<void(const Moved& part)> part_done);
+  // private -> spilled, `in_part` positions at a time. While those of one part become free, the next one is
+  // being copied and another is queued behind it, so that the link never waits for this thread: a part is
+  // given back when the one behind it has arrived, too. Stops at the first that fails (host memory, a copy),
+  // and before a part that was not idle: those and what is behind them stay resident. REQUIRES: no device
+  // work uses the chunks; in_part > 0, or no positions.
+  absl::Status Spill(Region& region, absl::Span<const Position> positions, std::size_t in_part,
+                     const Leaving& calls);
 
-  // spilled -> private, item by item, with chunks from `new_chunk`; the host's copy of the constant bytes is
-  // kept if it is of `constant` (`changing` is not looked at). Stops at the first for which there is no
-  // chunk; that one and those behind it stay spilled. Calls `meanwhile` when all copies are queued, and does
-  // not wait for what that queues.
-  Outcome Restore(absl::Span<Item> items, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
-                  absl::FunctionRef<void()> meanwhile);
+  // spilled -> private; the host's copy of the constant bytes is kept if it is of those that are constant
+  // still. Where there is no chunk, it asks again when most of what is under way has arrived, and when all
+  // has: others may have given back some meanwhile. Stops when there is none even then, and at the first that
+  // fails: those and what is behind them stay spilled.
+  Outcome Restore(Region& region, absl::Span<const Position> positions, const Returning& calls);
 
   // Begins the arrival of a run of spilled positions in `chunks` (region.h) and queues its copies; what was
   // queued before has been waited for on an error. Returns the bytes.
@@ -90,22 +111,28 @@ class Spiller {
                        absl::Span<const std::vector<Extent>> constant);
 
  private:
-  // Items that have host memory to be copied to, and an event behind their copies.
+  // Positions that have host memory to be copied to, and an event behind their copies.
   struct Part {
     struct Prepared {
       HostCopies copies;
       Moved bytes;
       bool kept = false;  // the constant ones: the host has them
     };
-    absl::Span<Item> items;
+    absl::Span<const Position> positions;
     std::vector<Prepared> prepared;  // the first so many
     EventHandle event = nullptr;
-    Clock::time_point queued;
-
-    Bytes copied() const;
   };
 
-  Spiller(const Driver& driver, HostMemory& host) : driver_(driver), host_(host), out_wait_(driver) {}
+  // Positions whose copies are on their way to the device.
+  struct Run {
+    Position first = 0;
+    std::size_t count = 0;
+    std::unique_ptr<ScopedEvent> arrived;  // none: it could not be recorded
+  };
+  // The first of them arrives first.
+  class UnderWay;
+
+  Spiller(const Driver& driver, HostMemory& host) : driver_(driver), host_(host) {}
   absl::Status Open(Verifier::ConstantAt constant_at);
 
   // Waits for `stream`; where that fails, for the whole device: nothing is under way afterwards, and the
@@ -116,24 +143,30 @@ class Spiller {
   // Host memory for these bytes, in `chunk` if there is one.
   absl::StatusOr<HostCopy> NewCopy(const std::vector<Extent>& extents,
                                    std::shared_ptr<const HostChunk> chunk);
-  // Host memory for all of the item's bytes.
-  absl::StatusOr<Part::Prepared> Prepare(const Item& item);
+  // Host memory for all of these bytes.
+  absl::StatusOr<Part::Prepared> Prepare(Region& region, Position position, const Contents& contents);
   absl::Status QueueToHost(DevicePtr base, const HostCopy& copy);
   absl::Status QueueToDevice(DevicePtr base, const HostCopy& copy);
-  // Prepares as many of the part's items as can be; the error is that of the first that cannot.
-  absl::Status PreparePart(Part& part);
-  absl::Status QueueSpill(const Item& item, const Part::Prepared& prepared);
+  // Prepares as many of the part's positions as can be; the error is that of the first that cannot.
+  absl::Status PreparePart(Region& region, absl::FunctionRef<Contents(Position)> contents, Part& part);
+  absl::Status QueueSpill(DevicePtr base, const Part::Prepared& prepared);
   // Queues what is prepared; on an error, that of the first that cannot be, only those before it are.
-  absl::Status QueuePart(Part& part);
-  // Waits for what is queued of it.
-  absl::Status AwaitPart(const Part& part, absl::FunctionRef<absl::Status()> still_idle);
+  absl::Status QueuePart(const Region& region, Part& part);
   // Lets its chunks go. Returns the bytes moved so far, also on an error.
-  Moved FinishPart(Part& part, absl::FunctionRef<void(const Item&)> moved, absl::Status& status);
+  Moved FinishPart(Region& region, Part& part, absl::FunctionRef<void(Position)> moved, absl::Status& status);
   // REQUIRES: a verifier, and the copies have arrived.
   absl::Status VerifySpilled(DevicePtr base, Part::Prepared& prepared);
-  // Of a run: returns how many are on their way. An error: no more are.
-  std::size_t QueueRestore(absl::Span<const Item> run, absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
-                           absl::Status& status);
+  // As many of the positions as there are chunks for. Returns how many are on their way; an error: no more
+  // are.
+  std::size_t QueueRuns(Region& region, absl::Span<const Position> positions, const Returning& calls,
+                        UnderWay& under_way, absl::Status& status);
+  // The same of a run.
+  std::size_t QueueRun(Region& region, absl::Span<const Position> run, const Returning& calls,
+                       absl::Status& status);
+  // Until at most `rest` chunks are under way. An error: none is.
+  absl::Status AwaitRuns(Region& region, std::size_t rest, const Returning& calls, UnderWay& under_way,
+                         Outcome& outcome);
+  absl::Status AwaitRun(Region& region, const Run& run);
   // The copies of `position`, which go to `base`. Returns their bytes.
   absl::StatusOr<Bytes> QueueBack(const Region& region, Region::Position position, DevicePtr base);
 
@@ -142,8 +175,6 @@ class Spiller {
   Stream out_ = nullptr;        // to the host
   Stream in_ = nullptr;         // to the device
   EventHandle events_[2] = {};  // behind two parts on their way to the host
-  EventHandle back_ = nullptr;  // behind what is on its way to the device
-  CopyWait out_wait_;
   std::optional<Verifier> verifier_;
 };
 

@@ -12,7 +12,7 @@ namespace hocket {
 namespace {
 
 constexpr std::size_t kRememberedTurns = 16;
-constexpr Bytes kParts = 32, kLeastPart = 32_MiB, kLargestPart = 1_GiB;  // docs/decisions/0017
+constexpr Bytes kParts = 128, kLeastPart = 8_MiB;  // docs/decisions/0017
 // How long an idle device may take to say so: the answer is asked for while others allocate, or with nothing
 // else to do. The second is several time slices of other processes' contexts (guessed, not measured).
 constexpr auto kGlance = std::chrono::microseconds(200);
@@ -73,25 +73,36 @@ absl::Status AllocatorImpl::RecordBehindWork(ScopedEvent& event) {
   return absl::IsUnimplemented(recorded) ? event.RecordOnDefaultStream() : recorded;
 }
 
-AllocatorImpl::Work AllocatorImpl::LookForWork() {
+absl::Status AllocatorImpl::BeginLook(ScopedEvent& event) {
   const InContext in_context(driver_, context_);
-  ScopedEvent event(driver_);
-  if (!RecordBehindWork(event).ok()) return Work::kUnknown;
+  return RecordBehindWork(event);
+}
+
+AllocatorImpl::Work AllocatorImpl::Seen(ScopedEvent& event) {
+  const InContext in_context(driver_, context_);
   const absl::StatusOr<bool> done = event.DoneWithin(kLook);
   if (!done.ok()) return Work::kUnknown;
   return *done ? Work::kNone : Work::kSome;
 }
 
-absl::Status AllocatorImpl::CheckIdle(const char* when) {
-  const Work work = LookForWork();
+AllocatorImpl::Work AllocatorImpl::LookForWork() {
+  ScopedEvent event(driver_);
+  return BeginLook(event).ok() ? Seen(event) : Work::kUnknown;
+}
+
+absl::Status AllocatorImpl::CheckIdle(const char* when) { return CheckNone(LookForWork(), when); }
+
+absl::Status AllocatorImpl::CheckNone(Work seen, const char* when) {
   // Where the look says nothing of some streams, they are at least done now.
-  if (work == Work::kNone) return sees_all_streams_ ? absl::OkStatus() : WaitForDevice();
+  if (seen == Work::kNone) return sees_all_streams_ ? absl::OkStatus() : WaitForDevice();
   return absl::FailedPreconditionError(
       absl::StrCat("the device has work of this job, or of a thread that Hocket has not seen before", when));
 }
 
-void AllocatorImpl::NoteStray() {
-  if (!Capturing() && LookForWork() == Work::kSome) ++totals_.strays;
+AllocatorImpl::Work AllocatorImpl::NoteStray() {
+  const Work seen = Capturing() ? Work::kUnknown : LookForWork();
+  if (seen == Work::kSome) ++totals_.strays;
+  return seen;
 }
 
 // During a capture nothing can be waited for, and whoever captures is at the beginning of his work.
@@ -99,8 +110,8 @@ void AllocatorImpl::AwaitStrays() {
   if (Capturing()) return;
   const auto spilled = [](const Space& space) { return space.region().BytesIn(Region::State::kSpilled); };
   if (spilled(*persistent_) + spilled(*transient_) == 0) return;
-  NoteStray();
-  if (!WaitForDevice().ok()) return;
+  const bool idle = NoteStray() == Work::kNone && sees_all_streams_;
+  if (!idle && !WaitForDevice().ok()) return;
   persistent_->DropUnneeded();
   transient_->DropUnneeded();
 }
@@ -139,28 +150,15 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
 }
 
 absl::Status AllocatorImpl::RestoreAll(Stage last, absl::FunctionRef<void()> meanwhile) {
-  const auto waits = [last](const Space& space) {
-    const std::vector<Position> positions = space.PositionsToRestore();
-    return !positions.empty() && space.blocks().StageOf(positions.front()) <= last;
-  };
-  std::vector<Space*> spaces = {persistent_.get(), transient_.get()};
-  std::erase_if(spaces, [&](const Space* space) { return !waits(*space); });
-  if (spaces.empty()) meanwhile();
-  for (Space* space : spaces) {
-    Spiller::Outcome outcome;
-    do {
-      bool full = false;
-      outcome = RestoreSome(
-          *space, space->region().positions(), last,
-          [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(full); },
-          [&] {
-            if (space == spaces.back()) meanwhile();
-          });
-      // While that was copied, others may have given back more.
-    } while (outcome.done > 0 && absl::IsResourceExhausted(outcome.status));
-    HOCKET_RETURN_IF_ERROR(outcome.status);
-  }
-  return absl::OkStatus();
+  const std::vector<Position> transient = transient_->PositionsToRestore(last);
+  const std::vector<Position> persistent = persistent_->PositionsToRestore(last);
+  bool full = false;
+  const auto new_chunk = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkForRestore(full); };
+  HOCKET_RETURN_IF_ERROR(RestoreSome(*persistent_, persistent, new_chunk, [&] {
+                           if (transient.empty()) meanwhile();
+                         }).status);
+  if (transient.empty()) return absl::OkStatus();
+  return RestoreSome(*transient_, transient, new_chunk, meanwhile).status;
 }
 
 // The arena is the holder's meanwhile.
@@ -172,8 +170,10 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
     absl::Status stopped;
     for (Space* space : {persistent_.get(), transient_.get()}) {
       if (left == 0 || !stopped.ok()) break;
+      std::vector<Position> positions = space->PositionsToRestore();
+      if (positions.size() > left) positions.resize(left);
       const Spiller::Outcome outcome = RestoreSome(
-          *space, left, kLastStage, [this] { return Chunk::Create(driver_, device_, chunk_size_); }, [] {});
+          *space, positions, [this] { return Chunk::Create(driver_, device_, chunk_size_); }, [] {});
       left -= outcome.done;
       stopped = outcome.status;
     }
@@ -185,23 +185,16 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
   return (at_most / chunk_size_ - left) * chunk_size_;
 }
 
-Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, std::size_t chunks, Stage last,
+Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, absl::Span<const Position> positions,
                                             absl::FunctionRef<absl::StatusOr<Chunk>()> new_chunk,
                                             absl::FunctionRef<void()> meanwhile) {
-  std::vector<Spiller::Item> items;
-  for (const Position position : space.PositionsToRestore()) {
-    if (items.size() == chunks || space.blocks().StageOf(position) > last) break;
-    items.push_back({.region = &space.region(),
-                     .position = position,
-                     .changing = {},
-                     .constant = space.blocks().ConstantExtents(position)});
-  }
-  if (items.empty()) return {};
-  const Spiller::Outcome outcome = spiller_->Restore(absl::MakeSpan(items), new_chunk, meanwhile);
+  BlockMap& blocks = space.blocks();
+  const auto constant = [&](Position position) { return blocks.ConstantExtents(position); };
+  const auto back = [&](Position position) { blocks.Back(position, blocks.pool(position), kAnyStream); };
+  const Spiller::Outcome outcome =
+      spiller_->Restore(space.region(), positions,
+                        {.new_chunk = new_chunk, .constant = constant, .back = back, .meanwhile = meanwhile});
   totals_.restored_total += outcome.copied;
-  for (std::size_t i = 0; i < outcome.done; ++i) {
-    space.blocks().Back(items[i].position, space.blocks().pool(items[i].position), kAnyStream);
-  }
   return outcome;
 }
 
@@ -317,13 +310,13 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     return before - (persistent_->resident() + transient_->resident());
   };
   for (Space* space : {transient_.get(), persistent_.get()}) {
-    std::vector<Spiller::Item> items;
-    for (const Position position : space->Positions(Region::State::kPrivate)) {
-      if (given_back() + items.size() * chunk_size_ >= wanted) break;
-      items.push_back(space->ItemFor(position));
-    }
-    const auto moved = [&](const Spiller::Item& item) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      space->blocks().Unback(item.position, /*keep=*/!PoolIsReleased(space->blocks().pool(item.position)));
+    std::vector<Position> positions = space->Positions(Region::State::kPrivate);
+    const Bytes lacking = wanted - std::min(wanted, given_back());
+    const Bytes chunks = lacking / chunk_size_ + (lacking % chunk_size_ != 0 ? 1 : 0);
+    positions.resize(std::min<Bytes>(positions.size(), chunks));
+    const auto contents = [&](Position position) { return space->ContentsOf(position); };
+    const auto moved = [&](Position position) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      space->blocks().Unback(position, /*keep=*/!PoolIsReleased(space->blocks().pool(position)));
     };
     const auto part_done = [&](const Spiller::Moved& part) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       totals_.spilled_total += part.copied;
@@ -331,18 +324,24 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
       if (parts.told) parts.told(given_back(), HeldLocked());
     };
     // Whoever Hocket knows of had nothing on the device when the first look was made, and stands at a door.
-    const auto still_idle = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::optional<ScopedEvent> behind_work;
+    absl::Status began;
+    const auto look = [&]()
+                          ABSL_NO_THREAD_SAFETY_ANALYSIS { began = BeginLook(behind_work.emplace(driver_)); };
+    const auto was_idle = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       const absl::Status idle =
-          CheckIdle(", and has had it while memory was copied to the host: what may have changed stays");
+          CheckNone(began.ok() ? Seen(*behind_work) : Work::kUnknown,
+                    ", and has had it while memory was copied to the host: what may have changed stays");
       totals_.strays += idle.ok() ? 0 : 1;
       return idle;
     };
     // Chunks are given back while others are copied, also where nobody wants to hear of it.
-    const Bytes part = parts.size != 0
-                           ? parts.size
-                           : std::clamp(items.size() * chunk_size_ / kParts, kLeastPart, kLargestPart);
+    const Bytes part =
+        parts.size != 0 ? parts.size : std::max(positions.size() * chunk_size_ / kParts, kLeastPart);
     const std::size_t in_part = std::max<Bytes>(part / chunk_size_, 1);
-    HOCKET_RETURN_IF_ERROR(spiller_->Spill(absl::MakeSpan(items), in_part, still_idle, moved, part_done));
+    HOCKET_RETURN_IF_ERROR(spiller_->Spill(
+        space->region(), positions, in_part,
+        {.contents = contents, .look = look, .was_idle = was_idle, .moved = moved, .part_done = part_done}));
   }
   return given_back();
 }

@@ -44,8 +44,9 @@ void Core::On(Job* job, const wire::Restored& event) {
   job->restored_total += restored;
   job->ahead_time += std::min(took, now_ - order.sent);
   auto turn = state_.turns.find(order.turn);
+  // Somebody whom nobody knows of has it. What is freed from now on is there.
   if (restored == 0 && order.bytes >= event.piece && turn != state_.turns.end())
-    turn->second.no_use += order.bytes;
+    turn->second.no_use = std::max(turn->second.no_use, RoomAhead(turn->second));
 }
 
 void Core::LookAhead(Turn& turn) {

@@ -69,7 +69,7 @@ struct ClientTuning {
   Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
   // A connection that ended sooner may have been refused: the next one is made after a pause.
   Clock::duration steady = std::chrono::seconds(1);
-  Bytes least_part = 32_MiB;     // of a spill that is told in parts
+  Bytes part = 0;                // of a spill that is told in parts; 0: the allocator's choice
   bool force_spill = false;      // HOCKET_FORCE_SPILL
   bool spill_at_random = false;  // then: all, nothing or a part
 };

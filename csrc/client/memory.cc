@@ -160,10 +160,9 @@ void ClientImpl::TrySpill(Bytes wanted, wire::Spilled& answer) {
 // Whoever needs the room copies his bytes in while the next part is copied out. The last part is not told of
 // here.
 SpillParts ClientImpl::PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told) {
-  constexpr Bytes kParts = 32, kLargest = 1_GiB;
   MutexLock lock(&mutex_);
   if (!hears_parts_) return {};
-  return {.size = std::max(tuning_.least_part, std::min(wanted / kParts, kLargest)),
+  return {.size = tuning_.part,
           .told = [this, wanted, &answer, &told](Bytes given_back, const Holdings& held) {
             if (given_back <= told || given_back >= wanted) return;
             wire::Spilled part = answer;

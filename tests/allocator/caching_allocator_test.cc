@@ -208,10 +208,10 @@ TEST_F(CachingAllocatorTest, SaysWhatTheDriverHasFree) {
   job.Free(block);
 }
 
-TEST_F(CachingAllocatorTest, OnePartBecomesFreeWhileTheNextIsCopied) {
+TEST_F(CachingAllocatorTest, OnePartBecomesFreeWhileTheNextOnesAreCopied) {
   Job job;
-  const DevicePtr block = job.Malloc(5 * kChunk);
-  gpu.Fill(block, 5 * kChunk, 0x55);
+  const DevicePtr block = job.Malloc(10 * kChunk);
+  gpu.Fill(block, 10 * kChunk, 0x55);
   job.PassTurn();
   std::vector<Bytes> told;
   std::vector<int> copies;  // that have been queued until then
@@ -220,13 +220,13 @@ TEST_F(CachingAllocatorTest, OnePartBecomesFreeWhileTheNextIsCopied) {
     told.push_back(given_back);
     copies.push_back(gpu.Calls()["MemcpyDtoHAsync"]);
     EXPECT_EQ(held.spilled, given_back);
-    EXPECT_EQ(held.persistent, 5 * kChunk - given_back);
+    EXPECT_EQ(held.persistent, 10 * kChunk - given_back);
   };
-  EXPECT_EQ(*job.Spill(kEverything, {.size = 2 * kChunk, .told = tell}), 5 * kChunk);
-  EXPECT_THAT(told, ElementsAre(2 * kChunk, 4 * kChunk, 5 * kChunk));
-  EXPECT_THAT(copies, ElementsAre(4, 5, 5));
+  EXPECT_EQ(*job.Spill(kEverything, {.size = 2 * kChunk, .told = tell}), 10 * kChunk);
+  EXPECT_THAT(told, ElementsAre(2 * kChunk, 4 * kChunk, 6 * kChunk, 8 * kChunk, 10 * kChunk));
+  EXPECT_THAT(copies, ElementsAre(8, 10, 10, 10, 10));
   job.TakeTurn();
-  EXPECT_TRUE(gpu.Holds(block, 5 * kChunk, 0x55));
+  EXPECT_TRUE(gpu.Holds(block, 10 * kChunk, 0x55));
   job.Free(block);
 }
 
@@ -617,13 +617,13 @@ TEST_F(CachingAllocatorTest, TheFreeOfAnUnknownAddressStopsTheProcess) {
 TEST(LargeSpillTest, GivesChunksBackWhileOthersAreCopied) {
   EmulatedGpu& gpu = EmulatedGpu::Get();
   Job job;
-  const DevicePtr block = job.Malloc(96_MiB);
+  const DevicePtr block = job.Malloc(24_MiB);
   job.PassTurn();
   const Bytes before = gpu.used();
   std::vector<Bytes> given_back;
   const auto told = [&](Bytes, const Holdings&) { given_back.push_back(before - gpu.used()); };
   ASSERT_TRUE(job.Spill(kEverything, {.size = 0, .told = told}).ok());
-  EXPECT_EQ(given_back, (std::vector<Bytes>{32_MiB, 64_MiB, 96_MiB}));
+  EXPECT_EQ(given_back, (std::vector<Bytes>{8_MiB, 16_MiB, 24_MiB}));
   job.TakeTurn();
   job.Free(block);
 }

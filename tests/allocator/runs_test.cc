@@ -83,6 +83,29 @@ TEST_F(RunsTest, RestoringTakesFewerCallsThanChunksAndTheFirstCopyWaitsForOne) {
   ExpectAllThere();
 }
 
+TEST_F(RunsTest, RestoringGoesOnIntoWhatOthersGiveBackBeforeAllHasArrived) {
+  Make();
+  SpillAll();
+  Job other(AllocatorOptions{.chunk_size = kChunk});
+  const Bytes rest = gpu.capacity() - gpu.used() - kMany * kChunk;
+  const DevicePtr stays = other.Malloc(rest), goes = other.Malloc(kMany / 2 * kChunk);
+  gpu.ForgetCalls();
+  int recorded = 0, waited = 0;
+  gpu.OnNext("EventSynchronize", [&] {
+    other.Free(goes);
+    other.allocator->EmptyCache();
+    gpu.OnNext("MemcpyHtoDAsync", [&] {
+      recorded = gpu.Calls()["EventRecord"];
+      waited = gpu.Calls()["EventSynchronize"];
+    });
+  });
+  job.TakeTurn();
+  EXPECT_GT(waited, 0);
+  EXPECT_LT(waited, recorded) << "the first half was still on its way";
+  ExpectAllThere();
+  other.Free(stays);
+}
+
 TEST_F(RunsTest, WhatFollowsTakesFewerCallsThanChunks) {
   Make(/*later=*/1);
   SpillAll();

@@ -231,9 +231,25 @@ TEST_F(SeenTest, WorkSeenBeforeTheCopiesKeepsEverythingWhereItIs) {
   job.Free(block);
 }
 
-TEST_F(SeenTest, WorkSeenAfterTheCopiesOfAPartRollsThatPartBack) {
+TEST_F(SeenTest, WorkThatBeginsWhileAPartIsCopiedKeepsItAndWhatIsBehindIt) {
   const DevicePtr block = job.Malloc(4 * kChunk);
   gpu.Fill(block, 4 * kChunk, 0x11);
+  job.PassTurn();
+  gpu.OnNext("MemcpyDtoHAsync", [this] { gpu.KeepBusy(stray, &go); });
+  const auto freed = job.Spill(kEverything, {.size = kChunk});
+  EXPECT_EQ(freed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(job.Held().spilled, 0u);
+  EXPECT_EQ(job.Held().strays, 1u);
+  Release();
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 4 * kChunk, 0x11));
+  job.Free(block);
+}
+
+// When the first part is given back the second has been copied and looked at, too.
+TEST_F(SeenTest, WorkSeenAfterTheCopiesOfAPartRollsThatPartBack) {
+  const DevicePtr block = job.Malloc(6 * kChunk);
+  gpu.Fill(block, 6 * kChunk, 0x11);
   job.PassTurn();
   int parts = 0;
   const auto freed = job.Spill(kEverything, {.size = kChunk, .told = [&](Bytes, const Holdings&) {
@@ -241,12 +257,12 @@ TEST_F(SeenTest, WorkSeenAfterTheCopiesOfAPartRollsThatPartBack) {
                                              }});
   EXPECT_EQ(freed.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(freed.status().message()), HasSubstr("while memory was copied to the host"));
-  EXPECT_EQ(job.Held().spilled, kChunk) << "the first part had moved";
-  EXPECT_EQ(job.Held().persistent, 3 * kChunk);
+  EXPECT_EQ(job.Held().spilled, 2 * kChunk) << "what was looked at before had moved";
+  EXPECT_EQ(job.Held().persistent, 4 * kChunk);
   EXPECT_EQ(job.Held().strays, 1u);
   Release();
   job.TakeTurn();
-  EXPECT_TRUE(gpu.Holds(block, 4 * kChunk, 0x11));
+  EXPECT_TRUE(gpu.Holds(block, 6 * kChunk, 0x11));
   job.Free(block);
 }
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import mmap
 import os
 import pathlib
+import struct
 import sys
 import time
 
@@ -22,7 +24,6 @@ from tests.bench import harness
 
 name, size = sys.argv[1], int(sys.argv[2])
 PIECE = min(1 << 28, size // 4)
-# When a job's step ended: the jobs tell each other.
 ENDED = pathlib.Path(os.environ["HOCKET_RUNTIME_DIR"]) / "ended"
 
 
@@ -55,8 +56,17 @@ def copy_seconds(amount: int, hosts: list[torch.Tensor], device: torch.Tensor) -
     return time.monotonic() - begin
 
 
+def ended() -> mmap.mmap:
+    """When a job's step ended (seconds, a double; 0: none has): the jobs tell each other, in memory that they share, so
+    that telling takes no time of what is measured."""
+    with open(os.open(ENDED, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+        file.truncate(8)
+        return mmap.mmap(file.fileno(), 8)
+
+
 def main() -> None:
     hocket.join(name=name)
+    shared = ended()
     held, before = None, 0
     torch.zeros(1, device="cuda").add_(1)  # the context and the kernel are there before the device is filled
     torch.cuda.synchronize()
@@ -72,7 +82,7 @@ def main() -> None:
                 continue
             if held is not None:
                 before = restored()
-                ENDED.write_text(repr(time.monotonic()))
+                struct.pack_into("d", shared, 0, time.monotonic())
             present.close()
             present.enter_context(hocket.step())
             if held is None:
@@ -80,8 +90,9 @@ def main() -> None:
                 harness.in_real_time()
             held[:1].add_(1)
             first_kernel = time.monotonic()
-            ended = float(ENDED.read_text()) if ENDED.exists() else first_kernel
-            print(json.dumps({"restored": restored() - before, "took": first_kernel - ended}), flush=True)
+            (last_ended,) = struct.unpack_from("d", shared)
+            took = first_kernel - (last_ended or first_kernel)
+            print(json.dumps({"restored": restored() - before, "took": took}), flush=True)
 
 
 if __name__ == "__main__":

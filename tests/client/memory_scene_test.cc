@@ -36,7 +36,7 @@ TEST(MemoryTest, AJobAtItsDoorIsSpilledAndComesBackWithItsTurn) {
 }
 
 TEST(MemoryTest, ALargeSpillIsToldInParts) {
-  Scene scene({.least_part = 25});
+  Scene scene({.part = 25});
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
   for (const Bytes freed : {25, 25, 10}) {
     const wire::Spilled part = scene.Expects<wire::Spilled>();
@@ -48,7 +48,7 @@ TEST(MemoryTest, ALargeSpillIsToldInParts) {
 }
 
 TEST(MemoryTest, ACoordinatorThatKnowsNoPartsIsToldOnce) {
-  Scene scene({.least_part = 25, .hears_parts = false});
+  Scene scene({.part = 25, .hears_parts = false});
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
   const wire::Spilled all = scene.Expects<wire::Spilled>();
   EXPECT_EQ(all.freed, 60u);
@@ -56,7 +56,7 @@ TEST(MemoryTest, ACoordinatorThatKnowsNoPartsIsToldOnce) {
 }
 
 TEST(MemoryTest, ASpillThatFailsAfterItsFirstPartEndsThere) {
-  Scene scene({.least_part = 25});
+  Scene scene({.part = 25});
   scene.allocator().fail_spill_after_part = true;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
   EXPECT_TRUE(scene.Expects<wire::Spilled>().more);

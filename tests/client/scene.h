@@ -110,7 +110,7 @@ class Scene {
     Clock::duration implicit_quantum = std::chrono::milliseconds(0);
     Clock::duration retry_pause = std::chrono::milliseconds(1);
     Clock::duration steady = std::chrono::seconds(1);
-    Bytes least_part = 64_MiB;
+    Bytes part = 0;
     bool hears_parts = true;
   };
 
@@ -135,7 +135,7 @@ class Scene {
     tuning.steady = options.steady;
     tuning.force_spill = options.force_spill;
     tuning.spill_at_random = options.spill_at_random;
-    tuning.least_part = options.least_part;
+    tuning.part = options.part;
     auto joining = std::async(std::launch::async, [&] {
       return ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0", .capacity = 1000}, tuning);
     });

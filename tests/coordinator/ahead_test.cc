@@ -87,6 +87,24 @@ TEST(AheadTest, WhileMuchIsComingNobodyIsAskedForCrumbs) {
   EXPECT_EQ(s.Told<wire::Spill>("d")->bytes, 258_MiB) << s.Story();
 }
 
+// A process that is no job has it. Each further order would be as vain, and cost two messages.
+TEST(AheadTest, WhatIsFreeOnlyByTheAccountIsTriedOnceInATurn) {
+  Script s("fifo", 8_GiB);
+  s.Joins("a", {.persistent = 1_GiB, .ahead = true});
+  s.Joins("b", {.spilled = 2_GiB, .ahead = true});
+  s.Joins("c", {.persistent = 1_GiB, .ahead = true});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  s.Asks("c", {.movable = true});
+  ASSERT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
+  s.Restores("b", 0);
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
+  ASSERT_EQ(s.TimesTold<wire::Spill>("c"), 1) << "nothing is free\n" << s.Story();
+  s.SpillsPart("c", 256_MiB);
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 2) << s.Story();
+  EXPECT_EQ(s.Told<wire::Restore>("b")->bytes, 256_MiB) << s.Story();
+}
+
 // It may want its memory in the next moment, before the others.
 TEST(AheadTest, WhoDoesNotWaitKeepsHisMemory) {
   Script s("fifo", 100);
