@@ -83,17 +83,31 @@ TEST_F(RunsTest, RestoringTakesFewerCallsThanChunksAndTheFirstCopyWaitsForOne) {
   ExpectAllThere();
 }
 
-TEST_F(RunsTest, RestoringGoesOnIntoWhatOthersGiveBackBeforeAllHasArrived) {
-  Make();
-  SpillAll();
-  Job other(AllocatorOptions{.chunk_size = kChunk});
-  const Bytes rest = gpu.capacity() - gpu.used() - kMany * kChunk;
-  const DevicePtr stays = other.Malloc(rest), goes = other.Malloc(kMany / 2 * kChunk);
-  gpu.ForgetCalls();
-  int recorded = 0, waited = 0;
-  gpu.OnNext("EventSynchronize", [&] {
+// All is spilled, and another job leaves room for half of it.
+class FullDeviceTest : public RunsTest {
+ protected:
+  FullDeviceTest() {
+    Make();
+    SpillAll();
+    stays = other.Malloc(gpu.capacity() - gpu.used() - kMany * kChunk);
+    goes = other.Malloc(kMany / 2 * kChunk);
+    gpu.ForgetCalls();
+  }
+  ~FullDeviceTest() override { other.Free(stays); }
+
+  void GiveBack() {
     other.Free(goes);
     other.allocator->EmptyCache();
+  }
+
+  Job other{AllocatorOptions{.chunk_size = kChunk}};
+  DevicePtr stays = 0, goes = 0;
+};
+
+TEST_F(FullDeviceTest, RestoringGoesOnIntoWhatOthersGiveBackBeforeAllHasArrived) {
+  int recorded = 0, waited = 0;
+  gpu.OnNext("EventSynchronize", [&] {
+    GiveBack();
     gpu.OnNext("MemcpyHtoDAsync", [&] {
       recorded = gpu.Calls()["EventRecord"];
       waited = gpu.Calls()["EventSynchronize"];
@@ -103,7 +117,28 @@ TEST_F(RunsTest, RestoringGoesOnIntoWhatOthersGiveBackBeforeAllHasArrived) {
   EXPECT_GT(waited, 0);
   EXPECT_LT(waited, recorded) << "the first half was still on its way";
   ExpectAllThere();
-  other.Free(stays);
+}
+
+TEST_F(FullDeviceTest, RestoringTriesOnceMoreWhenAllHasArrived) {
+  gpu.OnNext("EventSynchronize", [&] {
+    gpu.OnNext("MemCreate", [&] {  // in vain
+      gpu.OnNext("EventSynchronize", [&] { GiveBack(); });
+    });
+  });
+  job.TakeTurn();
+  ExpectAllThere();
+}
+
+TEST_F(FullDeviceTest, WhereNothingIsKnownToHaveArrivedAllStaysSpilled) {
+  gpu.FailNext("EventSynchronize", 999);
+  gpu.FailEvery("StreamSynchronize", 999);
+  Bytes missing = 0;
+  EXPECT_FALSE(job.TakeTurn(/*for_step=*/false, &missing).ok());
+  EXPECT_EQ(job.Held().spilled, kMany * kChunk);
+  gpu.FailNoCall();
+  GiveBack();
+  job.TakeTurn();
+  ExpectAllThere();
 }
 
 TEST_F(RunsTest, WhatFollowsTakesFewerCallsThanChunks) {

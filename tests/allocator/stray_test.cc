@@ -236,8 +236,10 @@ TEST_F(SeenTest, WorkThatBeginsWhileAPartIsCopiedKeepsItAndWhatIsBehindIt) {
   gpu.Fill(block, 4 * kChunk, 0x11);
   job.PassTurn();
   gpu.OnNext("MemcpyDtoHAsync", [this] { gpu.KeepBusy(stray, &go); });
+  gpu.ForgetCalls();
   const auto freed = job.Spill(kEverything, {.size = kChunk});
   EXPECT_EQ(freed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(gpu.Calls()["StreamSynchronize"], 1) << "the host memory of what is under way is others' next";
   EXPECT_EQ(job.Held().spilled, 0u);
   EXPECT_EQ(job.Held().strays, 1u);
   Release();
