@@ -296,7 +296,23 @@ absl::Status AllocatorImpl::BackWithNewArenaChunk(Position position, Stream stre
   return absl::OkStatus();
 }
 
+bool AllocatorImpl::ArenaCanSpare() {
+  constexpr std::size_t kWorthAWait = 16;  // one part in so many
+  if (steps_ended_ >= kFirstSteps || !survivors_.InStep() || plan_ != nullptr) return false;
+  if (arena_.LastFree() == nullptr) {
+    const std::size_t empty = transient_->EmptyPositions(Region::State::kArena).size();
+    if (empty == 0 || empty * kWorthAWait < arena_.size() || Capturing() || !WaitForDevice().ok())
+      return false;
+    AllStreamsPassed();
+  }
+  // What others have made they need again.
+  return ArenaHasFree() && arena_.LastFree()->created_here;
+}
+
+// What is kept from the first steps on, an optimizer's state for the most part, is born when much of the step
+// is gone: where its memory comes from the arena, the job never holds both at once.
 absl::StatusOr<Chunk> AllocatorImpl::NewPrivateChunk(bool any_of_arena) {
+  if (ArenaCanSpare()) return TakeFromArena();
   absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
   if (chunk.ok() || chunk.status().code() != absl::StatusCode::kResourceExhausted) return chunk;
   const bool may_take = any_of_arena || ArenaSurplus() > 0;

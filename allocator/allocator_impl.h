@@ -151,7 +151,11 @@ class AllocatorImpl final : public CachingAllocator {
   absl::Status BackTransient(Position position, Stream stream, std::vector<Position>& gathered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status BackWithNewArenaChunk(Position position, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A chunk for private memory: from the driver, else one that the lane's arena can spare.
+  // In a job's first steps: whether the arena's last free chunk is one that this job has made; if need be,
+  // empty ones are taken from their places, which waits for the device.
+  bool ArenaCanSpare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A chunk for private memory: from the driver, else one that the lane's arena can spare. In the first steps
+  // the other way round.
   absl::StatusOr<Chunk> NewPrivateChunk(bool any_of_arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for all device work, then gives back what no block uses.
   void FreeCache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -216,14 +220,15 @@ class AllocatorImpl final : public CachingAllocator {
   bool BackPlaces(const Plan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the arena's chunks away from empty positions that a plan does not need.
   void UnplaceOutside(const std::vector<bool>& needed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Nobody has waited for a long time, so no hand-over has given back what the job no longer uses: does it
-  // now.
-  void Tidy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // No hand-over has given back what the job no longer uses: does it now, where that is worth a wait for the
+  // device. `arena_too`: and what has not been used of the arena since the last ForgetUse().
+  void Tidy(bool arena_too) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What spills have not needed for a while.
   void ReturnHostMemory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What Tidy() would give back: releasable private chunks, and arena chunks created here in which no block
-  // has lain since the last ForgetUse().
-  Bytes Unused() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What Tidy() would give back: releasable private chunks; arena chunks created here in which no block has
+  // lain since then.
+  Bytes UnusedPrivate() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bytes UnusedArena() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The region is whole again: to be called before anything looks at its positions. In mid-step the plan is
   // left for the rest of the step: what it has placed cannot be aligned with it again, and whoever ends a
   // lease then needs its memory.
@@ -346,7 +351,9 @@ class AllocatorImpl final : public CachingAllocator {
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Bytes, int> look_alikes_ ABSL_GUARDED_BY(mutex_);  // first step: how many more, by size
   Plans plans_ ABSL_GUARDED_BY(mutex_);
-  Plan* plan_ ABSL_GUARDED_BY(mutex_) = nullptr;          // the one that has the lease
+  Plan* plan_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the one that has the lease
+  static constexpr int kFirstSteps = 3;
+  int steps_ended_ ABSL_GUARDED_BY(mutex_) = 0;           // with allocations; no more than kFirstSteps
   int steps_since_tidy_ ABSL_GUARDED_BY(mutex_) = 0;      // or a hand-over
   bool may_follow_plan_ ABSL_GUARDED_BY(mutex_) = false;  // in this step
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);

@@ -29,7 +29,15 @@ void AllocatorImpl::BeginStep() {
   PollVacated();
   PayForGathering();
   ReturnHostMemory();
-  if (++steps_since_tidy_ > kStepsUntilTidy && HoldsTurn() && !Capturing()) Tidy();
+  if (HoldsTurn() && !Capturing()) {
+    // The first ones leave much that later ones do not use: gradients, for one, lie elsewhere from then on.
+    const bool after_a_first_one = steps_ended_ > 0 && steps_ended_ < kFirstSteps;
+    if (++steps_since_tidy_ > kStepsUntilTidy) {
+      Tidy(/*arena_too=*/true);
+    } else if (after_a_first_one) {
+      Tidy(/*arena_too=*/false);
+    }
+  }
   Plan* const expected = plans_.Expected();
   may_follow_plan_ = expected != nullptr;
   if (plan_ == expected && plan_ != nullptr) {
@@ -45,6 +53,7 @@ void AllocatorImpl::EndStep() {
   most_alive_ = std::max(most_alive_, static_cast<Bytes>(stats_.active_bytes[kAggregate].current));
   look_alikes_.clear();
   if (survivors_.step().empty()) return;
+  steps_ended_ = std::min(steps_ended_ + 1, kFirstSteps);
   const bool followed = plan_ != nullptr && plan_->Finished() && plan_->deviations() == 0;
   if (!followed) EndLease();
   plans_.Learn(survivors_.step(), plan_);
@@ -130,8 +139,12 @@ void AllocatorImpl::UnplaceOutside(const std::vector<bool>& needed) {
   CountReserved();
 }
 
-Bytes AllocatorImpl::Unused() const {
-  Bytes unused = (Releasable(*persistent_).size() + Releasable(*transient_).size()) * chunk_size_;
+Bytes AllocatorImpl::UnusedPrivate() const {
+  return (Releasable(*persistent_).size() + Releasable(*transient_).size()) * chunk_size_;
+}
+
+Bytes AllocatorImpl::UnusedArena() const {
+  Bytes unused = 0;
   if (ArenaInUse() == arena_.size() * chunk_size_) return unused;
   arena_.ForEach([&](const Arena::Member& member) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const bool used = member.position && transient_->blocks().used(*member.position);
@@ -141,18 +154,20 @@ Bytes AllocatorImpl::Unused() const {
 }
 
 // Giving back needs the device idle, and a wait is worth it only for a good part of what is held.
-void AllocatorImpl::Tidy() {
-  constexpr Bytes kWorthAWait = 32;  // one part in so many
-  steps_since_tidy_ = 0;
+void AllocatorImpl::Tidy(bool arena_too) {
+  constexpr Bytes kWorthAWait = 64;  // one part in so many
   EndLease();
-  if (Unused() * kWorthAWait > Reserved() && WaitForDevice().ok()) {
+  const Bytes unused = UnusedPrivate() + (arena_too ? UnusedArena() : 0);
+  if (unused * kWorthAWait > Reserved() && WaitForDevice().ok()) {
     const InContext in_context(driver_, context_);
     AllStreamsPassed();
     ReleaseEmptyPrivate(*persistent_);
     ReleaseEmptyPrivate(*transient_);
-    TrimArena(/*idle_turns=*/0);
+    if (arena_too) TrimArena(/*idle_turns=*/0);
     CountReserved();
   }
+  if (!arena_too) return;
+  steps_since_tidy_ = 0;
   transient_->blocks().ForgetUse();
 }
 

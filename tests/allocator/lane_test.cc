@@ -68,6 +68,24 @@ TEST_F(LaneTest, TwoJobsNeedTheLargerPeakNotTheSum) {
   EXPECT_EQ(gpu.used(), before + 20_MiB);
 }
 
+// It would be made again in the next turn of the one who needs it.
+TEST_F(LaneTest, WhatAFirstStepLeavesBehindTakesNoChunkThatOthersHaveMade) {
+  Job other, late;
+  Announced from_other(other), from_late(late);
+  Step(other, 20_MiB);
+  other.PassTurn();
+  from_other.DeliverTo(late);
+  const DevicePtr parameters = late.Malloc(8_MiB);
+  late.allocator->BeginStep();
+  late.Free(late.Malloc(20_MiB));
+  const DevicePtr state = late.Malloc(8_MiB);
+  late.allocator->EndStep();
+  EXPECT_EQ(late.Held().arena, 20_MiB);
+  EXPECT_TRUE(from_late.lost.empty());
+  late.Free(state);
+  late.Free(parameters);
+}
+
 TEST_F(LaneTest, AJobThatJoinsLateGetsTheWholeArena) {
   Job job, late;
   Step(job, 10_MiB);

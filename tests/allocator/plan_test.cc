@@ -305,10 +305,14 @@ TEST(PlansTest, OfLongStepsFewerPlansAreKept) {
 class PlannedJobTest : public ::testing::Test {
  protected:
   // Overlapping lives that best fit, in the order of time, cannot pack: small blocks between large ones.
-  void Step(int large = 6) {
+  void Step(
+      int large = 6, const std::function<void()>& after_the_first = [] {}) {
     job.allocator->BeginStep();
     std::vector<DevicePtr> blocks;
-    for (int i = 0; i < large; ++i) blocks.push_back(Malloc(3_MiB + 512 * static_cast<Bytes>(i)));
+    for (int i = 0; i < large; ++i) {
+      blocks.push_back(Malloc(3_MiB + 512 * static_cast<Bytes>(i)));
+      if (i == 0) after_the_first();
+    }
     for (std::size_t i = 0; i < blocks.size(); i += 2) Free(blocks[i]);
     const DevicePtr late = Malloc(6_MiB);
     for (std::size_t i = 1; i < blocks.size(); i += 2) Free(blocks[i]);
@@ -434,6 +438,52 @@ TEST_F(PlannedJobTest, AJobAloneGivesBackWhatItNoLongerUses) {
   for (int i = 0; i < 40; ++i) Step();
   EXPECT_EQ(job.Held().arena, settled);
   EXPECT_EQ(gpu.Calls()["EventRecord"] + gpu.Calls()["CtxRecordEvent"], 0) << "nothing to give back: no wait";
+}
+
+// The state is known by its size: the optimizer's is that of the parameters.
+TEST_F(PlannedJobTest, WhatTheFirstStepLeavesBehindTakesTheMemoryOfWhatItNoLongerUses) {
+  const DevicePtr parameters = Malloc(8_MiB);
+  job.allocator->BeginStep();
+  const DevicePtr activations = Malloc(32_MiB);
+  const Bytes peak = gpu.used();
+  Free(activations);
+  const DevicePtr state = Malloc(8_MiB);
+  EXPECT_EQ(gpu.used(), peak);
+  EXPECT_EQ(job.Held().persistent, 16_MiB);
+  job.allocator->EndStep();
+  job.allocator->CheckInvariants();
+  Free(state);
+  Free(parameters);
+}
+
+// The third step is planned.
+TEST_F(PlannedJobTest, NothingIsTakenFromUnderAPlan) {
+  for (int i = 0; i < 2; ++i) Step();
+  const CachingAllocator::PoolId pool{0, 1};
+  DevicePtr in_pool = 0;
+  Step(6, [&] {
+    job.allocator->BeginAllocateToPool(
+        pool, [](Stream) { return true; }, /*captures=*/false);
+    in_pool = Malloc(2_MiB);
+    job.allocator->EndAllocateToPool(pool);
+  });
+  EXPECT_GT(Planned(), 0u);
+  Free(in_pool);
+  job.allocator->ReleasePool(pool);
+}
+
+// In the first step a gradient is taken for what stays.
+TEST_F(PlannedJobTest, TheSecondStepBeginsWithoutWhatOnlyTheFirstHasUsed) {
+  const DevicePtr parameters = Malloc(8_MiB);
+  job.allocator->BeginStep();
+  const DevicePtr gradient = Malloc(8_MiB);
+  EXPECT_EQ(job.Held().persistent, 16_MiB);
+  Free(gradient);
+  job.allocator->EndStep();
+  job.allocator->BeginStep();
+  EXPECT_EQ(job.Held().persistent, 8_MiB);
+  job.allocator->EndStep();
+  Free(parameters);
 }
 
 TEST_F(PlannedJobTest, AnotherStepUsesThePlansMemoryBeforeItTakesMore) {
