@@ -5,11 +5,11 @@ here of a figure that meets its goal is not shown.
 """
 
 _KEPT = (
-    "a loop that keeps its gradients until the next step begins. What lives on after a step lies in memory of the job's "
-    "own, where its places are empty from the begin of the step until the gradients come again; the peak lies between, "
-    "and the arena does not use them (189 MiB of the U-Net's 1,744 that live at the peak). PyTorch's allocator has one "
-    "memory for all. Tried: chunks of 2 MiB; to give back what is unused at a sixty-fourth instead of a thirty-second "
-    "(1.028 to 1.014). To place what is gone before the gradients come in their places is not written."
+    "a loop that keeps its gradients until the next step begins. What lives on after a step lies in memory of the "
+    "job's own, whose places are empty from the begin of the step until the gradients come again; the peak lies "
+    "between, and the arena does not use them (189 MiB of 1,744 that live then in the U-Net). PyTorch's allocator "
+    "has one memory for all. Tried: chunks of 2 MiB; to give back what is unused from a sixty-fourth on, not a "
+    "thirty-second (1.028 to 1.014). To let what is gone before the gradients come lie in their places is not written."
 )
 _SMALL = (
     "chunks are 4 MiB on a device of 80 GiB (2 MiB is the least that drivers give), and what lives on after a step and "
@@ -58,4 +58,5 @@ CAUSES = {
     ),
     "link_free": "this is what happens without the limit; the row below is with it.",
 }
+CAUSES["memory_of_four_small"] = CAUSES["memory_of_four_small_whole"] = _SMALL
 CAUSES["crowd_p50"] = CAUSES["hand_over_p50"]

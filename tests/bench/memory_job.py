@@ -1,8 +1,9 @@
-"""One training job for memory_of_jobs: ``memory_job.py KIND STEPS``.
+"""One training job for memory_of_jobs: ``memory_job.py KIND STEPS [native]``.
 
 Prints ``settled`` after half of its steps, ``done`` after all, goes on until its standard input ends, and then
 prints what it held as a line of JSON. ``persistent`` is what is alive at a boundary, ``transient`` the largest
-step's peak above it: live bytes, as PyTorch counts them.
+step's peak above it: live bytes, as PyTorch counts them. With ``native`` it is plain torch, ends after its steps, and
+prints what PyTorch's allocator had reserved at most.
 
 Kinds: those of more_jobs.py at full size; ``small-*`` of a few MiB.
 """
@@ -15,7 +16,6 @@ import select
 import sys
 from collections.abc import Callable
 
-import hocket
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -58,6 +58,14 @@ def main() -> None:
     kind, steps = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    if sys.argv[3:] == ["native"]:
+        step = step_of(kind)
+        for i in range(1, steps + 1):
+            step(i)
+        print(json.dumps({"kind": kind, "reserved": torch.cuda.max_memory_reserved()}), flush=True)
+        return
+    import hocket
+
     hocket.join(name=kind)
     step = step_of(kind)
     persistent = peak = 0

@@ -14,6 +14,8 @@ included, the largest use is a figure of its own.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -44,19 +46,24 @@ MIXES = (
 )
 
 
-def _job(mix: Mix, device: str, kind: str, folder: str) -> subprocess.Popen[str]:
-    program = [sys.executable, "-m", "tests.bench.memory_job", kind, str(mix.steps)]
+ALONE = "bench-memory-alone"
+
+
+def _job(mix: Mix, device: str, kind: str, folder: str, *more: str) -> subprocess.Popen[str]:
+    program = [sys.executable, "-m", "tests.bench.memory_job", kind, str(mix.steps), *more]
     command = harness.emulate(device, mix.memory, program, timing=mix.timing)
     environment = {**os.environ, "HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "round-robin"}
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True, cwd=harness.ROOT)
 
 
-def _alone(mix: Mix, kind: str, folder: str) -> dict[str, int]:
-    job = _job(mix, f"bench-{mix.name}-alone", kind, folder)
-    out, _ = job.communicate()
+@functools.cache
+def _alone(mix: Mix, kind: str, *more: str) -> dict[str, int]:
+    with harness.runtime_folder() as folder:
+        job = _job(mix, ALONE, kind, folder, *more)
+        out, _ = job.communicate()
     if job.returncode:
-        there = sizes.in_words(sizes.free(f"bench-{mix.name}-alone", mix.memory) // sizes.MIB * sizes.MIB)
+        there = sizes.in_words(sizes.free(ALONE, mix.memory) // sizes.MIB * sizes.MIB)
         raise harness.NotRun(f"{kind} alone ended with status {job.returncode}, with {there} of the device free")
     return json.loads(out.splitlines()[-1])
 
@@ -64,7 +71,7 @@ def _alone(mix: Mix, kind: str, folder: str) -> dict[str, int]:
 def _must_fit(mix: Mix, least: int) -> None:
     """Where some of it is spilled, the device's use says nothing."""
     needs = least * 11 // 10 + len(mix.kinds) * CONTEXT
-    there = sizes.free(f"bench-{mix.name}-alone", mix.memory)
+    there = sizes.free(ALONE, mix.memory)
     if needs > there:
         said = [f"{size / sizes.GIB:.1f} GiB" for size in (needs, there)]
         raise harness.NotRun(f"they need {said[0]} with their contexts, and {said[1]} of the device are free")
@@ -91,26 +98,38 @@ def _largest_use(mix: Mix, device: str, folder: str) -> tuple[int, int]:
 
 
 BASELINE = "sum of persistent + largest transient (peak live bytes, each alone)"
+NATIVE = "plain torch: what PyTorch's native allocator reserves, each alone, summed"
 
 
-def _rows(mix: Mix) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Names and texts of its two figures."""
+def _rows(mix: Mix) -> list[tuple[str, str, str]]:
+    """Names, texts and baselines of its figures."""
     text = f"device memory of {mix.text}"
-    return (mix.name, f"{text}, settled"), (f"{mix.name}_whole", f"{text}, from start to end")
+    return [
+        (mix.name, f"{text}, settled", BASELINE),
+        (f"{mix.name}_whole", f"{text}, from start to end", BASELINE),
+        (f"{mix.name}_native", f"{text}, from start to end", NATIVE),
+    ]
 
 
 def _measure(mix: Mix, repeats: int) -> tuple[list[harness.Figure], dict[str, object]]:
+    same = dataclasses.replace(mix, name="alone", text="", kinds=())  # in other mixes, too
+    alone = [_alone(same, kind) for kind in mix.kinds]
+    native = [_alone(same, kind, "native") for kind in mix.kinds]
+    least = sum(a["persistent"] for a in alone) + max(a["transient"] for a in alone)
+    _must_fit(mix, least)
     with harness.runtime_folder() as folder:
-        alone = [_alone(mix, kind, folder) for kind in mix.kinds]
-        least = sum(a["persistent"] for a in alone) + max(a["transient"] for a in alone)
-        _must_fit(mix, least)
         used = [_largest_use(mix, f"bench-{mix.name}-{repeat}", folder) for repeat in range(repeats)]
-    settled, whole = _rows(mix)
-    figures = [
-        harness.figure(*settled, [after / least for _, after in used], 1.03, BASELINE),
-        harness.figure(*whole, [max(both) / least for both in used], 1.10, BASELINE),
+    reserved = sum(each["reserved"] for each in native)
+    ratios = [
+        ([after / least for _, after in used], 1.03),
+        ([max(both) / least for both in used], 1.10),
+        ([max(both) / reserved for both in used], 1.0),
     ]
-    return figures, {"alone": alone, "least_bytes": least, "used_bytes": used}
+    figures = [
+        harness.figure(name, text, samples, goal, baseline)
+        for (name, text, baseline), (samples, goal) in zip(_rows(mix), ratios, strict=True)
+    ]
+    return figures, {"alone": alone, "native": native, "least_bytes": least, "used_bytes": used}
 
 
 def run(quick: bool) -> None:
@@ -119,7 +138,7 @@ def run(quick: bool) -> None:
         try:
             measured, raw[mix.name] = _measure(mix, repeats=5)
         except harness.NotRun as why:
-            missing += [harness.not_measured(*row, BASELINE, str(why)) for row in _rows(mix)]
+            missing += [harness.not_measured(*row, str(why)) for row in _rows(mix)]
             continue
         figures += measured
     harness.record("memory_of_jobs", figures, "emulated", {"not_measured": missing, **raw})
