@@ -19,6 +19,11 @@ _SMALL = (
     "3.4 in the one chunk for what lives on after a step, which lies apart. Jobs of hundreds of MiB do not notice. "
     "Tried: one stream's arena for all; chunks of 2 MiB, which slow moves down (decision 0028)."
 )
+_FEW = (
+    "20 MiB more than their 84, ten chunks of 2 MiB (the least that drivers give) for four jobs: the last chunk of "
+    "what lives on is a job's own (6 MiB of them are unused by arithmetic), and the arena is that of whoever needs "
+    "most, chunk by chunk. Plain torch reserves 200 MiB for the four. Jobs of hundreds of MiB do not notice."
+)
 _REDIRECTED = (
     "each call asks whether the job has the turn and counts what it is given (7 to 22 % of a call, by perf), which "
     "PyTorch's allocator does not do for itself. Hocket's own allocator, the default, has the turn in its own word."
@@ -61,5 +66,5 @@ CAUSES = {
     ),
     "link_free": "this is what happens without the limit; the row below is with it.",
 }
-CAUSES["memory_of_four_small"] = CAUSES["memory_of_four_small_whole"] = _SMALL
+CAUSES["memory_of_four_small"] = CAUSES["memory_of_four_small_whole"] = _FEW
 CAUSES["crowd_p50"] = CAUSES["hand_over_p50"]
