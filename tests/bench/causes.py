@@ -64,6 +64,13 @@ CAUSES = {
         "by perf, six tenths are the reading of the clock where a step begins and where it ends, which policies and "
         "`hocket top` live on; the goal in nanoseconds is met."
     ),
+    "device_idle": (
+        "by a trace of both jobs: 45 us until the thread that waits for the device has woken, and until a queued "
+        "kernel begins, 13 until the memory is passed, 110 the two messages between three processes (their code has "
+        "left the caches in the 2 ms of a kernel; see the hand-over), 13 to take the turn, 14 until the program has "
+        "queued its kernel. Tried: the next job is told before all else is looked after. To tell it before the drain, "
+        "and to let its work wait for an interprocess event, is not written."
+    ),
     "link_free": "this is what happens without the limit; the row below is with it.",
 }
 CAUSES["memory_of_four_small"] = CAUSES["memory_of_four_small_whole"] = _FEW
