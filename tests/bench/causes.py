@@ -71,6 +71,11 @@ CAUSES = {
         "queued its kernel. Tried: the next job is told before all else is looked after. To tell it before the drain, "
         "and to let its work wait for an interprocess event, is not written."
     ),
+    "link_limited": (
+        "the parts in which bytes leave (8 MiB at least, decision 0017): with parts of 32 MiB in the same hour 1.0158 "
+        "[1.0124 .. 1.0228]. Each part costs threads and messages, on two processors that the holder's program needs, "
+        "too; an order beside a holder is 32 MiB, and gains nothing by parts."
+    ),
     "link_free": "this is what happens without the limit; the row below is with it.",
 }
 CAUSES["memory_of_four_small"] = CAUSES["memory_of_four_small_whole"] = _FEW
