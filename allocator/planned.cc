@@ -29,15 +29,10 @@ void AllocatorImpl::BeginStep() {
   PollVacated();
   PayForGathering();
   ReturnHostMemory();
-  if (HoldsTurn() && !Capturing()) {
-    // The first ones leave much that later ones do not use: gradients, for one, lie elsewhere from then on.
-    const bool after_a_first_one = steps_ended_ > 0 && steps_ended_ < kFirstSteps;
-    if (++steps_since_tidy_ > kStepsUntilTidy) {
-      Tidy(/*arena_too=*/true);
-    } else if (after_a_first_one) {
-      Tidy(/*arena_too=*/false);
-    }
-  }
+  // The first ones leave much that later ones do not use: gradients, for one, lie elsewhere from then on.
+  const bool after_a_first_one = steps_ended_ > 0 && steps_ended_ < kFirstSteps;
+  const bool after_many = ++steps_since_tidy_ > kStepsUntilTidy;
+  if ((after_many || after_a_first_one) && HoldsTurn() && !Capturing()) Tidy(/*arena_too=*/after_many);
   Plan* const expected = plans_.Expected();
   may_follow_plan_ = expected != nullptr;
   if (plan_ == expected && plan_ != nullptr) {

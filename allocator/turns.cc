@@ -12,7 +12,7 @@ namespace hocket {
 namespace {
 
 constexpr std::size_t kRememberedTurns = 16;
-constexpr Bytes kParts = 128, kLeastPart = 8_MiB;  // docs/decisions/0017
+constexpr Bytes kParts = 128, kLeastPart = 8_MiB, kNoParts = 32_MiB;  // docs/decisions/0017
 // How long an idle device may take to say so: the answer is asked for while others allocate, or with nothing
 // else to do. The second is several time slices of other processes' contexts (guessed, not measured).
 constexpr auto kGlance = std::chrono::microseconds(200);
@@ -336,8 +336,9 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
       return idle;
     };
     // Chunks are given back while others are copied, also where nobody wants to hear of it.
-    const Bytes part =
-        parts.size != 0 ? parts.size : std::max(positions.size() * chunk_size_ / kParts, kLeastPart);
+    const Bytes bytes = positions.size() * chunk_size_;
+    const Bytes least = bytes > kNoParts ? kLeastPart : kNoParts;
+    const Bytes part = parts.size != 0 ? parts.size : std::max(bytes / kParts, least);
     const std::size_t in_part = std::max<Bytes>(part / chunk_size_, 1);
     HOCKET_RETURN_IF_ERROR(spiller_->Spill(
         space->region(), positions, in_part,

@@ -617,13 +617,28 @@ TEST_F(CachingAllocatorTest, TheFreeOfAnUnknownAddressStopsTheProcess) {
 TEST(LargeSpillTest, GivesChunksBackWhileOthersAreCopied) {
   EmulatedGpu& gpu = EmulatedGpu::Get();
   Job job;
-  const DevicePtr block = job.Malloc(24_MiB);
+  const DevicePtr block = job.Malloc(40_MiB);
   job.PassTurn();
   const Bytes before = gpu.used();
   std::vector<Bytes> given_back;
   const auto told = [&](Bytes, const Holdings&) { given_back.push_back(before - gpu.used()); };
   ASSERT_TRUE(job.Spill(kEverything, {.size = 0, .told = told}).ok());
-  EXPECT_EQ(given_back, (std::vector<Bytes>{8_MiB, 16_MiB, 24_MiB}));
+  EXPECT_EQ(given_back, (std::vector<Bytes>{8_MiB, 16_MiB, 24_MiB, 32_MiB, 40_MiB}));
+  job.TakeTurn();
+  job.Free(block);
+}
+
+// Nobody gains by its parts, and each costs a message.
+TEST(LargeSpillTest, ASmallSpillIsOnePart) {
+  Job job;
+  const DevicePtr block = job.Malloc(32_MiB);
+  job.PassTurn();
+  std::vector<Bytes> told;
+  ASSERT_TRUE(
+      job.Spill(kEverything,
+                {.size = 0, .told = [&](Bytes given_back, const Holdings&) { told.push_back(given_back); }})
+          .ok());
+  EXPECT_EQ(told, (std::vector<Bytes>{32_MiB}));
   job.TakeTurn();
   job.Free(block);
 }
