@@ -71,11 +71,15 @@ void Core::Settle(const SendEarly& early) {
     LookAtCompany(turn);
   }
   SendNow(early);  // who is asked to stop as its turn begins reads that with the Grant
+  const std::uint64_t spills = next_spill_;
   for (JobId id : active_) {
     if (job(id).room) ServeRoom(job(id));
   }
   for (auto& [number, turn] : state_.turns) LookAhead(turn);
   KeepMemoryCaps();
+  if (next_spill_ != spills) {  // who is being spilled does not wait for the turn meanwhile
+    for (auto& [number, turn] : state_.turns) AskIfContended(turn);
+  }
   if (now_ >= timer_) timer_ = absl::InfiniteFuture();  // it has fired
   if (const absl::Time next = NextDeadline(); next != timer_) {
     timer_ = next;

@@ -40,7 +40,8 @@
 //   no job waits and has the turn; no job with the turn is being spilled
 //   a device is free only if nobody who waits for it could be granted it, or while it is kept for one that
 //     the policy expects back soon
-//   who is held out lacks room, and somebody else takes part on its device who may give it back
+//   who is held out lacks room, and somebody else takes part on its device who may give it back; a gang is
+//     held out as a whole, without a turn, for a rank of which the same is true
 //   who is held back has used up what its time cap allows, and waits
 //   every job is in exactly one lane of its device; a lane's chunks are counted once
 //   all jobs of a lane, and of a gang, are one user's: nobody gets a descriptor of another user's memory
@@ -241,6 +242,8 @@ class Core {
   bool Contended(const Turn& turn) const;
   std::vector<EntityId> Candidates(const Device& device) const;
   std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
+  EntityId BehindGangs(const Device& device) const;
+  bool LeavesToSingles(EntityId entity) const;
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
   const Job& SlowestOf(EntityId entity, Estimator Job::*time) const;
@@ -332,6 +335,8 @@ class Core {
   void KeepOnlyRanks(Gang& gang);
   void AdoptTurnsOfRanks(Gang& gang);
   void NameStop(Turn& turn, std::uint64_t margin);
+  void FellowsStandAside(TurnNumber number);
+  bool AwaitsFellow(const Job& job) const;
   void Realign(Turn& turn);
   absl::Time RealignTime(const Turn& turn) const;
   std::uint64_t RelativeSteps(const Job& job) const;
@@ -426,27 +431,42 @@ class Core {
   Bytes Gives(const Job& job) const;
   bool CanGoOn(const Job& other, const Job& after) const;
   RoomSum SumFor(const Job& job, Bytes wanted) const;
+  bool HasPart(const Job& job) const { return job.turn != 0 || job.overstays != 0; }
+  bool HoldsStepOpen(const Job& job) const;
+  bool HasDoneSteps(const Job& job) const;
+  bool SharesDeviceInGang(const Job& job) const;
   Bytes Stays(const Job& job, Bytes grows_by) const;
   bool ShutsOut(const Job& job, Bytes grows_by) const;
   void HoldOut();
+  bool HoldGangOut(Gang& gang);
+  bool IsOut(const Job& job) const;
   bool LacksRoom(const Job& job) const;
   bool IsNew(const Job& job) const;
   bool NewOneMustWait(const Job& job) const;
   bool OlderOneLacks(const Job& job) const;
   Bytes NeedOf(const Job& job) const;
+  Bytes NeedNow(const Job& job) const;
+  Bytes CouldHave(const Job& job) const;
+  bool CannotBeginTogether(const Job& job) const;
+  bool CouldBegin(const Job& job) const;
+  absl::Time AskedSince(const Job& job) const;
   absl::Time LackSince(const Job& job) const;
+  absl::Time LackSinceOfAll(const Job& job) const;
   bool KeepsFromStep(const Job& job, Bytes stays) const;
   bool SomebodyGoesOn(const Job& job) const;
-  void LetOldestTry(Device& device);
+  std::set<EntityId> WaitInVain() const;
+  void LetOldestTry();
   bool WaitsForOthers(Job& job);
   void LetOthersGoFirst(Job& job);
   void NoteShortage(Job& job, Bytes bytes);
   void NoLongerLacks(Job& job);
+  Job* LatestLacking(const Job& of, const Job& job);
   Job* LatestInTheWay(const Job& job);
   bool RefuseLatest(Job& job);
   absl::Time RetryOfLack(const Job& job) const;
   Bytes NeedIn(const Job& job) const;
   std::string NeedInWords(const Job& job) const;
+  const Job& WhoLacks(const Job& job) const;
   std::string ExplainLack(const Job& job) const;
 
   // ahead.cc

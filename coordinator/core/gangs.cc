@@ -1,5 +1,6 @@
 // Ranks that have their turns together.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -203,6 +204,47 @@ void Core::Realign(Turn& turn) {
                    absl::FormatDuration(kRealignAfter), "; their steps are counted anew"),
       "gang");
   NameStop(turn, 1);
+}
+
+// A rank has given its part up for want of room, perhaps in the midst of a step, which the others cannot end
+// without it: they keep what they hold until then, each alone in its lane, and the devices go to others.
+void Core::FellowsStandAside(TurnNumber number) {
+  const auto turn = state_.turns.find(number);
+  if (turn == state_.turns.end() || !state_.gangs.contains(turn->second.entity)) return;
+  const std::set<JobId> fellows = turn->second.granted;
+  for (JobId id : fellows) SetAside(job(id));
+}
+
+// It was set aside in the midst of its step, and has had the time to end it: so it stands there for one that
+// waits.
+bool Core::AwaitsFellow(const Job& job) const {
+  const Gang* const gang = job.set_aside ? GangOf(job) : nullptr;
+  if (gang == nullptr || now_ < job.left + std::max(kCannotSpillLimit, 2 * job.step.mean())) return false;
+  const auto& ranks = gang->ranks;
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](const auto& rank) { return this->job(rank.second).waiting; });
+}
+
+// A gang has its turn when all its devices are free, whichever of them is looked at first, and keeps those
+// that come free for itself: the policy of a device may not be asked at all for long. So a single job that
+// has waited while so many gangs began on its device is next there.
+EntityId Core::BehindGangs(const Device& device) const {
+  if (state_.gangs.empty()) return 0;
+  EntityId behind = 0;
+  int most = kMaxPassedOver - 1;
+  for (EntityId entity : Candidates(device)) {
+    const auto found = state_.jobs.find(entity);
+    if (found == state_.jobs.end() || found->second.gangs_first <= most) continue;
+    most = found->second.gangs_first;
+    behind = entity;
+  }
+  return behind;
+}
+
+bool Core::LeavesToSingles(EntityId entity) const {
+  const auto ranks = RanksOf(entity);
+  return ranks.size() > 1 && std::any_of(ranks.begin(), ranks.end(),
+                                         [&](JobId id) { return BehindGangs(DeviceOf(job(id))) != 0; });
 }
 
 void Core::LeaveGang(Job& job) {

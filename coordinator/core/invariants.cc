@@ -25,8 +25,7 @@ void CheckJob(const Job& job, const State& state) {
       << job.info.name << " has asked again, but counts as one whose Grant was taken back";
   HOCKET_CHECK(!job.told_stand_by || job.turn != 0) << job.info.name << " stands by and has no turn";
   HOCKET_CHECK(!job.stands_by || job.told_stand_by) << job.info.name << " stands by and was not told to";
-  HOCKET_CHECK(!job.held_out || (job.waiting && job.entity == job.id))
-      << job.info.name << " is held out and does not wait, or is a gang's rank";
+  HOCKET_CHECK(!job.held_out || job.waiting) << job.info.name << " is held out and does not wait";
   HOCKET_CHECK(!job.held_back || job.waiting) << job.info.name << " is held back and does not wait";
   if (job.turn == 0) return;
   auto turn = state.turns.find(job.turn);
@@ -39,12 +38,15 @@ void CheckJob(const Job& job, const State& state) {
 }  // namespace
 
 void Core::CheckInvariants() const {
+  const std::set<EntityId> in_vain = WaitInVain();
   HOCKET_CHECK(timer_ > now_) << "a timer is to fire at " << timer_ << ", and it is " << now_;
   for (const auto& [id, job] : state_.jobs) {
     CheckJob(job, state_);
     HOCKET_CHECK(!Active(job) || active_.contains(id))
         << job.info.name << " takes part, and is not looked at";
-    HOCKET_CHECK(!job.held_out || SomebodyGoesOn(job))
+    HOCKET_CHECK(job.held_out == (job.waiting && IsOut(job)))
+        << job.info.name << " is " << (job.held_out ? "" : "not ") << "held out alone";
+    HOCKET_CHECK(!job.held_out || in_vain.count(job.entity) == 0)
         << job.info.name << " waits for room, and nobody goes on who could give it back";
     const absl::Time until = HeldBackUntil(job.entity);
     HOCKET_CHECK(!job.waiting || job.held_back == (now_ < until))
@@ -60,6 +62,8 @@ void Core::CheckInvariants() const {
     HOCKET_CHECK(is_there(of)) << "no job on " << of.second << " pays into its time account";
   for (const auto& [of, guarantee] : state_.guarantees)
     HOCKET_CHECK(is_there(of)) << "no job on " << of.second << " has its time guaranteed";
+  for (const auto& [id, gang] : state_.gangs)
+    HOCKET_CHECK(!gang.held_out || !Granted(id)) << NameOf(id) << " is held out and has a turn";
   std::map<std::pair<DeviceKey, int>, unsigned> users;
   for (const auto& [id, job] : state_.jobs) {
     if (job.gone) continue;

@@ -4,10 +4,15 @@
 // held out: not granted a turn while the ledger says that it would find no room again, so that the others go
 // on as if it did not ask. What it waits for comes when one of them ends, or needs less.
 //
+// A gang waits as a whole for what one of its ranks lacks. Ranks that are in the midst of a step then, which
+// they cannot end without the one that lacks room, are set aside (FellowsStandAside): they keep their memory,
+// and their devices go to others.
+//
 // Nobody is waited for who cannot go on himself. Where all who could are such, the one who lacked room last
 // is told no, with the arithmetic, and his memory comes back to the others: the oldest goes on.
 // docs/decisions/0026 has the reasons.
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -28,14 +33,15 @@ Bytes Core::HostLeft(const Job& job) const { return job.host - std::min(job.host
 
 // Of what it has resident, that can be moved now.
 Bytes Core::Gives(const Job& job) const {
-  if (!job.movable || job.unresponsive || job.turn != 0 || !job.cannot_spill.empty()) return 0;
+  if (!job.movable || job.unresponsive || job.turn != 0 || !job.cannot_spill.empty() || HoldsStepOpen(job))
+    return 0;
   return std::min(job.persistent, HostLeft(job));
 }
 
 // Whether `other`, which waits, would find the bytes for its turn if `asker` gave up the one that it has.
 bool Core::CanGoOn(const Job& other, const Job& asker) const {
   Bytes there = Reachable(other);
-  if (asker.turn != 0) Add(std::min(asker.persistent, HostLeft(asker)), there);
+  if (HasPart(asker) && !HoldsStepOpen(asker)) Add(std::min(asker.persistent, HostLeft(asker)), there);
   return other.need <= there;
 }
 
@@ -45,11 +51,11 @@ RoomSum Core::SumFor(const Job& job, Bytes wanted) const {
   for (const Returning& r : device.returning) Add(r.until > now_ ? r.bytes : 0, sum.returning);
   for (const Job* other : Others(job)) {
     if (other->persistent == 0) continue;
-    const bool stuck = other->waiting && job.turn != 0 && !CanGoOn(*other, job);
+    const bool stuck = other->waiting && HasPart(job) && !CanGoOn(*other, job);
     sum.others.push_back({.job = other->id,
                           .resident = other->persistent,
                           .gives = Gives(*other),
-                          .comes_back = !other->gone && !other->held_out && !stuck});
+                          .comes_back = !other->gone && !IsOut(*other) && !stuck});
   }
   return sum;
 }
@@ -66,10 +72,36 @@ Bytes Core::Stays(const Job& job, Bytes grows_by) const {
 // need:
 constexpr Bytes kSpareOfNeed = 8;
 
+// A rank that has lacked room in the midst of a step, which its fellows are in, too. Its bytes stay, or it
+// might wait for them to come back while it keeps its fellows' where they are: who waits for room in a step
+// can be told no, who waits for his own bytes cannot.
+bool Core::HoldsStepOpen(const Job& job) const {
+  const bool lacks = job.room && job.room->asked ? !job.room->restoring
+                     : job.waiting               ? job.lacked > 0
+                                                 : job.turn == 0 && job.after_others;
+  return lacks && GangOf(job) != nullptr && !SharesDeviceInGang(job);
+}
+
+// It, or a rank of its gang.
+bool Core::HasDoneSteps(const Job& job) const {
+  const auto ranks = RanksOf(job.entity);
+  return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return this->job(id).steps > 0; });
+}
+
+// Ranks of its gang share a device. What one takes there its fellow may need to end the same step, so such a
+// gang would wait for itself: it does not wait for room.
+bool Core::SharesDeviceInGang(const Job& job) const {
+  if (!state_.gangs.contains(job.entity)) return false;
+  std::set<DeviceKey> devices;
+  const auto ranks = RanksOf(job.entity);
+  return !std::all_of(ranks.begin(), ranks.end(),
+                      [&](JobId id) { return devices.insert(this->job(id).info.device).second; });
+}
+
 // Whether one that has done no step yet would, grown so far, keep somebody from another step who has done
 // some. Between those that have done steps nobody comes first.
 bool Core::ShutsOut(const Job& job, Bytes grows_by) const {
-  if (job.steps > 0 || GangOf(job) != nullptr || Serves(job)) return false;
+  if (HasDoneSteps(job) || SharesDeviceInGang(job) || Serves(job)) return false;
   return KeepsFromStep(job, Stays(job, grows_by));
 }
 
@@ -92,6 +124,7 @@ bool Core::KeepsFromStep(const Job& job, Bytes stays) const {
 
 // --- who is held out ------------------------------------------------------------------------------
 
+// Before it is said, the oldest of those that would wait in vain is let try.
 void Core::HoldOut() {
   bool any = false;
   for (JobId id : active_) {
@@ -99,31 +132,97 @@ void Core::HoldOut() {
     Bytes held = job.persistent;
     Add(job.spilled, held);
     job.most_held = std::max(job.most_held, held);
-    const bool out = LacksRoom(job) || NewOneMustWait(job);
+    job.lacks_room = !SharesDeviceInGang(job) && (LacksRoom(job) || NewOneMustWait(job));
+    any |= job.lacks_room;
+  }
+  for (auto& [id, gang] : state_.gangs) any |= HoldGangOut(gang);
+  any_held_out_ = any;
+  if (any) LetOldestTry();
+  for (JobId id : active_) {
+    Job& job = this->job(id);
+    const bool out = job.waiting && IsOut(job);
     if (job.held_out && !out && job.waiting && !job.held_back) BeginToWait(job);
     job.held_out = out;
-    any |= out;
   }
-  any_held_out_ = any;
-  if (!any) return;
-  for (auto& [key, device] : state_.devices) LetOldestTry(device);
+}
+
+// All ranks for the sake of one: a turn in which one finds no room is of no use to the others. But one that
+// is to be told no has the next turn for that.
+bool Core::HoldGangOut(Gang& gang) {
+  gang.held_out = false;
+  if (!gang.complete || SharesDeviceInGang(job(gang.ranks.begin()->second))) return false;
+  bool lacks = false, waits = false, refused = false;
+  for (JobId id : RanksOf(gang.id)) {
+    const Job& rank = job(id);
+    waits |= rank.waiting;
+    refused |= rank.waiting && rank.shortage && rank.shortage->refuse;
+  }
+  if (!waits || refused || Granted(gang.id)) return false;
+  for (JobId id : RanksOf(gang.id)) {
+    Job& rank = job(id);
+    if (!active_.contains(id)) rank.lacks_room = NewOneMustWait(rank);
+    rank.lacks_room |= CannotBeginTogether(rank);
+    lacks |= rank.lacks_room;
+  }
+  return gang.held_out = lacks;
+}
+
+// It lacks room that others have to give back first, or a rank of its gang does.
+bool Core::IsOut(const Job& job) const {
+  const auto gang = state_.gangs.find(job.entity);
+  return gang == state_.gangs.end() ? job.lacks_room : gang->second.held_out;
 }
 
 bool Core::LacksRoom(const Job& job) const {
-  if (!job.waiting || !job.shortage || job.shortage->refuse || GangOf(job) != nullptr || WindowOpen())
-    return false;
+  if (!job.waiting || !job.shortage || job.shortage->refuse || WindowOpen()) return false;
   const Shortage& lack = *job.shortage;
-  const Bytes free = Free(DeviceOf(job));
+  const Bytes free = Free(DeviceOf(job)), need = NeedNow(job);
   if (lack.departures != DeviceOf(job).departures) return false;
   if (ShutsOut(job, job.lacked)) return true;
-  if (job.need <= free && free > lack.free) return false;
-  return now_ < lack.retry_at || job.need > Reachable(job);
+  if (need <= free && free > lack.free) return false;
+  return now_ < lack.retry_at || need > Reachable(job);
 }
 
-// It has had nothing of the device yet.
+// To begin its turn; who does not ask yet will, for what is spilled.
+Bytes Core::NeedNow(const Job& job) const {
+  if (HasPart(job)) return 0;
+  return job.waiting ? job.lacked + job.spilled : job.spilled;
+}
+
+// What `job` could have if everybody else came to his doors, but for those that were set aside in their
+// steps, if nobody's arena were kept, and if what is on its way had come back.
+Bytes Core::CouldHave(const Job& job) const {
+  const Device& device = DeviceOf(job);
+  Bytes stays = 0;
+  for (const auto& [index, lane] : device.lanes) {
+    if (!lane.arena.empty() && !MayClose(device, index)) Add(lane.arena.size(), stays);
+  }
+  for (const auto& [id, other] : state_.jobs) {
+    if (other.info.device != device.key) continue;
+    const bool may_move =
+        other.entity != job.entity && !other.gone && !other.set_aside && !HoldsStepOpen(other);
+    Add(other.persistent - (may_move ? std::min(other.persistent, HostLeft(other)) : 0), stays);
+  }
+  return device.capacity - std::min(device.capacity, stays);
+}
+
+// Not all that its gang has on the host there would come back, and a rank for which there is no room would
+// leave its fellows in steps that they cannot end, with bytes that nobody can take back from them. So none
+// begins.
+bool Core::CannotBeginTogether(const Job& job) const {
+  return !WindowOpen() && !HasPart(job) && job.spilled > 0 && job.spilled > CouldHave(job);
+}
+
+// It, and its gang, has had nothing of the device yet, and asks for the first time.
 bool Core::IsNew(const Job& job) const {
-  return job.waiting && !job.info.rejoin && !Serves(job) && job.turns == 0 && job.steps == 0 &&
-         job.persistent == 0 && job.spilled == 0 && GangOf(job) == nullptr;
+  bool waits = false;
+  for (JobId id : RanksOf(job.entity)) {
+    const Job& rank = this->job(id);
+    const bool had_some = HasPart(rank) || rank.turns > 0 || rank.steps > 0 || rank.persistent > 0;
+    if (had_some || rank.spilled > 0 || rank.info.rejoin || Serves(rank)) return false;
+    waits |= rank.waiting;
+  }
+  return waits;
 }
 
 // By its program's earlier runs; 0: not known.
@@ -140,62 +239,126 @@ Bytes Core::NeedOf(const Job& job) const {
 // device is not waited for: the program may be another one than it was.
 bool Core::NewOneMustWait(const Job& job) const {
   if (!IsNew(job) || WindowOpen()) return false;
-  const Bytes capacity = DeviceOf(job).capacity, need = NeedOf(job);
+  const Bytes capacity = DeviceOf(job).capacity;
   if (OlderOneLacks(job) && job.host < capacity) return true;
+  const Bytes need = NeedOf(job);
   if (need == 0 || need > capacity) return false;
+  const Bytes stays = job.known->persistent - std::min(job.known->persistent, job.known->host);
   Bytes together = need;
   for (const Job* other : Others(job)) Add(other->gone ? other->persistent : Stays(*other, 0), together);
-  return together > capacity ||
-         KeepsFromStep(job, job.known->persistent - std::min(job.known->persistent, job.known->host));
+  return together > capacity || KeepsFromStep(job, stays);
 }
 
+// A rank that lacks nothing itself keeps nobody from its device.
 bool Core::OlderOneLacks(const Job& job) const {
   if (!any_held_out_) return false;
   const auto others = Others(job);
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
-    return other->held_out &&
-           std::make_pair(LackSince(*other), other->id) < std::make_pair(job.asked, job.id);
+    return other->lacks_room && IsOut(*other) &&
+           std::make_pair(LackSinceOfAll(*other), other->id) < std::make_pair(AskedSince(job), job.id);
   });
 }
 
+// It, or the first rank of its gang.
+absl::Time Core::AskedSince(const Job& job) const {
+  absl::Time asked = absl::InfiniteFuture();
+  for (JobId id : RanksOf(job.entity)) {
+    if (this->job(id).waiting) asked = std::min(asked, this->job(id).asked);
+  }
+  return asked;
+}
+
 absl::Time Core::LackSince(const Job& job) const { return job.shortage ? job.shortage->since : job.asked; }
+
+// The same of it, and of all ranks of its gang.
+absl::Time Core::LackSinceOfAll(const Job& job) const {
+  absl::Time since = absl::InfiniteFuture();
+  for (JobId id : RanksOf(job.entity)) {
+    if (this->job(id).waiting) since = std::min(since, LackSince(this->job(id)));
+  }
+  return since;
+}
 
 // Somebody takes part beside it who has memory, or is about to have some, and does not wait for it in vain.
 bool Core::SomebodyGoesOn(const Job& job) const {
   const auto others = Others(job);
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
-    const bool uses = other->persistent > 0 || other->spilled > 0 || other->waiting || other->turn != 0;
-    return MayBeEnding(*other) || (!other->gone && !other->held_out && uses);
+    const bool uses = other->persistent > 0 || other->spilled > 0 || other->waiting || HasPart(*other) ||
+                      other->after_others;  // it will ask in a moment
+    const bool stuck = HasPart(job) && other->waiting && other->need > CouldHave(*other);
+    return MayBeEnding(*other) || (!other->gone && !IsOut(*other) && uses && !stuck);
   });
 }
 
-// Where nobody is left whom they could wait for.
-void Core::LetOldestTry(Device& device) {
-  Job* oldest = nullptr;
+// Those that are held out, and nobody is left whom they could wait for: nor for whom they wait, and so on. Of
+// a gang it is enough that one rank that lacks room waits for somebody.
+std::set<EntityId> Core::WaitInVain() const {
+  std::set<EntityId> in_vain;
   for (JobId id : active_) {
-    Job& job = this->job(id);
-    if (!job.held_out || job.info.device != device.key || SomebodyGoesOn(job)) continue;
-    if (oldest == nullptr || LackSince(job) < LackSince(*oldest)) oldest = &job;
+    if (job(id).waiting && IsOut(job(id))) in_vain.insert(job(id).entity);
   }
-  if (oldest == nullptr) return;
-  oldest->held_out = false;
-  if (!oldest->held_back) BeginToWait(*oldest);
+  const auto waits_for_somebody = [&](EntityId entity) {
+    const auto ranks = RanksOf(entity);
+    return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) {
+      if (!job(id).lacks_room) return false;
+      const auto others = Others(job(id));
+      return SomebodyGoesOn(job(id)) || std::any_of(others.begin(), others.end(), [&](const Job* other) {
+               return IsOut(*other) && other->persistent > 0 && in_vain.count(other->entity) == 0;
+             });
+    });
+  };
+  for (bool found = true; found;) found = std::erase_if(in_vain, waits_for_somebody) > 0;
+  return in_vain;
+}
+
+// It, or all ranks of its gang, by the ledger.
+bool Core::CouldBegin(const Job& job) const {
+  const auto ranks = RanksOf(job.entity);
+  return std::none_of(ranks.begin(), ranks.end(),
+                      [&](JobId id) { return CannotBeginTogether(this->job(id)); });
+}
+
+// Of those that could begin, if there are any. One at a time, over all devices: then the others wait for that
+// one. Two gangs that lack room on different devices would otherwise both try, and each find what the other
+// holds.
+void Core::LetOldestTry() {
+  for (;;) {
+    const std::set<EntityId> in_vain = WaitInVain();
+    Job* oldest = nullptr;
+    for (JobId id : active_) {
+      Job& job = this->job(id);
+      if (!job.waiting || in_vain.count(job.entity) == 0) continue;
+      const auto order = [&](const Job& of) { return std::make_pair(!CouldBegin(of), LackSinceOfAll(of)); };
+      if (oldest == nullptr || order(job) < order(*oldest)) oldest = &job;
+    }
+    if (oldest == nullptr) return;
+    for (JobId id : RanksOf(oldest->entity)) job(id).lacks_room = false;
+    const auto gang = state_.gangs.find(oldest->entity);
+    if (gang != state_.gangs.end()) gang->second.held_out = false;
+  }
 }
 
 absl::Time Core::RetryOfLack(const Job& job) const {
-  absl::Time retry = job.shortage ? job.shortage->retry_at : absl::InfiniteFuture();
-  for (const Job* other : Others(job)) {  // from then on what it holds counts as kept
-    if (MayBeEnding(*other)) retry = std::min(retry, other->gone_since + kLeaverLimit);
+  absl::Time retry = absl::InfiniteFuture();
+  const auto at = [&](absl::Time time) {
+    if (time > now_) retry = std::min(retry, time);
+  };
+  for (JobId id : RanksOf(job.entity)) {
+    const Job& rank = this->job(id);
+    if (rank.waiting && rank.shortage) at(rank.shortage->retry_at);
+    for (const Job* other : Others(rank)) {  // from then on what it holds counts as kept
+      if (MayBeEnding(*other)) at(other->gone_since + kLeaverLimit);
+    }
   }
-  return retry > now_ ? retry : absl::InfiniteFuture();
+  return retry;
 }
 
 // --- in its turn ----------------------------------------------------------------------------------
 
-// True: it has been answered, or will be. A gang gives its turn only as a whole.
+// True: it has been answered, or will be.
 bool Core::WaitsForOthers(Job& job) {
   const RoomRequest& room = *job.room;
-  if (!room.asked || job.turn == 0 || GangOf(job) != nullptr) return false;
+  if (!room.asked || !HasPart(job) || SharesDeviceInGang(job)) return false;
   const RoomSum sum = SumFor(job, room.bytes);
   if (sum.outlook() == Outlook::kNever || sum.Later() == sum.Now()) return false;
   LetOthersGoFirst(job);
@@ -226,19 +389,41 @@ void Core::NoLongerLacks(Job& job) {
   job.lacks_since = absl::InfiniteFuture();
 }
 
+// Of `of`'s gang, or itself: the one that found no room and would find none if `job` gave its turn up, and
+// the last such rank.
+Job* Core::LatestLacking(const Job& of, const Job& job) {
+  Job* latest = nullptr;
+  const bool out = IsOut(of);
+  for (JobId id : RanksOf(of.entity)) {
+    Job& rank = this->job(id);
+    const bool stuck = rank.waiting && rank.info.device == job.info.device && !CanGoOn(rank, job);
+    if (!rank.shortage || !(out ? rank.lacks_room : stuck)) continue;
+    if (latest == nullptr || rank.shortage->since > latest->shortage->since) latest = &rank;
+  }
+  return latest;
+}
+
 // Of those that are held out and have memory, the one who lacked room last, and comes after `job`. Bytes that
-// come back come first, then allocations of those that have done steps.
+// come back come first, then allocations of those that have done steps. A gang counts as its first rank that
+// lacks room: so of two that wait for each other, whatever they lack, always the same one gives way.
 Job* Core::LatestInTheWay(const Job& job) {
   const bool comes_back = job.room->restoring;
-  auto after = std::make_tuple(!comes_back && job.steps == 0,
-                               comes_back ? absl::InfinitePast() : job.lacks_since, job.id);
+  absl::Time lacks_since = job.lacks_since;
+  for (JobId id : RanksOf(job.entity)) lacks_since = std::min(lacks_since, this->job(id).lacks_since);
+  auto after = std::make_tuple(!comes_back && !HasDoneSteps(job),
+                               comes_back ? absl::InfinitePast() : lacks_since, job.id);
   Job* latest = nullptr;
   for (const Job* other : Others(job)) {
-    if (!other->held_out || !other->shortage || other->persistent == 0) continue;
-    const auto lacks = std::make_tuple(other->steps == 0, other->shortage->since, other->id);
+    Job* const lacking = LatestLacking(*other, job);
+    if (lacking == nullptr || other->persistent == 0) continue;
+    absl::Time since = lacking->shortage->since;
+    for (JobId id : RanksOf(other->entity)) {
+      if (const Job& rank = this->job(id); rank.shortage) since = std::min(since, rank.shortage->since);
+    }
+    const auto lacks = std::make_tuple(!HasDoneSteps(*other), since, other->id);
     if (lacks <= after) continue;
     after = lacks;
-    latest = &this->job(other->id);
+    latest = lacking;
   }
   return latest;
 }
@@ -247,7 +432,7 @@ Job* Core::LatestInTheWay(const Job& job) {
 // next turn for that.
 bool Core::RefuseLatest(Job& job) {
   RoomRequest& room = *job.room;
-  if (!room.asked || job.turn == 0 || GangOf(job) != nullptr) return false;
+  if (!room.asked || !HasPart(job) || SharesDeviceInGang(job)) return false;
   if (SumFor(job, room.bytes).outlook() != Outlook::kNever) return false;
   Job* const latest = LatestInTheWay(job);
   if (latest == nullptr) return false;
@@ -263,13 +448,13 @@ bool Core::RefuseLatest(Job& job) {
 
 // --- in words -------------------------------------------------------------------------------------
 
-Bytes Core::NeedIn(const Job& job) const { return job.shortage ? job.need : NeedOf(job); }
+Bytes Core::NeedIn(const Job& job) const { return !job.shortage && IsNew(job) ? NeedOf(job) : NeedNow(job); }
 
 std::string Core::NeedInWords(const Job& job) const {
-  if (job.shortage) {
+  if (job.shortage || !IsNew(job)) {
     const std::string spilled =
         job.spilled == 0 ? "" : absl::StrCat(" (", FormatBytes(job.spilled), " of it lie on the host)");
-    return FormatBytes(job.need) + spilled;
+    return FormatBytes(NeedNow(job)) + spilled;
   }
   if (!job.known) return "nobody knows yet how much";
   return absl::StrCat(FormatBytes(NeedOf(job)), " (", FormatBytes(job.known->persistent), " that stay and ",
@@ -277,10 +462,22 @@ std::string Core::NeedInWords(const Job& job) const {
                       " earlier run(s))");
 }
 
-std::string Core::ExplainLack(const Job& job) const {
+// Of its gang, or itself.
+const Job& Core::WhoLacks(const Job& job) const {
+  if (job.lacks_room) return job;
+  for (JobId id : RanksOf(job.entity)) {
+    if (this->job(id).lacks_room) return this->job(id);
+  }
+  return job;
+}
+
+std::string Core::ExplainLack(const Job& asks) const {
+  const Job& job = WhoLacks(asks);
   const RoomSum sum = SumFor(job, NeedIn(job));
-  std::string text = absl::StrCat("; lacks room since ", Seconds(now_ - LackSince(job)), ": it needs ",
-                                  NeedInWords(job), ", ", FormatBytes(sum.free), " are free");
+  std::string text = job.id == asks.id ? absl::StrCat("; lacks room since ", Seconds(now_ - LackSince(job)))
+                                       : absl::StrCat("; its gang gets no turn while ", job.info.name,
+                                                      " lacks room on ", DeviceOf(job).name);
+  absl::StrAppend(&text, ": it needs ", NeedInWords(job), ", ", FormatBytes(sum.free), " are free");
   if (sum.returning > 0) absl::StrAppend(&text, ", ", FormatBytes(sum.returning), " on their way back");
   for (const Holder& other : sum.others) {
     const Job& holder = this->job(other.job);

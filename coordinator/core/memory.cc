@@ -133,7 +133,7 @@ void Core::ServeRoom(Job& job) {
   if (now_ < room.lanes_until) return RetryRoomAt(job, kReturningRetry);
   if (std::exchange(room.lanes_until, absl::InfinitePast()) != absl::InfinitePast())
     return AnswerRoom(job, true, "");
-  if (room.asked && !room.restoring && job.turn != 0 && ShutsOut(job, room.bytes)) {
+  if (room.asked && !room.restoring && HasPart(job) && ShutsOut(job, room.bytes)) {
     if (now_ >= room.retry_at) return AnswerRoom(job, true, "");
     return SomebodyGoesOn(job) ? LetOthersGoFirst(job) : AnswerRoom(job, false, RoomArithmetic(job));
   }
@@ -201,10 +201,10 @@ void Core::WaitForRoom(Job& job) {
 
 // Whether somebody waits for the turn that `job` can do nothing with, and could use it: it has the bytes that
 // it needs, or is one of those that cannot be moved (a thread of it, in the program's own code, may wait for
-// the one that waits for the turn). A gang gives its turn only as a whole; and a process that has the turn of
-// another device does not wait for this one's meanwhile, or two such processes could wait for each other.
+// the one that waits for the turn). But a process that has the turn of another device does not wait for this
+// one's meanwhile, or two such processes could wait for each other.
 bool Core::OthersCouldUseTurn(const Job& job) const {
-  if (GangOf(job) != nullptr || (job.turn == 0 && job.overstays == 0)) return false;
+  if (!HasPart(job) || SharesDeviceInGang(job)) return false;
   const bool holds_another = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
     return entry.second.info.pid == job.info.pid && entry.first != job.id &&
            (entry.second.turn != 0 || entry.second.overstays != 0);
@@ -215,7 +215,7 @@ bool Core::OthersCouldUseTurn(const Job& job) const {
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
     const bool stuck = !other->movable && other->persistent > 0;
     if (stuck && other->overstays != 0 && !other->set_aside) return true;  // stands at the lock of our lane
-    return other->waiting && Eligible(other->entity) &&
+    return Eligible(other->entity) &&  // it waits, or the rank of its gang that it waits for
            (stuck || Fits(other->entity) || CanGoOn(*other, job));
   });
 }
@@ -252,7 +252,7 @@ std::vector<const Job*> Core::Others(const Job& job) const {
 
 bool Core::CanBeSpilled(const Job& job) const {
   return job.movable && !job.gone && job.turn == 0 && !job.spill && !job.unresponsive && job.persistent > 0 &&
-         job.cannot_spill.empty();
+         job.cannot_spill.empty() && !HoldsStepOpen(job);
 }
 
 // Who can be spilled for `job`, first those that do not wait, then the one whose turn is farthest away. After
@@ -381,6 +381,7 @@ bool Core::HeldUnseen(const Job& job) const {
 }
 
 bool Core::MayBecomeMovable(const Job& other) const {
+  if (AwaitsFellow(other) || HoldsStepOpen(other)) return false;
   return !other.gone && other.persistent > 0 && other.cannot_spill.empty() &&
          (!other.movable || other.unresponsive || other.spill);
 }

@@ -91,6 +91,7 @@ struct Job {
   std::uint64_t wait = 0;     // number of its last Wait; 0: it gives none
   bool grant_open = false;    // its Grant may lie unread, and has not been tried to be taken back
   bool taken_back = false;    // its Grant was taken back: it will ask again when it reads that
+  int gangs_first = 0;        // turns of gangs that have begun on its device while it waited for one there
   bool after_others = false;  // it found no room in its last turn: others have the next
   TurnNumber turn = 0;        // 0: none
   TurnNumber told_turn =
@@ -98,7 +99,9 @@ struct Job {
   // A turn that it still has though another's lasts on the device (it joined again too late): it has been
   // asked to stop, and tells when it is over. 0: none.
   TurnNumber overstays = 0;
-  bool set_aside = false;  // it overstays because it was overdue, or in the way of a gang: alone in its lane
+  // It overstays because it was overdue, in the way of a gang, or a rank whose fellow has given its turn up
+  // for want of room: alone in its lane.
+  bool set_aside = false;
   absl::Time granted;
   bool told_stop = false;                  // in this turn, to stop after its step
   bool told_stand_by = false;              // in this turn: it is to stand still for a request, and
@@ -130,8 +133,9 @@ struct Job {
   bool gone = false;  // no longer takes part; its process lives and its bytes count
   absl::Time gone_since = absl::InfinitePast();
   bool unresponsive = false;  // did not answer a Spill, or take up a Grant, in time
-  bool held_out = false;      // it waits, and lacks room that others have to give back first: the same
-  bool held_back = false;     // it waits, and has had what its time cap allows: as if it did not ask yet
+  bool lacks_room = false;    // that others have to give back first
+  bool held_out = false;      // it waits, and it or a rank of its gang lacks room: as if it did not ask yet
+  bool held_back = false;     // it waits, and has had what its time cap allows: the same
 
   // The ledger, as last told.
   Bytes persistent = 0;
@@ -179,6 +183,7 @@ struct Gang {
   unsigned user = 0;
   std::uint64_t size = 0;
   bool complete = false;
+  bool held_out = false;  // a rank lacks room that others have to give back first: none is given a turn
   std::map<std::uint64_t, JobId> ranks;
   std::map<JobId, std::uint64_t> base;  // steps completed when the ranks last stood at the same step
 };

@@ -86,7 +86,9 @@ void Core::On(Job* job, const wire::TurnOver& event) {
   job->steps = std::max(job->steps, event.steps);
   job->after_others = event.stood_aside;
   job->room.reset();
-  if (job->turn != 0) EndPart(*job, event, PartEnds::kGiven);
+  const TurnNumber turn = job->turn;
+  if (turn != 0) EndPart(*job, event, PartEnds::kGiven);
+  if (event.stood_aside) FellowsStandAside(turn);
   if (job->overstays != 0) ComesBack(*job);
 }
 
@@ -190,11 +192,11 @@ GpuView Core::ViewOf(const Device& device, const std::vector<EntityId>& entities
 void Core::Schedule(Device& device) {
   if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_))) reserved_ = 0;
   if (device.turn != 0) return;
-  std::vector<EntityId> candidates = Candidates(device);
+  std::vector<EntityId> candidates = NotAfterOthers(Candidates(device));
   if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0)
     candidates = {reserved_};
+  if (const EntityId behind = BehindGangs(device); behind != 0) candidates = {behind};
 
-  candidates = NotAfterOthers(std::move(candidates));
   std::vector<EntityId> fit;
   for (EntityId entity : candidates) {
     if (Fits(entity) || passed_over_[entity] >= kMaxPassedOver) fit.push_back(entity);
@@ -203,7 +205,7 @@ void Core::Schedule(Device& device) {
 
   while (!fit.empty()) {
     const Next next = PickNext(device, fit);
-    if (DevicesFree(next.entity)) {
+    if (DevicesFree(next.entity) && !LeavesToSingles(next.entity)) {
       if (!next.by_guarantee && !Serves(next.entity) && KeepFree(device, next.entity)) return;
       for (EntityId entity : candidates) passed_over_[entity] += entity != next.entity;
       return GrantTurn(next);
@@ -281,6 +283,10 @@ void Core::GrantTurn(const Next& next) {
       (turn.contended || Capped(entity)) && now_ >= IdleTime(turn) && NextGuest(turn).entity == 0;
   for (const DeviceKey& key : turn.devices) {
     Device& device = state_.devices.at(key);
+    for (EntityId other : Candidates(device)) {
+      const auto found = state_.jobs.find(other);
+      if (turn.devices.size() > 1 && found != state_.jobs.end()) ++found->second.gangs_first;
+    }
     device.turn = turn.number;
     device.policy->Granted(ViewOf(entity));
   }
@@ -321,7 +327,8 @@ void Core::GrantJob(Job& job, Turn& turn) {
     grant.fresh_arena = true;
   }
   grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
-  job.waiting = job.held_back = job.held_out = false;
+  job.waiting = job.held_back = job.held_out = job.lacks_room = false;
+  job.gangs_first = 0;
   job.waited += now_ - job.asked;
   CountAllLost(job);
   job.movable = job.accompanied = job.told_stop = false;
@@ -344,13 +351,18 @@ void Core::GrantJob(Job& job, Turn& turn) {
   if (!is_guest) ForeseeRoom(job);
 }
 
-// In a lane of its own, beside one that hangs, an arena has to be made first.
+// In a lane of its own, beside one that hangs, an arena has to be made first. Ranks on one device need theirs
+// at the same time.
 bool Core::Fits(EntityId entity) const {
   const auto ranks = RanksOf(entity);
   return std::all_of(ranks.begin(), ranks.end(), [&](JobId id) {
     const Job& rank = job(id);
+    if (ranks.size() > 1 && !SharesDeviceInGang(rank)) {
+      const Bytes need = NeedNow(rank);
+      return need == 0 || need <= Reachable(rank);
+    }
     const int lane = LaneOf(rank);
-    const Bytes grows = ranks.size() == 1 && LaneIndex(lane) > 0 ? Growth(rank, lane) : 0;
+    const Bytes grows = LaneIndex(lane) > 0 ? Growth(rank, lane) : 0;
     return !rank.waiting || rank.need + grows == 0 || rank.need + grows <= Reachable(rank);
   });
 }

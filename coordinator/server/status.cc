@@ -232,7 +232,7 @@ Json QuotaJson(const Core& core, JobId id) {
 
 Json LackJson(const Core& core, JobId id) {
   const Job& job = core.state().jobs.at(id);
-  if (!job.held_out) return nullptr;
+  if (!job.held_out || !job.lacks_room) return nullptr;
   const bool by_earlier_runs = !job.shortage && job.known;
   const Bytes known = job.known ? job.known->persistent + job.known->transient : 0;
   Json holders = Json::array();
@@ -314,7 +314,8 @@ Json JobJson(Server& server, JobId id) {
           {"waited_s", absl::ToDoubleSeconds(progress.waited)},
           {"slowdown", SlowdownJson(core, id, std::max<std::uint64_t>(page.steps, job.steps))},
           {"to_go_s", progress.to_go_s},
-          {"overdue", job.set_aside || (job.turn != 0 && core.state().turns.at(job.turn).overdue)},
+          {"overdue",
+           (job.set_aside && job.entity == id) || (job.turn != 0 && core.state().turns.at(job.turn).overdue)},
           {"beside", core.Beside(id)},
           {"measured", MeasuredJson(job)},
           {"slower", SlowerJson(core, job)},

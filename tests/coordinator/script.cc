@@ -78,6 +78,7 @@ void Script::Handle(JobId job, decltype(Event::what) what) {
       sentences_.push_back(log->text);
     }
   }
+  for (const auto& [name, yield] : std::exchange(unanswered_, {})) Acknowledges(name, yield);
   for (const Action& action : actions) {
     if (auto* back = std::get_if<TakeBack>(&action)) TakesBack(*back);
     if (auto* look = std::get_if<LookAt>(&action)) {
@@ -249,7 +250,20 @@ void Script::Grows(const std::string& name, std::uint64_t chunk, Bytes size, con
 void Script::Loses(const std::string& name, std::uint64_t chunk) { Says(name, wire::ArenaLost{chunk}); }
 
 void Script::FormsGang(const std::string& gang, const std::vector<std::string>& ranks) {
+  for (const std::string& rank : ranks) {
+    if (actors_.at(rank).part.meets) actors_.at(rank).fellows = ranks;
+  }
   for (size_t rank = 0; rank < ranks.size(); ++rank) Says(ranks[rank], wire::Gang{gang, rank, ranks.size()});
+}
+
+// As the client does when it is told where its gang stops: it has begun no later step.
+void Script::Acknowledges(const std::string& name, const wire::Yield& yield) {
+  Actor& actor = actors_.at(name);
+  if (!actor.has_turn) return;
+  const bool in_step = !actor.restoring && !actor.in_gap;
+  const bool accepted = Done(actor) + (in_step ? 1 : 0) <= yield.stop_step;
+  if (!accepted) actor.stop = false;
+  Says(name, wire::YieldAck{yield.turn, yield.stop_step, Done(actor), accepted});
 }
 
 void Script::Acknowledges(const std::string& name, bool accepted, std::uint64_t steps) {
@@ -278,6 +292,12 @@ void Script::Dies(const std::string& name) {
   actor.alive = actor.has_turn = actor.lives = false;
   actor.resident = 0;
   actor.next = absl::InfiniteFuture();
+  for (const std::string& other : actor.fellows) {
+    Actor& fellow = actors_.at(other);
+    if (finished_.contains(name) || !fellow.lives) continue;
+    fellow.failed = true;
+    fellow.next = now_;
+  }
   Says(name, JobDied{});
 }
 
@@ -324,8 +344,14 @@ void Script::RunsFor(absl::Duration time) {
 }
 
 void Script::Lives(const std::string& name) {
-  actors_.at(name).lives = true;
+  Actor& actor = actors_.at(name);
+  actor.lives = true;
+  if (actor.part.meets) StandsAtDoors(name);
   Asks(name);
+  actor.failed = std::any_of(actor.fellows.begin(), actor.fellows.end(), [&](const std::string& fellow) {
+    return !actors_.at(fellow).alive && !finished_.contains(fellow);
+  });
+  if (actor.failed) actor.next = now_;
 }
 
 void Script::Hear(const std::string& name, const wire::Message& message) {
@@ -346,6 +372,7 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
   } else if (auto* yield = std::get_if<wire::Yield>(&message); yield != nullptr && yield->now) {
     actor.stop = actor.idle = true;
     actor.stop_step = yield->stop_step;
+    if (actor.lives && actor.part.meets && yield->stop_step > 0) unanswered_.emplace_back(name, *yield);
   } else if (yield != nullptr) {
     actor.idle = true;
   } else if (auto* spill = std::get_if<wire::Spill>(&message);
@@ -367,7 +394,7 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
 void Script::Act(const std::string& name) {
   Actor& actor = actors_.at(name);
   actor.next = absl::InfiniteFuture();
-  if (actor.refused) return Dies(name);
+  if (actor.refused || actor.failed) return Dies(name);
   if (JobOf(name).ahead) return AnswerRestore(actor, name);
   if (JobOf(name).spill) return AnswerSpill(actor, name);
   if (!actor.has_turn) {
@@ -375,7 +402,7 @@ void Script::Act(const std::string& name) {
     return Asks(name);
   }
   if (std::exchange(actor.steps_aside, false)) {
-    GivesUp(name, {.steps = 0, .movable = true, .stood_aside = true});
+    GivesUp(name, {.steps = actor.turn_steps, .movable = true, .stood_aside = true});
     return Asks(name, {.need = actor.spilled + actor.to_grow});
   }
   if (actor.restoring) return BeginTurn(actor, name);
@@ -388,9 +415,10 @@ void Script::BeginTurn(Actor& actor, const std::string& name) {
   actor.restored += back;
   actor.resident += back;
   actor.spilled -= back;
-  if (actor.spilled > 0) return NeedsRoom(name, actor.spilled, /*restoring=*/true);
-  if (FreeBytes(actor.part.device) < actor.to_grow) return NeedsRoom(name, actor.to_grow);
-  actor.resident += std::exchange(actor.to_grow, 0);
+  if (actor.spilled > 0)
+    return NeedsRoom(name, actor.spilled, /*restoring=*/true, FreeBytes(actor.part.device));
+  if (actor.restored > 0) Reports(actor, name);
+  if (!Grows(actor, name)) return;
   actor.restoring = false;
   actor.ready = now_ - actor.granted + actor.part.ready;
   if (actor.restored > 0) actor.ready += actor.part.restore_time + LinkTime(actor.restored);
@@ -406,15 +434,51 @@ absl::Duration Script::StepTime(const Actor& actor) const {
   return actor.part.step * std::max(1.0, duties);
 }
 
+// What has changed in a turn. (Of the others a turn's end tells that soon enough.)
+void Script::Reports(const Actor& actor, const std::string& name) {
+  if (actor.part.meets || actor.part.grows_after > 0)
+    Says(name, wire::Report{.persistent = actor.resident, .spilled = actor.spilled, .steps = Done(actor)});
+}
+
+// False: it lacks room.
+bool Script::Grows(Actor& actor, const std::string& name) {
+  if (actor.to_grow == 0 || Done(actor) < actor.part.grows_after) return true;
+  if (FreeBytes(actor.part.device) < actor.to_grow) {
+    NeedsRoom(name, actor.to_grow);
+    return false;
+  }
+  actor.resident += std::exchange(actor.to_grow, 0);
+  Reports(actor, name);
+  return true;
+}
+
+// True: its fellows have come as far.
+bool Script::Meets(Actor& actor) {
+  actor.at_meeting = true;
+  return std::all_of(actor.fellows.begin(), actor.fellows.end(), [&](const std::string& name) {
+    const Actor& fellow = actors_.at(name);
+    return Done(fellow) > Done(actor) || (Done(fellow) == Done(actor) && fellow.at_meeting);
+  });
+}
+
+bool Script::Stops(const Actor& actor) const {
+  return actor.stop && (!actor.part.meets || Done(actor) >= actor.stop_step);
+}
+
 void Script::EndStep(Actor& actor, const std::string& name) {
+  if (!Grows(actor, name) || (actor.part.meets && !Meets(actor))) return;
   ++actor.turn_steps;
+  actor.at_meeting = false;
+  for (const std::string& other : actor.fellows) {
+    if (actors_.at(other).at_meeting) actors_.at(other).next = now_;
+  }
   actor.stepped = now_;
   if (actor.part.total_steps > 0 && actor.steps + actor.turn_steps >= actor.part.total_steps) {
     GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
     finished_[name] = now_;
     return Dies(name);
   }
-  if (!actor.stop) {
+  if (!Stops(actor)) {
     actor.in_gap = true;
     actor.next = now_ + std::min(actor.part.gap, kIdleLimit);
     return;
@@ -427,7 +491,7 @@ void Script::EndStep(Actor& actor, const std::string& name) {
 void Script::EndGap(Actor& actor, const std::string& name) {
   actor.in_gap = false;
   const absl::Duration left = actor.part.gap - std::min(actor.part.gap, kIdleLimit);
-  const bool gives = actor.stop || (actor.idle && left > absl::ZeroDuration());
+  const bool gives = Stops(actor) || (actor.idle && left > absl::ZeroDuration());
   if (!gives) {
     actor.next = now_ + left + StepTime(actor);
     return;

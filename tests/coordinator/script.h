@@ -28,6 +28,7 @@ struct Part {
   Bytes spilled = 0;                // in host memory from the start
   Bytes host = wire::kNoHostLimit;  // that its spilled bytes may take there
   Bytes grows = 0;                  // by so much in its first turn: it builds its model
+  std::uint64_t grows_after = 0;    // or at the end of the step after so many
   absl::Duration step = absl::Milliseconds(10);
   double duty = 1;                // of a step, in which it uses the device: beside others they share it
   absl::Duration gap;             // between two steps: loading data
@@ -40,6 +41,7 @@ struct Part {
   bool serves = false;
   bool stands_by = false;  // heeds StandBy
   bool counts_arena = false;
+  bool meets = false;  // a rank whose step ends when its fellows have come to the end of theirs
   std::string group;
   // A rejoin: what it says about itself.
   std::optional<KnownNeed> known = std::nullopt;  // from earlier runs
@@ -140,7 +142,9 @@ class Script {
   std::map<std::string, absl::Duration> TurnTimes() const;  // so far, hand-overs not counted
   bool HasFinished(const std::string& name) const { return finished_.contains(name); }
   bool WasRefused(const std::string& name) const { return actors_.at(name).refused; }  // and died of it
-  absl::Time Finished(const std::string& name) const { return finished_.at(name); }    // its total_steps
+  bool HasFailed(const std::string& name) const { return actors_.at(name).failed; }    // its fellow has died
+  bool IsAlive(const std::string& name) const { return actors_.at(name).alive; }
+  absl::Time Finished(const std::string& name) const { return finished_.at(name); }  // its total_steps
   Core& core() { return *core_; }
   absl::Time now() const { return now_; }
   std::string Story() const;
@@ -167,6 +171,9 @@ class Script {
     bool restoring = false;
     bool steps_aside = false;  // was told to, and lives
     bool refused = false;      // no room
+    bool at_meeting = false;   // at the end of its step, where its fellows have not come yet
+    bool failed = false;       // a fellow has died
+    std::vector<std::string> fellows;
     Bytes to_grow = 0;
     Bytes restored = 0;
     absl::Time granted;
@@ -188,6 +195,12 @@ class Script {
   void BeginTurn(Actor& actor, const std::string& name);
   absl::Duration StepTime(const Actor& actor) const;
   void EndStep(Actor& actor, const std::string& name);
+  std::uint64_t Done(const Actor& actor) const { return actor.steps + actor.turn_steps; }
+  void Reports(const Actor& actor, const std::string& name);
+  bool Grows(Actor& actor, const std::string& name);
+  bool Meets(Actor& actor);
+  bool Stops(const Actor& actor) const;
+  void Acknowledges(const std::string& name, const wire::Yield& yield);
   void EndGap(Actor& actor, const std::string& name);
   void AsksAfter(Actor& actor, const std::string& name, absl::Duration gap);
   void AnswerRestore(Actor& actor, const std::string& name);
@@ -211,6 +224,7 @@ class Script {
   std::map<std::string, absl::Time> finished_;
   std::string rejection_;
   std::vector<std::string> story_;
+  std::vector<std::pair<std::string, wire::Yield>> unanswered_;  // of ranks that live
 };
 
 template <typename Type>
