@@ -242,8 +242,9 @@ class Core {
   bool Contended(const Turn& turn) const;
   std::vector<EntityId> Candidates(const Device& device) const;
   std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
-  EntityId BehindGangs(const Device& device) const;
+  EntityId BehindGangs(const std::vector<EntityId>& candidates) const;
   bool LeavesToSingles(EntityId entity) const;
+  void NoteBehindGang(const Device& device);
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
   const Job& SlowestOf(EntityId entity, Estimator Job::*time) const;
@@ -447,7 +448,7 @@ class Core {
   Bytes NeedOf(const Job& job) const;
   Bytes NeedNow(const Job& job) const;
   Bytes CouldHave(const Job& job) const;
-  bool CannotBeginTogether(const Job& job) const;
+  bool CannotComeBack(const Job& job) const;
   bool CouldBegin(const Job& job) const;
   absl::Time AskedSince(const Job& job) const;
   absl::Time LackSince(const Job& job) const;
@@ -460,7 +461,7 @@ class Core {
   void LetOthersGoFirst(Job& job);
   void NoteShortage(Job& job, Bytes bytes);
   void NoLongerLacks(Job& job);
-  Job* LatestLacking(const Job& of, const Job& job);
+  Job* LatestLacking(const Job& of);
   Job* LatestInTheWay(const Job& job);
   bool RefuseLatest(Job& job);
   absl::Time RetryOfLack(const Job& job) const;

@@ -228,11 +228,10 @@ bool Core::AwaitsFellow(const Job& job) const {
 // A gang has its turn when all its devices are free, whichever of them is looked at first, and keeps those
 // that come free for itself: the policy of a device may not be asked at all for long. So a single job that
 // has waited while so many gangs began on its device is next there.
-EntityId Core::BehindGangs(const Device& device) const {
-  if (state_.gangs.empty()) return 0;
+EntityId Core::BehindGangs(const std::vector<EntityId>& candidates) const {
   EntityId behind = 0;
   int most = kMaxPassedOver - 1;
-  for (EntityId entity : Candidates(device)) {
+  for (EntityId entity : candidates) {
     const auto found = state_.jobs.find(entity);
     if (found == state_.jobs.end() || found->second.gangs_first <= most) continue;
     most = found->second.gangs_first;
@@ -243,8 +242,16 @@ EntityId Core::BehindGangs(const Device& device) const {
 
 bool Core::LeavesToSingles(EntityId entity) const {
   const auto ranks = RanksOf(entity);
-  return ranks.size() > 1 && std::any_of(ranks.begin(), ranks.end(),
-                                         [&](JobId id) { return BehindGangs(DeviceOf(job(id))) != 0; });
+  return ranks.size() > 1 && std::any_of(ranks.begin(), ranks.end(), [&](JobId id) {
+           return BehindGangs(Candidates(DeviceOf(job(id)))) != 0;
+         });
+}
+
+// A turn of a gang begins there.
+void Core::NoteBehindGang(const Device& device) {
+  for (EntityId entity : Candidates(device)) {
+    if (const auto found = state_.jobs.find(entity); found != state_.jobs.end()) ++found->second.gangs_first;
+  }
 }
 
 void Core::LeaveGang(Job& job) {

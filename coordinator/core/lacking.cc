@@ -161,7 +161,7 @@ bool Core::HoldGangOut(Gang& gang) {
   for (JobId id : RanksOf(gang.id)) {
     Job& rank = job(id);
     if (!active_.contains(id)) rank.lacks_room = NewOneMustWait(rank);
-    rank.lacks_room |= CannotBeginTogether(rank);
+    rank.lacks_room |= CannotComeBack(rank);
     lacks |= rank.lacks_room;
   }
   return gang.held_out = lacks;
@@ -183,7 +183,7 @@ bool Core::LacksRoom(const Job& job) const {
   return now_ < lack.retry_at || need > Reachable(job);
 }
 
-// To begin its turn; who does not ask yet will, for what is spilled.
+// To begin its turn, of what is spilled by now (`need` is as of when it asked); who does not ask yet will.
 Bytes Core::NeedNow(const Job& job) const {
   if (HasPart(job)) return 0;
   return job.waiting ? job.lacked + job.spilled : job.spilled;
@@ -209,7 +209,7 @@ Bytes Core::CouldHave(const Job& job) const {
 // Not all that its gang has on the host there would come back, and a rank for which there is no room would
 // leave its fellows in steps that they cannot end, with bytes that nobody can take back from them. So none
 // begins.
-bool Core::CannotBeginTogether(const Job& job) const {
+bool Core::CannotComeBack(const Job& job) const {
   return !WindowOpen() && !HasPart(job) && job.spilled > 0 && job.spilled > CouldHave(job);
 }
 
@@ -314,8 +314,7 @@ std::set<EntityId> Core::WaitInVain() const {
 // It, or all ranks of its gang, by the ledger.
 bool Core::CouldBegin(const Job& job) const {
   const auto ranks = RanksOf(job.entity);
-  return std::none_of(ranks.begin(), ranks.end(),
-                      [&](JobId id) { return CannotBeginTogether(this->job(id)); });
+  return std::none_of(ranks.begin(), ranks.end(), [&](JobId id) { return CannotComeBack(this->job(id)); });
 }
 
 // Of those that could begin, if there are any. One at a time, over all devices: then the others wait for that
@@ -389,15 +388,13 @@ void Core::NoLongerLacks(Job& job) {
   job.lacks_since = absl::InfiniteFuture();
 }
 
-// Of `of`'s gang, or itself: the one that found no room and would find none if `job` gave its turn up, and
-// the last such rank.
-Job* Core::LatestLacking(const Job& of, const Job& job) {
+// Of its gang, or itself: the one that found no room, and the last such rank; none: it is not held out.
+Job* Core::LatestLacking(const Job& of) {
   Job* latest = nullptr;
-  const bool out = IsOut(of);
+  if (!IsOut(of)) return latest;
   for (JobId id : RanksOf(of.entity)) {
     Job& rank = this->job(id);
-    const bool stuck = rank.waiting && rank.info.device == job.info.device && !CanGoOn(rank, job);
-    if (!rank.shortage || !(out ? rank.lacks_room : stuck)) continue;
+    if (!rank.lacks_room || !rank.shortage) continue;
     if (latest == nullptr || rank.shortage->since > latest->shortage->since) latest = &rank;
   }
   return latest;
@@ -414,7 +411,7 @@ Job* Core::LatestInTheWay(const Job& job) {
                                comes_back ? absl::InfinitePast() : lacks_since, job.id);
   Job* latest = nullptr;
   for (const Job* other : Others(job)) {
-    Job* const lacking = LatestLacking(*other, job);
+    Job* const lacking = LatestLacking(*other);
     if (lacking == nullptr || other->persistent == 0) continue;
     absl::Time since = lacking->shortage->since;
     for (JobId id : RanksOf(other->entity)) {

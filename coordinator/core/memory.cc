@@ -206,8 +206,7 @@ void Core::WaitForRoom(Job& job) {
 bool Core::OthersCouldUseTurn(const Job& job) const {
   if (!HasPart(job) || SharesDeviceInGang(job)) return false;
   const bool holds_another = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-    return entry.second.info.pid == job.info.pid && entry.first != job.id &&
-           (entry.second.turn != 0 || entry.second.overstays != 0);
+    return entry.second.info.pid == job.info.pid && entry.first != job.id && HasPart(entry.second);
   });
   if (holds_another) return false;
   if (job.overstays != 0) return true;
@@ -381,7 +380,7 @@ bool Core::HeldUnseen(const Job& job) const {
 }
 
 bool Core::MayBecomeMovable(const Job& other) const {
-  if (AwaitsFellow(other) || HoldsStepOpen(other)) return false;
+  if (AwaitsFellow(other)) return false;
   return !other.gone && other.persistent > 0 && other.cannot_spill.empty() &&
          (!other.movable || other.unresponsive || other.spill);
 }

@@ -53,7 +53,7 @@ Bytes Core::LeftByCap(const Owner& owner, const Job& job) const {
   const auto grows = [&](const auto& entry) {
     const Job& other = entry.second;
     return other.info.device == job.info.device && !other.gone && Owns(owner, other) &&
-           (other.id == job.id || other.entity == job.entity || other.turn != 0 || other.overstays != 0);
+           (other.id == job.id || other.entity == job.entity || HasPart(other));
   };
   const auto many = std::count_if(state_.jobs.begin(), state_.jobs.end(), grows);
   return own + (cap - all) / static_cast<Bytes>(std::max<std::ptrdiff_t>(1, many));
@@ -109,7 +109,7 @@ void Core::TellLimit(Job& job) {
 void Core::KeepMemoryCaps() {
   for (JobId id : active_) {
     Job& job = this->job(id);
-    const bool may_grow = job.turn != 0 || job.overstays != 0;
+    const bool may_grow = HasPart(job);
     if (may_grow && !job.gone && job.entity == id) TellLimit(job);
   }
 }

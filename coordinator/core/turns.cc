@@ -133,69 +133,14 @@ std::vector<EntityId> Core::Candidates(const Device& device) const {
   return entities;
 }
 
-// Steps of this turn that nobody has reported yet, by the measured time of a step.
-std::uint64_t Core::StepsSince(const Job& job) const {
-  const absl::Duration ran = now_ - job.granted - job.ready.mean() - job.stood;
-  if (job.turn == 0 || job.step.mean() <= absl::ZeroDuration() || ran <= absl::ZeroDuration()) return 0;
-  const std::uint64_t run = static_cast<std::uint64_t>(absl::FDivDuration(ran, job.step.mean()));
-  const std::uint64_t reported = job.steps - job.steps_before;
-  return run > reported ? run - reported : 0;
-}
-
-double Core::WeightOf(unsigned user) const {
-  if (state_.quotas.empty()) return 1;
-  const auto quota = state_.quotas.find(Owner::User(user));
-  return quota == state_.quotas.end() || quota->second.weight == 0 ? 1 : quota->second.weight;
-}
-
-JobView Core::ViewOf(EntityId entity) const {
-  JobView view{.id = entity, .asked = absl::InfiniteFuture(), .left = absl::InfinitePast(), .now = now_};
-  view.weight = 0;
-  view.priority = Priority::kLow;
-  for (JobId id : RanksOf(entity)) {
-    const Job& rank = job(id);
-    view.user = rank.user;
-    view.user_weight = WeightOf(rank.user);
-    view.weight = std::max(view.weight, rank.info.weight);
-    view.priority = std::max(view.priority, rank.priority);
-    if (rank.waiting) view.asked = std::min(view.asked, rank.asked);
-    view.left = std::max(view.left, rank.left);
-    view.served =
-        std::max(view.served, rank.held + (rank.turn != 0 ? now_ - rank.granted : absl::ZeroDuration()));
-    view.steps = std::max(view.steps, rank.steps + StepsSince(rank));
-    view.total_steps = std::max(view.total_steps, rank.info.total_steps);
-    if (rank.step.mean() >= view.step.mean()) view.step = rank.step;
-    if (now_ - rank.alone_at < kAloneGoodFor) view.alone = rank.alone;
-    if (rank.gap.mean() >= view.gap.mean()) view.gap = rank.gap;
-    if (rank.ready.mean() >= view.ready.mean()) view.ready = rank.ready;
-    view.last_ready = std::max(view.last_ready, rank.last_ready);
-  }
-  return view;
-}
-
-// The rank that counts in the entity's view. REQUIRES: the entity is known.
-const Job& Core::SlowestOf(EntityId entity, Estimator Job::*time) const {
-  const Ranks ranks = RanksOf(entity);
-  const Job* slowest = &job(ranks.front());
-  for (JobId id : ranks) {
-    if ((job(id).*time).mean() >= (slowest->*time).mean()) slowest = &job(id);
-  }
-  return *slowest;
-}
-
-GpuView Core::ViewOf(const Device& device, const std::vector<EntityId>& entities) const {
-  GpuView view{.capacity = device.capacity};
-  for (EntityId entity : entities) view.waiting.push_back(ViewOf(entity));
-  return view;
-}
-
 void Core::Schedule(Device& device) {
   if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_))) reserved_ = 0;
   if (device.turn != 0) return;
-  std::vector<EntityId> candidates = NotAfterOthers(Candidates(device));
+  const std::vector<EntityId> all = Candidates(device);
+  std::vector<EntityId> candidates = NotAfterOthers(all);
   if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0)
     candidates = {reserved_};
-  if (const EntityId behind = BehindGangs(device); behind != 0) candidates = {behind};
+  if (const EntityId behind = BehindGangs(all); behind != 0) candidates = {behind};
 
   std::vector<EntityId> fit;
   for (EntityId entity : candidates) {
@@ -283,10 +228,7 @@ void Core::GrantTurn(const Next& next) {
       (turn.contended || Capped(entity)) && now_ >= IdleTime(turn) && NextGuest(turn).entity == 0;
   for (const DeviceKey& key : turn.devices) {
     Device& device = state_.devices.at(key);
-    for (EntityId other : Candidates(device)) {
-      const auto found = state_.jobs.find(other);
-      if (turn.devices.size() > 1 && found != state_.jobs.end()) ++found->second.gangs_first;
-    }
+    if (turn.devices.size() > 1) NoteBehindGang(device);
     device.turn = turn.number;
     device.policy->Granted(ViewOf(entity));
   }
@@ -351,19 +293,17 @@ void Core::GrantJob(Job& job, Turn& turn) {
   if (!is_guest) ForeseeRoom(job);
 }
 
-// In a lane of its own, beside one that hangs, an arena has to be made first. Ranks on one device need theirs
-// at the same time.
+// In a lane of its own, beside one that hangs, an arena has to be made first. A rank of a gang that waits for
+// room as a whole needs its bytes though it has not asked yet.
 bool Core::Fits(EntityId entity) const {
   const auto ranks = RanksOf(entity);
   return std::all_of(ranks.begin(), ranks.end(), [&](JobId id) {
     const Job& rank = job(id);
-    if (ranks.size() > 1 && !SharesDeviceInGang(rank)) {
-      const Bytes need = NeedNow(rank);
-      return need == 0 || need <= Reachable(rank);
-    }
     const int lane = LaneOf(rank);
-    const Bytes grows = LaneIndex(lane) > 0 ? Growth(rank, lane) : 0;
-    return !rank.waiting || rank.need + grows == 0 || rank.need + grows <= Reachable(rank);
+    Bytes need = rank.waiting ? rank.need : 0;
+    if (ranks.size() > 1 && !SharesDeviceInGang(rank)) need = NeedNow(rank);
+    if (ranks.size() == 1 && rank.waiting && LaneIndex(lane) > 0) need += Growth(rank, lane);
+    return need == 0 || need <= Reachable(rank);
   });
 }
 

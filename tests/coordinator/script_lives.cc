@@ -1,0 +1,220 @@
+// Actors that live: they do their steps, grow, spill, restore and meet their fellows by themselves, as jobs
+// do.
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/core/limits.h"
+#include "csrc/base/check.h"
+#include "tests/coordinator/script.h"
+
+namespace hocket::coordinator {
+
+void Script::Lives(const std::string& name) {
+  Actor& actor = actors_.at(name);
+  actor.lives = true;
+  if (actor.part.meets) StandsAtDoors(name);
+  Asks(name);
+  actor.failed = std::any_of(actor.fellows.begin(), actor.fellows.end(), [&](const std::string& fellow) {
+    return !actors_.at(fellow).alive && !finished_.contains(fellow);
+  });
+  if (actor.failed) actor.next = now_;
+}
+
+void Script::Hear(const std::string& name, const wire::Message& message) {
+  Actor& actor = actors_.at(name);
+  actor.told.push_back(message);
+  if (std::holds_alternative<wire::Grant>(message)) {
+    HOCKET_CHECK(!actor.has_turn) << name << " is granted a turn while having one\n" << Story();
+    actor.has_turn = true;
+    actor.stop = actor.in_gap = false;
+    actor.idle = std::get<wire::Grant>(message).contended;
+    actor.turn_steps = actor.restored = 0;
+    actor.ready = absl::ZeroDuration();
+    actor.granted = now_;
+    actor.restoring = true;
+    actor.unread = actor.stopped;
+    const bool moves = link_ > 0 && JobOf(name).ahead;  // to its end, first
+    if (actor.lives && !actor.stopped && !moves) actor.next = now_;
+  } else if (auto* yield = std::get_if<wire::Yield>(&message); yield != nullptr && yield->now) {
+    actor.stop = actor.idle = true;
+    actor.stop_step = yield->stop_step;
+    if (actor.lives && actor.part.meets && yield->stop_step > 0) unanswered_.emplace_back(name, *yield);
+  } else if (yield != nullptr) {
+    actor.idle = true;
+  } else if (auto* spill = std::get_if<wire::Spill>(&message);
+             spill != nullptr && actor.lives && !actor.stopped) {
+    const absl::Duration moves = LinkTime(std::min<Bytes>(spill->bytes, actor.resident));
+    actor.next = std::min(actor.next, now_ + actor.part.spill_time + moves);
+  } else if (auto* restore = std::get_if<wire::Restore>(&message);
+             restore != nullptr && actor.lives && !actor.stopped) {
+    const absl::Duration moves = LinkTime(std::min<Bytes>(restore->bytes, actor.spilled));
+    actor.next = std::min(actor.next, now_ + actor.part.restore_time + moves);
+  } else if (auto* room = std::get_if<wire::Room>(&message);
+             room != nullptr && actor.lives && !actor.stopped) {
+    actor.steps_aside = room->step_aside;
+    actor.next = now_;
+    if (!room->ok) actor.refused = true;
+  }
+}
+
+void Script::Act(const std::string& name) {
+  Actor& actor = actors_.at(name);
+  actor.next = absl::InfiniteFuture();
+  if (actor.refused || actor.failed) return Dies(name);
+  if (JobOf(name).ahead) return AnswerRestore(actor, name);
+  if (JobOf(name).spill) return AnswerSpill(actor, name);
+  if (!actor.has_turn) {
+    StandsAtDoors(name);
+    return Asks(name);
+  }
+  if (std::exchange(actor.steps_aside, false)) {
+    GivesUp(name, {.steps = actor.turn_steps, .movable = true, .stood_aside = true});
+    return Asks(name, {.need = actor.spilled + actor.to_grow});
+  }
+  if (actor.restoring) return BeginTurn(actor, name);
+  actor.in_gap ? EndGap(actor, name) : EndStep(actor, name);
+}
+
+// As the client does: what fits comes back, and room is asked for the rest.
+void Script::BeginTurn(Actor& actor, const std::string& name) {
+  const Bytes back = std::min(actor.spilled, FreeBytes(actor.part.device));
+  actor.restored += back;
+  actor.resident += back;
+  actor.spilled -= back;
+  if (actor.spilled > 0)
+    return NeedsRoom(name, actor.spilled, /*restoring=*/true, FreeBytes(actor.part.device));
+  if (actor.restored > 0) Reports(actor, name);
+  if (!Grows(actor, name)) return;
+  actor.restoring = false;
+  actor.ready = now_ - actor.granted + actor.part.ready;
+  if (actor.restored > 0) actor.ready += actor.part.restore_time + LinkTime(actor.restored);
+  actor.next = actor.granted + actor.ready + StepTime(actor);
+}
+
+// As long as others leave the device to it for its part of the step; as things stand at its begin.
+absl::Duration Script::StepTime(const Actor& actor) const {
+  double duties = 0;
+  for (const auto& [name, other] : actors_) {
+    if (other.part.device == actor.part.device && other.has_turn) duties += other.part.duty;
+  }
+  return actor.part.step * std::max(1.0, duties);
+}
+
+// What has changed in a turn. (Of the others a turn's end tells that soon enough.)
+void Script::Reports(const Actor& actor, const std::string& name) {
+  if (actor.part.meets || actor.part.grows_after > 0)
+    Says(name, wire::Report{.persistent = actor.resident, .spilled = actor.spilled, .steps = Done(actor)});
+}
+
+// False: it lacks room.
+bool Script::Grows(Actor& actor, const std::string& name) {
+  if (actor.to_grow == 0 || Done(actor) < actor.part.grows_after) return true;
+  if (FreeBytes(actor.part.device) < actor.to_grow) {
+    NeedsRoom(name, actor.to_grow);
+    return false;
+  }
+  actor.resident += std::exchange(actor.to_grow, 0);
+  Reports(actor, name);
+  return true;
+}
+
+// True: its fellows have come as far.
+bool Script::Meets(Actor& actor) {
+  actor.at_meeting = true;
+  return std::all_of(actor.fellows.begin(), actor.fellows.end(), [&](const std::string& name) {
+    const Actor& fellow = actors_.at(name);
+    return Done(fellow) > Done(actor) || (Done(fellow) == Done(actor) && fellow.at_meeting);
+  });
+}
+
+bool Script::Stops(const Actor& actor) const {
+  return actor.stop && (!actor.part.meets || Done(actor) >= actor.stop_step);
+}
+
+void Script::EndStep(Actor& actor, const std::string& name) {
+  if (!Grows(actor, name) || (actor.part.meets && !Meets(actor))) return;
+  ++actor.turn_steps;
+  actor.at_meeting = false;
+  for (const std::string& other : actor.fellows) {
+    if (actors_.at(other).at_meeting) actors_.at(other).next = now_;
+  }
+  actor.stepped = now_;
+  if (actor.part.total_steps > 0 && actor.steps + actor.turn_steps >= actor.part.total_steps) {
+    GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
+    finished_[name] = now_;
+    return Dies(name);
+  }
+  if (!Stops(actor)) {
+    actor.in_gap = true;
+    actor.next = now_ + std::min(actor.part.gap, kIdleLimit);
+    return;
+  }
+  GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
+  AsksAfter(actor, name, actor.part.gap);
+}
+
+// Between two steps: after the idle limit a job that somebody waits for gives its turn up.
+void Script::EndGap(Actor& actor, const std::string& name) {
+  actor.in_gap = false;
+  const absl::Duration left = actor.part.gap - std::min(actor.part.gap, kIdleLimit);
+  const bool gives = Stops(actor) || (actor.idle && left > absl::ZeroDuration());
+  if (!gives) {
+    actor.next = now_ + left + StepTime(actor);
+    return;
+  }
+  GivesUp(name, {.steps = actor.turn_steps,
+                 .ready = actor.ready,
+                 .restored = actor.restored,
+                 .idle = actor.part.gap - left});
+  AsksAfter(actor, name, left);
+}
+
+void Script::AsksAfter(Actor& actor, const std::string& name, absl::Duration gap) {
+  if (gap > absl::ZeroDuration()) {
+    actor.next = now_ + gap;
+    return;
+  }
+  StandsAtDoors(name);
+  Asks(name);
+}
+
+void Script::AnswerRestore(Actor& actor, const std::string& name) {
+  const auto order = *Told<wire::Restore>(name);
+  const Bytes bytes = std::min({Bytes{order.bytes}, actor.spilled, FreeBytes(actor.part.device)});
+  Disturb(actor, bytes);
+  Restores(name, bytes, actor.part.restore_time + LinkTime(bytes));
+  if (const auto& spill = JobOf(name).spill) actor.next = now_ + LinkTime(spill->bytes);
+  if (const auto& ahead = JobOf(name).ahead) actor.next = now_ + LinkTime(ahead->bytes);
+  if (actor.has_turn) actor.next = now_;
+}
+
+void Script::AnswerSpill(Actor& actor, const std::string& name) {
+  const auto order = *Told<wire::Spill>(name);
+  const Bytes bytes = std::min<Bytes>({order.bytes, actor.resident, HostLeft(name)});
+  Disturb(actor, bytes);
+  Spills(name, bytes, true, bytes < order.bytes ? "its host memory is full" : "");
+  if (!actor.has_turn && !JobOf(name).waiting) actor.next = now_;
+}
+
+absl::Duration Script::LinkTime(Bytes bytes) const {
+  return link_ == 0 ? absl::ZeroDuration() : absl::Seconds(static_cast<double>(bytes) / link_);
+}
+
+// Whoever is in a step shares the link with it.
+void Script::Disturb(const Actor& mover, Bytes bytes) {
+  for (auto& [name, other] : actors_) {
+    const bool in_step = other.lives && other.has_turn && !other.restoring && !other.in_gap;
+    if (in_step && other.part.device == mover.part.device && &other != &mover)
+      other.next += other.part.copies * LinkTime(bytes);
+  }
+}
+
+Bytes Script::FreeBytes(const std::string& device) const {
+  Bytes used = 0;
+  for (const auto& [name, actor] : actors_) {
+    if (actor.part.device == device) used += actor.resident;
+  }
+  return used < capacity_ ? capacity_ - used : 0;
+}
+
+}  // namespace hocket::coordinator
