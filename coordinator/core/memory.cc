@@ -379,8 +379,10 @@ bool Core::HeldUnseen(const Job& job) const {
   return now_ < state_.window_ends + kDeadMemoryLimit && Free(DeviceOf(job)) >= job.room->bytes;
 }
 
+// What it is bringing back is there already, or not yet.
 bool Core::MayBecomeMovable(const Job& other) const {
   if (AwaitsFellow(other)) return false;
+  if (other.ahead && !other.gone) return true;
   return !other.gone && other.persistent > 0 && other.cannot_spill.empty() &&
          (!other.movable || other.unresponsive || other.spill);
 }
@@ -388,7 +390,7 @@ bool Core::MayBecomeMovable(const Job& other) const {
 bool Core::OthersMaySuffice(const Job& job) const {
   Bytes bytes = 0;
   for (const Job* other : Others(job)) {
-    if (MayBecomeMovable(*other)) bytes += other->persistent;
+    if (MayBecomeMovable(*other)) Add(other->persistent + (other->ahead ? other->ahead->bytes : 0), bytes);
   }
   return bytes > 0 && Free(DeviceOf(job)) + bytes >= job.room->bytes;
 }

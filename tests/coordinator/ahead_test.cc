@@ -170,6 +170,22 @@ TEST(AheadTest, WhereTheHolderLacksRoomNothingIsDone) {
   EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << "a would have to ask for it again\n" << s.Story();
 }
 
+// What b brings back is there before b has said so: no ledger knows of it, and the driver has nothing left.
+TEST(AheadTest, AnAllocationWaitsForWhatIsOnItsWayBack) {
+  Script s = OneIsNext(/*of_b=*/0, /*of_c=*/0);
+  ASSERT_EQ(s.Told<wire::Restore>("b")->bytes, 30u) << s.Story();
+  for (int i = 0; i < 10; ++i) {
+    s.NeedsRoom("a", 50);
+    s.Passes(Milliseconds(300));
+    ASSERT_TRUE(s.Told<wire::Room>("a")->ok) << "it may try again, in vain\n" << s.Story();
+  }
+  s.NeedsRoom("a", 50);
+  s.Restores("b", 30);
+  ASSERT_EQ(s.TimesTold<wire::Spill>("b"), 1) << s.Story();
+  s.Spills("b", 30);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
 // a grows by 30 in its turn, for which b has to make room, and gives that back. Now it has its next turn, and
 // b waits, with 30 bytes on the host; 40 are free.
 Script OneThatRegrows() {
