@@ -36,7 +36,7 @@ constexpr std::size_t kMostWatched = 16;              // promises beside each ot
 Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
   constexpr Bytes kChunksPerDevice = 2048;
   const Bytes size = std::bit_floor(std::max<Bytes>(1, capacity / kChunksPerDevice));
-  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 4_MiB));
+  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 8_MiB));
 }
 
 }  // namespace

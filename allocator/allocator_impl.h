@@ -89,6 +89,8 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<Bytes> RestoreAhead(Bytes at_most) override;
   void PassTurn() override;
   absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override;
+  bool MapSpilled() override;
+  void ExpectStrays(bool expected) override;
   absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override;
   void DropArenaChunk(ArenaChunkId id) override;
   void DropWholeArena() override;
@@ -348,6 +350,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::size_t vacated_before_ ABSL_GUARDED_BY(mutex_) = 0;
   std::size_t gathered_unpaid_ ABSL_GUARDED_BY(mutex_) = 0;  // chunks
   bool sees_all_streams_ ABSL_GUARDED_BY(mutex_) = false;    // the last look for work
+  std::atomic<bool> expects_strays_{false};
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Bytes, int> look_alikes_ ABSL_GUARDED_BY(mutex_);  // first step: how many more, by size
   Plans plans_ ABSL_GUARDED_BY(mutex_);

@@ -274,6 +274,17 @@ class CachingAllocator {
   // The same. What one part gives back is free while the next is being copied.
   virtual absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) = 0;
 
+  // A spilled chunk's addresses map its copy on the host, where the driver can (Holdings::maps_spilled), so
+  // that device work of a thread that Hocket does not know of is slow there, and right. That takes longer
+  // than the copying itself, so it is done when the memory has been given back: a spill leaves addresses at
+  // which such work faults, and each call maps some of them. False: none is left, or they cannot be mapped.
+  // To be called between a spill and the turn, until it says so; holds the lock for some hundred
+  // microseconds.
+  virtual bool MapSpilled() = 0;
+  // There may be (no longer be) such threads: each chunk's copy is mapped before its memory is given back,
+  // and a spill takes twice as long. So it is, too, once such work was seen (Holdings::strays). Takes no lock.
+  virtual void ExpectStrays(bool expected) = 0;
+
   // The lane's arena, as messages tell it. Safe at any time: a chunk added is used from the next Malloc
   // on; a chunk dropped is unmapped at once, by the job that has the turn when the device is done with it.
   // The id of a chunk is known at most once. kFailedPrecondition: after LeaveArena().

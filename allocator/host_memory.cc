@@ -68,6 +68,14 @@ HostMemory::~HostMemory() {
 
 Bytes HostMemory::FreeNow() { return std::min(MachineFree(), FreeInMemoryGroup()); }
 
+std::string HostMemory::FreeNowInWords() {
+  const auto said = [](Bytes free) {
+    return free == kNoLimit ? std::string("does not say") : absl::StrCat("has ", FormatBytes(free), " free");
+  };
+  return absl::StrCat("this machine (/proc/meminfo) ", said(MachineFree()),
+                      ", this process's memory group (cgroup) ", said(FreeInMemoryGroup()));
+}
+
 void HostMemory::LookAtFree() {
   looked_at_ = taken_;
   const Bytes free = free_now_();
@@ -115,11 +123,12 @@ absl::Status HostMemory::MakeRoom(Bytes size) {
   }
   for (; !spares_.empty(); spares_.pop_back()) GiveBack(std::move(spares_.back().memory));
   if (size <= budget_ - taken_) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "cannot spill ", FormatBytes(size), " to host memory: ", FormatBytes(used_), " of this job's ",
-      FormatBytes(budget_), shares_ ? " (as many as are left free for others)" : "",
-      " for spilled data are in use, ", FormatBytes(taken_), " are taken.\n",
-      "  Raise HOCKET_HOST_BUDGET, or let fewer jobs share the device."));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot spill ", FormatBytes(size), " to host memory: ", FormatBytes(used_),
+                   " of this job's ", FormatBytes(budget_),
+                   shares_ ? " (as many as are left free for others)" : "", " for spilled data are in use, ",
+                   FormatBytes(taken_), " are taken", shares_ ? absl::StrCat("; ", FreeNowInWords()) : "",
+                   ".\n  Raise HOCKET_HOST_BUDGET, or let fewer jobs share the device."));
 }
 
 absl::Status HostMemory::TakePiece(Bytes at_least) {

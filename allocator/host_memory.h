@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -87,6 +88,8 @@ class HostMemory {
  public:
   // What the machine and this process's memory group say is free now; kNoLimit: they say nothing.
   static Bytes FreeNow();
+  // The same in words, with who says what.
+  static std::string FreeNowInWords();
 
   // At most `budget` bytes are taken; 0: as many as `free_now` says are free besides. `driver` is borrowed
   // and must outlive this.

@@ -156,32 +156,36 @@ absl::Status Region::UnmapCopies(Position first, Position count) {
   return unmapped;
 }
 
-absl::Status Region::MapChunks(Position first, Position count) {
-  std::vector<const Chunk*> chunks;
-  for (Position i = 0; i < count; ++i) chunks.push_back(&places_[first + i].chunk);
-  return Chunk::MapRun(chunks, AddressOf(first));
+bool Region::MapSome(Position at_most) {
+  const std::set<Position>& spilled = in_[static_cast<int>(State::kSpilled)];
+  const auto waits = [this](Position position) {
+    const Place& place = places_[position];
+    return place.copies.chunk() != nullptr && !place.copies.mapped && !place.arrival.chunk;
+  };
+  auto next = std::find_if(spilled.lower_bound(to_map_), spilled.end(), waits);
+  if (next == spilled.end()) {
+    to_map_ = positions();
+    return false;
+  }
+  const Position first = *next;
+  Position count = 0;
+  for (; count < at_most && next != spilled.end() && *next == first + count && waits(*next); ++next) ++count;
+  (void)MapCopies(first, count);
+  to_map_ = first + count;
+  return true;
 }
 
-// Where the copies cannot be mapped the chunks go back behind their addresses. Where that fails too, they are
-// left with nothing behind them: the bytes are safe, and only a stray access is not.
 absl::Status Region::FinishSpill(Position first, absl::Span<HostCopies> copies) {
   const auto count = static_cast<Position>(copies.size());
   for (Position i = 0; i < count; ++i) Require(first + i, State::kPrivate);
-  const auto swap = [&] {
-    for (Position i = 0; i < count; ++i) std::swap(places_[first + i].copies, copies[i]);
-  };
   HOCKET_RETURN_IF_ERROR(places_[first].chunk.UnmapFrom(AddressOf(first), count * chunk_size_));
-  swap();
-  const absl::Status mapped = MapCopies(first, count);
-  if (!mapped.ok() && MapChunks(first, count).ok()) {
-    swap();
-    return mapped;
-  }
   for (Position i = 0; i < count; ++i) {
     Place& place = places_[first + i];
+    std::swap(place.copies, copies[i]);
     place.chunk = Chunk();
     Enter(place, State::kSpilled);
   }
+  to_map_ = std::min(to_map_, first);
   return absl::OkStatus();
 }
 
@@ -209,6 +213,7 @@ absl::Status Region::StartArrival(Position first, absl::Span<Chunk> chunks) {
   for (Position i = 0; i < count; ++i)
     places_[first + i].arrival = {.chunk = std::move(chunks[i]), .there = true};
   arrivals_ += count;
+  (void)MapCopies(first, count);  // the program's own work may come too early
   const absl::Status forbidden = ForbidWrites(first, count);
   if (forbidden.ok()) return forbidden;
   for (Position i = 0; i < count; ++i) (void)AbandonArrival(first + i);

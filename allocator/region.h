@@ -14,7 +14,8 @@
 //   private    a chunk of this job's own
 //   arena      a chunk of the lane's arena, named by its id
 //   spilled    no device memory; the bytes that matter lie on the host. Where host memory can be mapped, it
-//              lies behind the addresses meanwhile: device work that touches them is slow, and right
+//              can lie behind the addresses meanwhile (MapCopies, MapSome): device work that touches them is
+//              slow, and right. Otherwise it faults
 //   restoring  a chunk is mapped and its bytes are on their way back; the host copy is still there
 //
 // A spilled position may have an *arrival*: a chunk which its bytes are copied into at other addresses, while
@@ -144,9 +145,15 @@ class Region {
 
   // Positions move in runs: as many as there are copies or chunks, from `first` on.
   //
-  // private -> spilled: unmaps and releases the chunks, and maps the copies where they can be. Takes `copies`
-  // only on success. REQUIRES: their bytes have arrived; nothing is kept.
+  // private -> spilled: unmaps and releases the chunks. Takes `copies` only on success. REQUIRES: their bytes
+  // have arrived; nothing is kept.
   absl::Status FinishSpill(Position first, absl::Span<HostCopies> copies);
+  // Maps the copies of these spilled positions, where that can be. An error: there is nothing behind the
+  // addresses, as before.
+  absl::Status MapCopies(Position first, Position count);
+  // The same of at most `at_most` spilled positions that lie one behind the other, and have nothing behind
+  // their addresses yet. False: there are none. What the driver refuses is not tried again.
+  bool MapSome(Position at_most);
   // spilled -> restoring. Takes `chunks` only on success. REQUIRES: no device work uses mapped copies.
   absl::Status StartRestore(Position first, absl::Span<Chunk> chunks);
   // restoring -> private: drops the host copies, or keeps that of the constant bytes, if these are still the
@@ -217,16 +224,13 @@ class Region {
   // one returns an error.
   template <typename Of, typename Function>
   absl::Status ForEachRun(Position first, Position count, Of of, Function f);
-  // Those copies that can be, or that are. On an error what has been done is undone, if that is possible.
-  absl::Status MapCopies(Position first, Position count);
+  // Those copies that are. On an error what has been done is undone, if that is possible.
   absl::Status UnmapCopies(Position first, Position count);
   // The same, and nothing is undone.
   absl::Status TryMapCopies(Position first, Position count);
   absl::Status TryUnmapCopies(Position first, Position count);
   // Device work may read mapped copies and not write to them, or finds nothing there.
   absl::Status ForbidWrites(Position first, Position count);
-  // The places' own chunks at their addresses.
-  absl::Status MapChunks(Position first, Position count);
   void DropArrival(Place& place);
   void KeepConstant(Place& place, const std::vector<Extent>& constant);
 
@@ -238,6 +242,7 @@ class Region {
   Bytes counts_[5] = {};
   std::set<Position> in_[5];  // of each state but kEmpty
   Bytes arrivals_ = 0;
+  Position to_map_ = 0;  // no spilled position before it waits for MapSome()
   bool records_changes_ = false;
   std::vector<SegmentChange> changes_;
 };

@@ -167,8 +167,7 @@ absl::Status Spiller::VerifySpilled(DevicePtr base, Part::Prepared& prepared) {
   return prepared.kept ? verifier_->Kept(base, constant) : verifier_->Spilled(base, constant);
 }
 
-Spiller::Moved Spiller::FinishPart(Region& region, Part& part, absl::FunctionRef<void(Position)> moved,
-                                   absl::Status& status) {
+Spiller::Moved Spiller::FinishPart(Region& region, Part& part, const Leaving& calls, absl::Status& status) {
   Moved sum;
   absl::Span<const Position> positions = part.positions.subspan(0, part.prepared.size());
   for (std::size_t done = 0; !positions.empty();) {
@@ -182,10 +181,11 @@ Spiller::Moved Spiller::FinishPart(Region& region, Part& part, absl::FunctionRef
     }
     if (status.ok()) status = region.FinishSpill(run.front(), absl::MakeSpan(copies));
     if (!status.ok()) break;
+    if (calls.map_at_once) (void)region.MapCopies(run.front(), static_cast<Position>(run.size()));
     for (const Position position : run) {
       sum.copied += part.prepared[done].bytes.copied;
       sum.spared += part.prepared[done++].bytes.spared;
-      moved(position);
+      calls.moved(position);
     }
   }
   return sum;
@@ -225,7 +225,7 @@ absl::Status Spiller::Spill(Region& region, absl::Span<const Position> positions
     if (status.ok() && !present.prepared.empty()) calls.look();
     if (status.ok()) queue(last);  // behind what is looked at
     if (!arrived.prepared.empty())
-      calls.part_done(status.ok() ? FinishPart(region, arrived, calls.moved, status) : Moved{});
+      calls.part_done(status.ok() ? FinishPart(region, arrived, calls, status) : Moved{});
     if (!status.ok()) {
       // What is still under way must not arrive in memory that somebody else gets.
       (void)Settle(out_);

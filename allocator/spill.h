@@ -56,6 +56,8 @@ class Spiller {
     absl::FunctionRef<void(Position)> moved;
     // After each part, with the bytes of it.
     absl::FunctionRef<void(const Moved& part)> part_done;
+    // The copies are mapped at the chunks' addresses, where they can be, before part_done().
+    bool map_at_once = false;
   };
   // What a restore asks, and says.
   struct Returning {
@@ -153,7 +155,7 @@ class Spiller {
   // Queues what is prepared; on an error, that of the first that cannot be, only those before it are.
   absl::Status QueuePart(const Region& region, Part& part);
   // Lets its chunks go. Returns the bytes moved so far, also on an error.
-  Moved FinishPart(Region& region, Part& part, absl::FunctionRef<void(Position)> moved, absl::Status& status);
+  Moved FinishPart(Region& region, Part& part, const Leaving& calls, absl::Status& status);
   // REQUIRES: a verifier, and the copies have arrived.
   absl::Status VerifySpilled(DevicePtr base, Part::Prepared& prepared);
   // As many of the positions as there are chunks for. Returns how many are on their way; an error: no more

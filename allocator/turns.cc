@@ -32,7 +32,7 @@ absl::Status AllocatorImpl::Drain() {
     recorded = event.RecordOn(context_);
     if (!recorded.ok() && !absl::IsFailedPrecondition(recorded)) return driver_.Synchronize();
   }
-  return recorded.ok() ? event.Wait() : recorded;
+  return recorded.ok() ? event.WaitEagerly() : recorded;
 }
 
 absl::Status AllocatorImpl::DrainLocked() {
@@ -52,7 +52,7 @@ absl::Status AllocatorImpl::WaitForDevice() {
   ScopedEvent event(driver_);
   const absl::Status recorded = event.RecordOn(context_);
   if (absl::IsFailedPrecondition(recorded)) return recorded;
-  return recorded.ok() ? event.Wait() : driver_.Synchronize();
+  return recorded.ok() ? event.WaitEagerly() : driver_.Synchronize();
 }
 
 // Under the lock for the same reason as Drain(), and waits without it, too.
@@ -340,11 +340,24 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     const Bytes least = bytes > kNoParts ? kLeastPart : kNoParts;
     const Bytes part = parts.size != 0 ? parts.size : std::max(bytes / kParts, least);
     const std::size_t in_part = std::max<Bytes>(part / chunk_size_, 1);
-    HOCKET_RETURN_IF_ERROR(spiller_->Spill(
-        space->region(), positions, in_part,
-        {.contents = contents, .look = look, .was_idle = was_idle, .moved = moved, .part_done = part_done}));
+    HOCKET_RETURN_IF_ERROR(spiller_->Spill(space->region(), positions, in_part,
+                                           {.contents = contents,
+                                            .look = look,
+                                            .was_idle = was_idle,
+                                            .moved = moved,
+                                            .part_done = part_done,
+                                            .map_at_once = expects_strays_ || totals_.strays > 0}));
   }
   return given_back();
+}
+
+void AllocatorImpl::ExpectStrays(bool expected) { expects_strays_ = expected; }
+
+bool AllocatorImpl::MapSpilled() {
+  constexpr Position kTogether = 4;  // whoever wants the lock meanwhile waits for so many
+  MutexLock lock(&mutex_);
+  const InContext in_context(driver_, context_);
+  return persistent_->region().MapSome(kTogether) || transient_->region().MapSome(kTogether);
 }
 
 // --- the lane's arena -----------------------------------------------------------------------------------

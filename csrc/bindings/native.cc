@@ -21,6 +21,7 @@ Bytes KeepNativeAllocator() { return ValueOrRaise(Process::Get().KeepNative()); 
 void Join() { RaiseIfFailed(Process::Get().Join()); }
 void BeginStep(bool guessed) { RaiseIfFailed(Process::Get().BeginStep(guessed)); }
 void EndStep(bool count) { Process::Get().EndStep(count); }
+void ExpectStrays(bool expected) { Process::Get().ExpectStrays(expected); }
 void BeginAway() { Process::Get().BeginAway(); }
 void EndAway() { Process::Get().EndAway(); }
 void Leave() { Process::Get().Leave(); }
@@ -99,6 +100,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("join", &Join, Waits());
   m.def("begin_step", &BeginStep, py::arg("guessed") = false, Waits());
   m.def("end_step", &EndStep, py::arg("count") = true, Waits());
+  m.def("expect_strays", &ExpectStrays, py::arg("expected"), Waits());
   m.def("begin_away", &BeginAway, Waits());
   m.def("end_away", &EndAway, Waits());
   m.def("declare_constant", &DeclareConstant, py::arg("tensor"), py::arg("name"), Waits());

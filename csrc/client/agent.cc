@@ -40,6 +40,7 @@ void ClientImpl::AgentMain() {
   while (!stop_.load(std::memory_order_acquire)) {
     Poll();
     ReceiveAll();
+    MapSpilled();
     CheckStandBy();
     CheckIdle();
     CheckGuessed();
@@ -79,6 +80,7 @@ void ClientImpl::Poll() {
 
 Clock::time_point ClientImpl::NextDeadline() {
   MutexLock lock(&mutex_);
+  if (MayMapSpilled()) return Clock::time_point();
   return std::min({report_at_, reconnect_at_, idle_check_at_, stand_check_at_, guessed_check_at_});
 }
 

@@ -196,6 +196,7 @@ class ClientImpl final : public Client {
   bool GiveForRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How much of what it holds such a hand-over moves.
   double ForcedShare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SpillByForce(Bytes wanted);
   absl::Status GiveAndTakeBack(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DrainDevice();
   std::optional<Word> PassMemory();
@@ -211,6 +212,8 @@ class ClientImpl final : public Client {
   absl::Status StepAsideFor(const RoomRequest& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaveMappingToAgent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayMapSpilled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrySpill(Bytes wanted, wire::Spilled& answer);
   SpillParts PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told);
@@ -239,6 +242,7 @@ class ClientImpl final : public Client {
   absl::StatusOr<std::optional<wire::Received>> NextReceived() ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
   Clock::time_point NextDeadline();
   void CheckIdle();
+  void MapSpilled();
   bool IdleLongEnough(bool quiet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskAtAllocations() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveIdleTurn(std::uint32_t begins, Word in_steps);
@@ -361,6 +365,8 @@ class ClientImpl final : public Client {
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
   bool spilling_ ABSL_GUARDED_BY(mutex_) = false;     // bytes move, or the job leaves
+  // What was spilled may still have nothing behind its addresses (CachingAllocator::MapSpilled).
+  bool may_be_unmapped_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun
   // This turn has brought back the bytes of a thread that was away: it is not given before that one's step.
   bool for_next_step_ ABSL_GUARDED_BY(mutex_) = false;

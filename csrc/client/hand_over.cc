@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "csrc/base/say.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/client/blocking.h"
 #include "csrc/client/client_impl.h"
@@ -164,6 +166,14 @@ double ClientImpl::ForcedShare() {
   return std::clamp(drawn, 0.0, 1.0);  // a third each: nothing, a part, everything
 }
 
+// Whoever asked for it wants to know that nothing was tried.
+void ClientImpl::SpillByForce(Bytes wanted) {
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator == nullptr) return;
+  const absl::StatusOr<Bytes> spilled = allocator->Spill(wanted);
+  if (!spilled.ok()) Say(absl::StrCat("HOCKET_FORCE_SPILL: not all was moved: ", spilled.status().message()));
+}
+
 // HOCKET_FORCE_SPILL: as if somebody had had the turn in between. REQUIRES: the word says giving.
 absl::Status ClientImpl::GiveAndTakeBack(Waiter& waiter) {
   phase_ = Phase::kGiving;
@@ -179,7 +189,7 @@ absl::Status ClientImpl::GiveAndTakeBack(Waiter& waiter) {
     CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
     if (drained && allocator != nullptr) {
       const auto held = static_cast<double>(allocator->Held().persistent);
-      (void)allocator->Spill(share == 1 ? kEverything : static_cast<Bytes>(share * held));
+      SpillByForce(share == 1 ? kEverything : static_cast<Bytes>(share * held));
     }
   }
   if (!drained) {

@@ -133,6 +133,31 @@ void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
     NotifyAll();
   }
   TellSpilled(answer, held);
+  if (began) LeaveMappingToAgent();
+}
+
+// Whoever wants the memory does not wait for it.
+void ClientImpl::LeaveMappingToAgent() {
+  may_be_unmapped_ = true;
+  Wake();
+}
+
+bool ClientImpl::MayMapSpilled() const {
+  return may_be_unmapped_ && !outside_ && !spilling_ && phase_ <= Phase::kAsked;
+}
+
+// A little, then the agent listens again. The turn may come meanwhile: it brings back what is mapped, and
+// what is not.
+void ClientImpl::MapSpilled() {
+  {
+    MutexLock lock(&mutex_);
+    if (!MayMapSpilled()) return;
+    may_be_unmapped_ = false;
+  }
+  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator == nullptr || !allocator->MapSpilled()) return;
+  MutexLock lock(&mutex_);
+  may_be_unmapped_ = true;
 }
 
 void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {
@@ -224,17 +249,17 @@ bool ClientImpl::BeginRestore() {
 }
 
 void ClientImpl::SpillEverything() {
-  CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  if (allocator == nullptr) return;
+  if (allocator_.load(std::memory_order_acquire) == nullptr) return;
   spilling_ = true;
   ++spills_;
   {
     const MutexUnlock unlock(&mutex_);
-    (void)allocator->Spill(kEverything);
+    SpillByForce(kEverything);
   }
   spilling_ = false;
   told_movable_ = false;  // what was told is no longer so
   NotifyAll();
+  LeaveMappingToAgent();
 }
 
 void ClientImpl::TellMovable(const Holdings& held) {

@@ -168,6 +168,7 @@ absl::Status Devices::MakeAllocator(Device& device) {
     device.unmanaged = ordinal < unmanaged_.size() ? unmanaged_[ordinal] : 0;
   }
   HOCKET_ASSIGN_OR_RETURN(device.allocator, CachingAllocator::Create(*driver_, options, gate));
+  device.allocator->ExpectStrays(expects_strays_);
   if (device.client) device.client->SetAllocator(device.allocator.get());
   return absl::OkStatus();
 }
@@ -235,6 +236,14 @@ bool Devices::StartAnewInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   }
   mutex_.Unlock();
   return unused;
+}
+
+void Devices::ExpectStrays(bool expected) {
+  absl::MutexLock lock(&mutex_);
+  expects_strays_ = expected;
+  for (const std::unique_ptr<Device>& device : devices_) {
+    if (device->allocator) device->allocator->ExpectStrays(expected);
+  }
 }
 
 void Devices::Leave() {

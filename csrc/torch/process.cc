@@ -247,6 +247,10 @@ void Process::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_
   if (!forked_) devices_.JoinGang(gang, rank, size);
 }
 
+void Process::ExpectStrays(bool expected) {
+  if (!forked_) devices_.ExpectStrays(expected);
+}
+
 void Process::Leave() {
   if (!forked_) devices_.Leave();
 }

@@ -97,6 +97,10 @@ class HOCKET_EXPORT Process {
   absl::StatusOr<Bytes> SetStage(DevicePtr address, Stage stage);
   absl::Status AwaitStage(Stage stage);
 
+  // There may be (no longer be) threads that use a device and have allocated nothing there yet: see
+  // CachingAllocator::ExpectStrays().
+  void ExpectStrays(bool expected);
+
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size);
 
   // Gives turns back and leaves; the process goes on outside.

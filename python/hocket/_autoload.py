@@ -5,13 +5,12 @@ Called by ``_hocket_start.autoload``, which turns any failure into one sentence:
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from hocket import _job, hooks
+from hocket import _job, _strays, hooks
 
 
 def autoload() -> None:
@@ -51,9 +50,13 @@ class _Steps:
         return bool(self._native.forked())
 
     def begin_step(self) -> None:
-        self._native.begin_step(True)
+        self._begin_step()
         self.begun()
-        self.begin_step = functools.partial(self._native.begin_step, True)  # type: ignore[method-assign]
+        self.begin_step = self._begin_step  # type: ignore[method-assign]
+
+    def _begin_step(self) -> None:
+        _strays.look(self._native)
+        self._native.begin_step(True)
 
 
 def _announce(info: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from hocket import _job
+from hocket import _job, _strays
 
 T = TypeVar("T")
 
@@ -37,6 +37,7 @@ class Steps(Generic[T]):
     def _steps(self) -> Iterator[T]:
         job = _job.current()
         for batch in self._loader:  # fetched between two steps: another job may have the turn meanwhile
+            _strays.look(job)
             job.begin_step()
             finished = False
             try:
@@ -109,6 +110,7 @@ class step:
 
     def __enter__(self) -> step:
         self._job = _job.current()
+        _strays.look(self._job)
         self._job.begin_step()
         return self
 

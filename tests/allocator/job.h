@@ -58,9 +58,11 @@ class Job {
     HOCKET_CHECK(status.ok()) << status.message();
     HOCKET_CHECK(missing == 0) << missing;
   }
+  // And what follows a spill.
   absl::StatusOr<Bytes> Spill(Bytes wanted, const SpillParts& parts = {}) {
     auto freed = allocator->SpillInParts(wanted, parts);
     allocator->CheckInvariants();
+    while (allocator->MapSpilled()) allocator->CheckInvariants();
     return freed;
   }
   Holdings Held() const { return allocator->Held(); }

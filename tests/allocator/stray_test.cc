@@ -202,6 +202,64 @@ TEST_P(MappedTest, WhoComesWhileBytesComeBackBeforeTheTurnIsCounted) {
 
 INSTANTIATE_TEST_SUITE_P(Verified, MappedTest, ::testing::Bool());
 
+TEST_F(StrayTest, ASpillGivesMemoryBackBeforeTheCopiesAreMapped) {
+  Job job;
+  const DevicePtr block = job.Malloc(9 * kChunk);
+  gpu.Fill(block, 9 * kChunk, 0x11);
+  job.PassTurn();
+  gpu.ForgetCalls();
+  ASSERT_TRUE(job.allocator->Spill(kEverything).ok());
+  EXPECT_EQ(gpu.used(), 0u);
+  EXPECT_EQ(gpu.Calls()["MemMap"], 9) << "each once, where it is copied to";
+  EXPECT_TRUE(job.allocator->MapSpilled());
+  EXPECT_TRUE(gpu.Holds(block, kChunk, 0x11));
+  job.TakeTurn();  // with some of them mapped
+  EXPECT_TRUE(gpu.Holds(block, 9 * kChunk, 0x11));
+  EXPECT_FALSE(job.allocator->MapSpilled()) << "nothing is spilled";
+  job.PassTurn();
+  ASSERT_TRUE(job.allocator->Spill(kEverything).ok());
+  while (job.allocator->MapSpilled()) job.allocator->CheckInvariants();
+  EXPECT_TRUE(gpu.Holds(block, 9 * kChunk, 0x11));
+  job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(StrayTest, WhereStraysAreExpectedACopyIsMappedWithTheSpill) {
+  Job job;
+  job.allocator->ExpectStrays(true);
+  const DevicePtr block = job.Malloc(3_MiB);
+  gpu.Fill(block, 3_MiB, 0x11);
+  job.PassTurn();
+  ASSERT_TRUE(job.allocator->Spill(kEverything).ok());
+  EXPECT_TRUE(gpu.Holds(block, 3_MiB, 0x11));
+  EXPECT_FALSE(job.allocator->MapSpilled());
+  job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(StrayTest, OnceAStrayWasSeenItIsExpected) {
+  Job job;
+  const DevicePtr block = job.Malloc(3_MiB);
+  gpu.Fill(block, 3_MiB, 0x11);
+  SpillAll(job);
+  std::atomic<bool> go = false;
+  gpu.KeepBusy(stray, &go);
+  gpu.ForgetCalls();
+  std::thread awaited([&] {
+    while (gpu.Calls()["EventSynchronize"] == 0) std::this_thread::yield();
+    go = true;
+    go.notify_all();
+  });
+  job.TakeTurn();
+  awaited.join();
+  ASSERT_EQ(job.Held().strays, 1u);
+  job.PassTurn();
+  ASSERT_TRUE(job.allocator->Spill(kEverything).ok());
+  EXPECT_TRUE(gpu.Holds(block, 3_MiB, 0x11)) << "before anything else was called";
+  job.TakeTurn();
+  job.Free(block);
+}
+
 // --- before and after the copies ---
 
 class SeenTest : public StrayTest {

@@ -28,6 +28,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> idle{true};
   std::atomic<bool> capturing{false};
   std::atomic<bool> maps_spilled{true};
+  std::atomic<int> unmapped{0};   // calls of MapSpilled() that find something
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
   std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
   std::atomic<bool> fail_ahead{false};  // RestoreAhead() fails when that is used up
@@ -105,6 +106,15 @@ class FakeAllocator : public CachingAllocator {
   void SetPace(std::chrono::nanoseconds most_queued) override {
     Record("pace " + std::to_string(most_queued.count()) + " ns");
   }
+
+  bool MapSpilled() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (unmapped == 0) return false;
+    --unmapped;
+    Record("map");
+    return true;
+  }
+  void ExpectStrays(bool expected) override { Record(expected ? "expect strays" : "expect no strays"); }
 
   absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override {
     Hear("spill");

@@ -204,6 +204,17 @@ TEST(MemoryTest, AJobTellsInWhatPiecesItsBytesComeBack) {
   thread.join();
 }
 
+TEST(MemoryTest, WhatWasSpilledIsMappedWhenTheMemoryHasBeenGivenBack) {
+  Scene scene;
+  scene.allocator().unmapped = 3;
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  scene.Expects<wire::Spilled>();
+  while (scene.allocator().unmapped > 0) std::this_thread::yield();
+  scene.TakesTurn(1);
+  EXPECT_THAT(scene.allocator().TakeLog(),
+              ElementsAre("spill", "map", "map", "map", "take turn", "begin step", "end step"));
+}
+
 TEST(MemoryTest, AnOrderToRestoreMovesNothingInATurnNorWhereNoneIsWantedNorAfterLeaving) {
   Scene scene;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});

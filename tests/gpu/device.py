@@ -65,6 +65,8 @@ class Device(World):
         self.memory = "512MiB"
         self.size = size
         self._emulate = emulate
+        if budget := os.environ.get("HOCKET_HOST_BUDGET"):
+            self.environment["HOCKET_HOST_BUDGET"] = budget
         if not emulate:
             self.environment["OMP_NUM_THREADS"] = "4"  # nobody computes on the CPU but the tests' own comparisons
             world.PATIENCE = 60  # device time is short: one that hangs must not cost the others theirs

@@ -4,9 +4,14 @@ nobody else's bytes change."""
 from __future__ import annotations
 
 import mmap
+import pathlib
 import signal
 import struct
+import tempfile
 import time
+from collections.abc import Iterator
+
+import pytest
 
 from tests.gpu.device import MIB, PATIENCE, SLACK, Device, Monitor, Program
 
@@ -17,14 +22,26 @@ QUEUED = 300  # pieces of work that doomed.py queues
 class Page:
     """The page into which doomed.py's kernels copy their counter."""
 
-    def __init__(self, device: Device) -> None:
-        self.path = device.folder / "page"
-        self.path.write_bytes(bytes(4096))
-        with open(self.path, "r+b") as file:
+    def __init__(self) -> None:
+        # In memory: the kernel lets nobody pin a page of a file that it writes back to a disk.
+        with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="hk-page-", delete=False) as file:
+            self.path = pathlib.Path(file.name)
+            file.write(bytes(4096))
+            file.flush()
             self._bytes = mmap.mmap(file.fileno(), 4096)
+
+    def close(self) -> None:
+        self.path.unlink()
 
     def count(self) -> int:
         return struct.unpack_from("q", self._bytes)[0]
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    made = Page()
+    yield made
+    made.close()
 
 
 def watch(page: Page, monitor: Monitor, least_free: int, other: Program, killed: float) -> dict[str, float]:
@@ -45,9 +62,9 @@ def watch(page: Page, monitor: Monitor, least_free: int, other: Program, killed:
     return {"kernels": (changed - killed) * 1e3, **seen}
 
 
-def test_a_job_killed_in_its_turn_with_kernels_queued(device: Device, fact) -> None:
+def test_a_job_killed_in_its_turn_with_kernels_queued(device: Device, page: Page, fact) -> None:
     mib = device.scaled(1024)
-    page, monitor = Page(device), device.monitor()
+    monitor = device.monitor()
     other = device.program("keep", "--mib", device.scaled(256), "--until-told", "--name", "other", "--hold", "1")
     other.expect("step 1")
     at_rest = monitor.free()

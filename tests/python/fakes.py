@@ -48,6 +48,9 @@ class FakeNative(types.ModuleType):
         self.steps += bool(count and self.depth == 0)
         self.story.append("end" if count else "end uncounted")
 
+    def expect_strays(self, expected: bool) -> None:
+        self.story.append("expect strays" if expected else "expect no strays")
+
     def begin_away(self) -> None:
         self.story.append("away")
 

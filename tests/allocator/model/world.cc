@@ -49,6 +49,8 @@ void World::Start(Job& job, bool verify, bool maps) {
   HOCKET_CHECK(made.ok()) << made.status().message();
   job.allocator = *std::move(made);
   job.blocks.emplace(*job.allocator, ++starts_);
+  job.expects_strays = starts_ % 2 == 0;
+  job.allocator->ExpectStrays(job.expects_strays);
 }
 
 void World::End(Job& job) {
@@ -388,6 +390,8 @@ bool World::Restart(Job& job, bool verify, bool maps, bool leaves) {
 bool World::Stray(Job& job, Slot slot) {
   const Holdings held = job.allocator->Held();
   if (&job == holder_ || (held.spilled > 0 && !held.maps_spilled)) return false;
+  // Where they are expected a spill has mapped everything.
+  while (!job.expects_strays && job.allocator->MapSpilled()) job.allocator->CheckInvariants();
   const bool strayed = job.blocks->Stray(slot);
   tally_.strays_at_spilled += strayed && held.spilled > 0 ? 1 : 0;
   return strayed;

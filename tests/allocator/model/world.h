@@ -52,6 +52,7 @@ class World {
     ScriptedGate gate;
     std::unique_ptr<CachingAllocator> allocator;
     std::optional<Blocks> blocks;
+    bool expects_strays = false;
     int steps = 0;
     std::vector<std::pair<std::uint32_t, bool>> open_pools;  // and whether they capture
     std::optional<PoolCheckpoint> checkpoint;

@@ -46,7 +46,7 @@ def libraries() -> str:
 
 def environment() -> dict[str, str]:
     """What programs need that use the build."""
-    ours = ("HOCKET_PYTHON", "HOCKET_EMULATOR_MEMORY")
+    ours = ("HOCKET_PYTHON", "HOCKET_EMULATOR_MEMORY", "HOCKET_HOST_BUDGET")
     keep = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_") or k in ours}
     paths = {"PYTHONPATH": [str(SITE), str(ROOT)], "PATH": [str(SITE / "bin")], "LD_LIBRARY_PATH": [libraries()]}
     for name, first in paths.items():

@@ -1,0 +1,84 @@
+"""Which threads are taken for some that may use the GPU unseen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hocket import _strays
+
+
+class Native:
+    def __init__(self) -> None:
+        self.said: list[bool] = []
+
+    def expect_strays(self, expected: bool) -> None:
+        self.said.append(expected)
+
+
+class Monitor(threading.Thread):
+    __module__ = "tqdm._monitor"
+
+
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> Native:
+    # Whatever other tests have left running was there before.
+    mine = {threading.main_thread(), threading.current_thread()}
+    before = {thread for thread in threading.enumerate() if thread not in mine}
+    every = threading.enumerate
+    monkeypatch.setattr(threading, "enumerate", lambda: [thread for thread in every() if thread not in before])
+    monkeypatch.setattr(_strays, "_seen", threading.active_count())
+    return Native()
+
+
+@pytest.fixture
+def running() -> Iterator[Callable[[type[threading.Thread]], Callable[[], None]]]:
+    """Starts a thread; what it returns ends it."""
+    ends: list[Callable[[], None]] = []
+
+    def start(kind: type[threading.Thread]) -> Callable[[], None]:
+        may_end = threading.Event()
+        thread = kind(target=may_end.wait)
+        thread.start()
+
+        def end() -> None:
+            may_end.set()
+            thread.join()
+
+        ends.append(end)
+        return end
+
+    yield start
+    for end in ends:
+        end()
+
+
+def test_a_thread_of_the_program_is_expected_to_stray_until_it_ends(native: Native, running) -> None:
+    _strays.look(native)
+    assert native.said == [], "nothing has changed"
+    end = running(threading.Thread)
+    _strays.look(native)
+    _strays.look(native)
+    assert native.said == [True]
+    end()
+    _strays.look(native)
+    assert native.said == [True, False]
+
+
+def test_threads_of_libraries_that_compute_nothing_are_not(native: Native, running) -> None:
+    running(Monitor)
+    _strays.look(native)
+    assert native.said == [False]
+    running(threading.Thread)
+    _strays.look(native)
+    assert native.said == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("place", "harmless"), [("tqdm", True), ("tqdm.auto", True), ("tqdmx", False), ("torch.utils.data._utils", True)]
+)
+def test_a_place_is_a_package_or_what_lies_in_it(place: str, harmless: bool) -> None:
+    kind = type("Kind", (threading.Thread,), {"__module__": place})
+    assert _strays._is_harmless(kind()) == harmless
