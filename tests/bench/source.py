@@ -1,7 +1,7 @@
-"""Which sources a figure was measured with: git's commit, or where there is no git the commit that a bundle notes.
+"""Which sources a figure was measured with: the commit that a bundle notes of them, else git's.
 
-A bundle (scripts/offline-bundle) notes the commit beside a fingerprint of the sources. On a machine that has the
-sources but not their history, the noted commit is believed while the fingerprint is the same.
+A bundle (scripts/offline-bundle) notes the commit beside a fingerprint of the sources. It is believed while the
+fingerprint is the same: a machine may have the sources without their history, or with an older one.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ def _described() -> str:
 
 def commit() -> str:
     """As ``git describe --always --dirty``, without regard to docs/results; "unknown" where nobody can say."""
+    note = json.loads(NOTE.read_text()) if NOTE.exists() else {}
+    if note and note["fingerprint"] == fingerprint():
+        return note["commit"]
     try:
         described = _described()
     except FileNotFoundError:  # no git
         described = ""
-    if described or not NOTE.exists():
+    if described or not note:
         return described or "unknown"
-    note = json.loads(NOTE.read_text())
-    if note["fingerprint"] == fingerprint():
-        return note["commit"]
     return f"{note['commit'].removesuffix('-dirty')}-dirty"
 
 

@@ -9,7 +9,9 @@
 //   plain in      CopyToDevice of every block, then a wait       in     CachingAllocator::TakeTurn
 // in nanoseconds. Spill and TakeTurn also unmap, release, create and map the chunks: a last round says how
 // often each call of the driver was made in it, and how long that took ("calls_out", "calls_in";
-// nanoseconds).
+// nanoseconds). In between what was spilled is mapped at its addresses, as a job does that waits ("map").
+//
+// HOCKET_CHUNK_SIZE: bytes of a chunk; else the allocator's choice.
 //
 // In turns with another program: a spill and a restore for each line of standard input, answered by a line of
 // their times. The first line says that it is ready (harness.Worker).
@@ -104,6 +106,11 @@ long long NanosecondsOf(Function f) {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
 }
 
+Bytes ChunkSize() {
+  const char* const said = std::getenv("HOCKET_CHUNK_SIZE");
+  return said == nullptr ? 0 : Must(ParseBytes(said));
+}
+
 // One size: the allocator with its blocks, and host memory of our own for the plain copies.
 class Contest {
  public:
@@ -112,7 +119,9 @@ class Contest {
         size_(size),
         stream_(Must(driver.CreateStream())),
         allocator_(Must(
-            CachingAllocator::Create(driver, {.host_budget = 2 * size, .shares_arena = false}, &gate_))) {
+            CachingAllocator::Create(driver,
+                                     {.chunk_size = ChunkSize(), .host_budget = 2 * size, .shares_arena = false},
+                                     &gate_))) {
     for (Bytes got = 0; got < size; got += kBlock)
       blocks_.push_back(Must(allocator_->Malloc(kBlock, nullptr)));
     host_ =
@@ -142,6 +151,9 @@ class Contest {
     allocator_->Lock();
     allocator_->PassTurn();
     allocator_->Unlock();
+  }
+  void Map() {
+    while (allocator_->MapSpilled()) continue;
   }
   void Out() { HOCKET_CHECK(Must(allocator_->Spill(~Bytes{0})) >= size_) << "not everything was spilled"; }
   void In() {
@@ -179,24 +191,26 @@ void PrintCalls(const char* name, Function f, const char* after) {
 
 void Measure(Driver& driver, Bytes size, int rounds, bool last) {
   Contest contest(driver, size);
-  std::vector<long long> plain_out, plain_in, out, in;
+  std::vector<long long> plain_out, plain_in, out, in, map;
   for (int round = 0; round <= rounds; ++round) {
     const long long a = NanosecondsOf([&] { contest.PlainOut(); });
     contest.PassTurn();
     const long long b = NanosecondsOf([&] { contest.Out(); });
+    const long long between = NanosecondsOf([&] { contest.Map(); });
     const long long c = NanosecondsOf([&] { contest.In(); });
     const long long d = NanosecondsOf([&] { contest.PlainIn(); });
     if (round == 0) {
       std::printf("{\"bytes\": %llu, \"first_out\": %lld, ", static_cast<unsigned long long>(size), b);
       continue;
     }
-    plain_out.push_back(a), out.push_back(b), in.push_back(c), plain_in.push_back(d);
+    plain_out.push_back(a), out.push_back(b), in.push_back(c), plain_in.push_back(d), map.push_back(between);
   }
   Print("plain_out", plain_out, ", "), Print("out", out, ", "), Print("plain_in", plain_in, ", ");
-  Print("in", in, ", ");
+  Print("in", in, ", "), Print("map", map, ", ");
   contest.PassTurn();
   PrintCalls(
       "calls_out", [&] { contest.Out(); }, ", ");
+  contest.Map();
   PrintCalls(
       "calls_in", [&] { contest.In(); }, last ? "}\n" : "},\n");
   std::fflush(stdout);
@@ -209,6 +223,7 @@ int MeasureInTurns(Driver& driver, Bytes size) {
   do {
     contest.PassTurn();
     const long long out = NanosecondsOf([&] { contest.Out(); });
+    contest.Map();
     const long long in = NanosecondsOf([&] { contest.In(); });
     std::printf("{\"out\": %lld, \"in\": %lld}\n", out, in);
     std::fflush(stdout);

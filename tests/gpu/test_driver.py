@@ -10,6 +10,8 @@ import pytest
 
 from tests.gpu.device import Device, Program, data
 
+pytestmark = pytest.mark.alone
+
 BUILD = pathlib.Path(os.environ.get("HOCKET_BUILD_DIR") or pathlib.Path(__file__).parents[2] / "build" / "dev")
 SUITE = BUILD / "tests" / "contract" / "driver_contract_test"
 

@@ -15,6 +15,8 @@ import pytest
 
 from tests.gpu.device import MIB, PATIENCE, SLACK, Device, Monitor, Program
 
+pytestmark = pytest.mark.alone
+
 STILL = 0.3  # seconds without a change, after which the kernels are taken to have ended
 QUEUED = 300  # pieces of work that doomed.py queues
 

@@ -30,6 +30,7 @@ def test_side_streams_and_recorded_blocks_survive_a_spill_at_every_boundary(devi
     assert held["restored_total"] > 0
 
 
+@pytest.mark.alone
 def test_two_jobs_share_one_arena(device: Device, fact) -> None:
     mib = device.scaled(4096)
     monitor = device.monitor()
@@ -48,6 +49,7 @@ def test_two_jobs_share_one_arena(device: Device, fact) -> None:
     assert grown < 1.5 * mib * MIB, "each job holds transient memory of its own"
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("each_allocator")
 def test_two_jobs_larger_than_what_others_leave_train_on(device: Device) -> None:
     mib = device.scaled(2048)
@@ -74,6 +76,7 @@ def test_two_jobs_larger_than_what_others_leave_train_on(device: Device) -> None
     assert moved >= mib * MIB // 4, "nothing had to be spilled: the device was not full"
 
 
+@pytest.mark.alone
 def test_what_a_process_costs_beside_its_tensors(device: Device, fact) -> None:
     monitor = device.monitor()
     for allocator in ("plain", "hocket"):

@@ -12,6 +12,8 @@ import pytest
 
 from tests.gpu.device import Device
 
+pytestmark = pytest.mark.alone
+
 STEPS = 20
 HOW = ("--kind", "cnn", "--size", "small", "--steps", STEPS)
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import signal
 import time
 
+import pytest
+
 from tests.gpu.device import MIB, Device, data
+
+pytestmark = pytest.mark.alone
 
 
 def test_the_rates_of_the_device_are_measured(device: Device, fact) -> None:

@@ -33,6 +33,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--only", nargs="+", default=[], metavar="PART")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tests", default="", metavar="EXPRESSION", help="of the tests these only (pytest's -k)")
     parser.add_argument("--list", action="store_true", help="name the parts and end")
     parser.add_argument("--unpack", action="store_true", help="unpack the bundle and end")
     return parser.parse_args()
@@ -125,7 +126,7 @@ def check(chosen: list[Part], deadline: float, done: list[dict[str, Any]], write
 
 def main() -> int:
     chosen = options()
-    every = parts(chosen.emulate, chosen.quick)
+    every = parts(chosen.emulate, chosen.quick, chosen.tests)
     if chosen.list:
         print("\n".join(f"{part.name:16} {part.text}, at most {part.most} s" for part in every))
         return 0

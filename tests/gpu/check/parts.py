@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 import random
 import sys
@@ -41,9 +42,9 @@ def draw_arrivals() -> None:
     file.write_text(f"seconds, drawn\n{gaps}")
 
 
-def parts(emulate: bool, quick: bool) -> list[Part]:
+def parts(emulate: bool, quick: bool, only: str = "") -> list[Part]:
     """All of them. Requests arrive as in the trace of the folder that HOCKET_WORKLOADS names; where it names none, as
-    drawn. ``quick``: fewer repetitions."""
+    drawn. ``quick``: fewer repetitions. ``only``: of the tests (pytest's -k)."""
     python = (sys.executable, "-u", "-m")
     where = ("--emulate",) if emulate else ()
     patience = 6 if emulate else 1  # two cores compute what a GPU would
@@ -56,10 +57,15 @@ def parts(emulate: bool, quick: bool) -> list[Part]:
         return Part(name, text, command, 10, most * patience)
 
     pytest = (*python, "pytest", "-q", "-p", "no:cacheprovider", "tests/gpu", "--record", str(RECORD), *where)
+    pytest += ("-k", only) if only else ()
+    beside = min(8, len(os.sched_getaffinity(0)) // 2)
+    several = ("-n", str(beside)) if beside > 1 and importlib.util.find_spec("xdist") else ()
     return [
         Part("build", "builds from the bundle", (*python, "tests.gpu.check.build", *where), 30, building, True),
         Part("machine", "what this machine is", (*python, "tests.gpu.check.machine", *where), 5, 60),
-        Part("tests", "tests/gpu", pytest, 30, 270 * patience),
+        Part("tests", "tests/gpu", (*pytest, "-m", "not alone", *several), 30, 180 * patience),
+        Part("tests_alone", "tests/gpu, those that want the device to themselves", (*pytest, "-m", "alone"), 30,
+             180 * patience),
         bench("step_time", "step time alone", 60),
         bench("spill_rate", "spill and restore rate", 130),
         bench("makespan", "two jobs of 50 % duty", 60),
