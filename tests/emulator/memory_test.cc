@@ -112,9 +112,32 @@ TEST_F(MemoryTest, PartOfAMappingCannotBeUnmapped) {
   EXPECT_EQ(cuMemUnmap(range, 2_MiB), kInvalidValue);
   EXPECT_EQ(cuMemUnmap(range + 2_MiB, 2_MiB), kInvalidValue);
   EXPECT_EQ(cuMemUnmap(range, 4_MiB), kSuccess);
-  EXPECT_EQ(cuMemUnmap(range, 4_MiB), kInvalidValue);
   EXPECT_EQ(cuMemRelease(chunk), kSuccess);
   EXPECT_EQ(cuMemAddressFree(range, 4_MiB), kSuccess);
+}
+
+TEST_F(MemoryTest, UnmappingTakesWhatIsThereOrChangesNothing) {
+  const DevicePtr range = Reserve(8_MiB);
+  const MemoryHandle small = Create(2_MiB), large = Create(4_MiB);
+  ASSERT_EQ(cuMemMap(range, 2_MiB, 0, small, 0), kSuccess);
+  ASSERT_EQ(cuMemMap(range + 4_MiB, 4_MiB, 0, large, 0), kSuccess);
+  ASSERT_EQ(cuMemRelease(small), kSuccess);
+  ASSERT_EQ(cuMemRelease(large), kSuccess);
+  EXPECT_EQ(cuMemUnmap(range, 6_MiB), kInvalidValue) << "half of the large one";
+  EXPECT_EQ(Used(), 6_MiB);
+  EXPECT_EQ(cuMemUnmap(range, 8_MiB), kSuccess) << "with a gap";
+  EXPECT_EQ(Used(), 0u);
+  EXPECT_EQ(cuMemUnmap(range, 8_MiB), kSuccess) << "nothing but a gap";
+  EXPECT_EQ(cuMemUnmap(range, 1_MiB), kInvalidValue) << "no multiple of the unit";
+  EXPECT_EQ(cuMemAddressFree(range, 8_MiB), kSuccess);
+  EXPECT_EQ(cuMemUnmap(range, 8_MiB), kInvalidValue) << "of no range";
+}
+
+TEST_F(MemoryTest, AllocatedMemoryIsFreedAndNotUnmapped) {
+  DevicePtr address = 0;
+  ASSERT_EQ(cuMemAlloc_v2(&address, 2_MiB), kSuccess);
+  EXPECT_EQ(cuMemUnmap(address, 2_MiB), kInvalidValue);
+  EXPECT_EQ(cuMemFree_v2(address), kSuccess);
 }
 
 TEST_F(MemoryTest, AdjacentMappingsAreUnmappedTogether) {

@@ -282,7 +282,7 @@ cuda::Result DeviceMemory::Map(DevicePtr address, Bytes size, Bytes offset, cuda
   return cuda::kSuccess;
 }
 
-bool DeviceMemory::IsWholeLocked(DevicePtr address, Bytes size) const {
+bool DeviceMemory::IsWhole(DevicePtr address, Bytes size) const {
   const DevicePtr end = address + size;
   for (auto mapping = mappings_.find(address); address != end; ++mapping) {
     if (mapping == mappings_.end() || mapping->first != address || mapping->second.size > end - address)
@@ -292,15 +292,25 @@ bool DeviceMemory::IsWholeLocked(DevicePtr address, Bytes size) const {
   return size > 0;
 }
 
-bool DeviceMemory::IsWhole(DevicePtr address, Bytes size) const {
+bool DeviceMemory::CanUnmapLocked(DevicePtr address, Bytes size) const {
+  if ((address | size) % granularity_ != 0 || !InOneRange(address, size)) return false;
+  const auto cut = Containing(address);
+  if (cut != mappings_.end() && cut->first != address) return false;
+  const auto first = mappings_.lower_bound(address), last = mappings_.lower_bound(address + size);
+  return std::all_of(first, last, [&](const auto& mapping) {
+    return !mapping.second.allocated && mapping.second.size <= address + size - mapping.first;
+  });
+}
+
+bool DeviceMemory::CanUnmap(DevicePtr address, Bytes size) const {
   const std::lock_guard lock(mutex_);
-  return IsWholeLocked(address, size);
+  return CanUnmapLocked(address, size);
 }
 
 cuda::Result DeviceMemory::Unmap(DevicePtr address, Bytes size) {
   const std::lock_guard lock(mutex_);
-  if (!IsWholeLocked(address, size)) return cuda::kInvalidValue;
-  const auto first = mappings_.find(address), last = mappings_.lower_bound(address + size);
+  if (!CanUnmapLocked(address, size)) return cuda::kInvalidValue;
+  const auto first = mappings_.lower_bound(address), last = mappings_.lower_bound(address + size);
   MapNothing(address + window_.alias_offset(), size);
   for (auto mapping = first; mapping != last; ++mapping) {
     HideFromHost(mapping->first, mapping->second);
@@ -312,7 +322,7 @@ cuda::Result DeviceMemory::Unmap(DevicePtr address, Bytes size) {
 
 cuda::Result DeviceMemory::SetAccess(DevicePtr address, Bytes size, int access) {
   const std::lock_guard lock(mutex_);
-  if (!IsWholeLocked(address, size)) return cuda::kInvalidValue;
+  if (!IsWhole(address, size)) return cuda::kInvalidValue;
   for (auto m = mappings_.find(address); m != mappings_.end() && m->first < address + size; ++m) {
     if (const cuda::Result result = Show(m->first, m->second, access)) return result;
   }
@@ -321,7 +331,7 @@ cuda::Result DeviceMemory::SetAccess(DevicePtr address, Bytes size, int access) 
 
 cuda::Result DeviceMemory::SetHostAccess(DevicePtr address, Bytes size, int access) {
   const std::lock_guard lock(mutex_);
-  if (!IsWholeLocked(address, size)) return cuda::kInvalidValue;
+  if (!IsWhole(address, size)) return cuda::kInvalidValue;
   const auto first = mappings_.find(address), last = mappings_.lower_bound(address + size);
   const auto on_host = [](const auto& mapping) { return mapping.second.chunk->device() == kOnHost; };
   if (!std::all_of(first, last, on_host)) return cuda::kInvalidValue;

@@ -13,8 +13,8 @@
 //                 ^                  |                          |
 //                 +------ Unmap -----+--------------------------+
 //
-// Errors are the driver's: an address outside a range, over a mapping, or a partial unmap is
-// kInvalidValue; a handle that was released is kInvalidValue; a full device is kOutOfMemory.
+// Errors are the driver's: an address outside a range, over a mapping, or in the middle of one that is to be
+// unmapped is kInvalidValue; a handle that was released is kInvalidValue; a full device is kOutOfMemory.
 //
 // Thread-safe.
 #ifndef HOCKET_CSRC_EMULATOR_DRIVER_DEVICE_MEMORY_H_
@@ -124,13 +124,15 @@ class DeviceMemory {
 
   // --- the bond ---
   cuda::Result Map(DevicePtr address, Bytes size, Bytes offset, cuda::MemoryHandle handle);
-  // Exactly one or several whole mappings.
+  // All that is mapped there, which may be nothing; kInvalidValue, and nothing has happened, where
+  // CanUnmap() is false.
   cuda::Result Unmap(DevicePtr address, Bytes size);
+  // True for addresses of one range that hold no part of a mapping but whole ones, none by Allocate().
+  bool CanUnmap(DevicePtr address, Bytes size) const;
+  // Exactly one or several whole mappings, here and below.
   cuda::Result SetAccess(DevicePtr address, Bytes size, int access);
   // kInvalidValue where device memory is mapped.
   cuda::Result SetHostAccess(DevicePtr address, Bytes size, int access);
-  // OK when [address, address + size) is exactly one or several whole mappings.
-  bool IsWhole(DevicePtr address, Bytes size) const;
 
   // --- all in one: memory with its address ---
   cuda::Result Allocate(int device, Bytes size, DevicePtr* address);
@@ -162,7 +164,8 @@ class DeviceMemory {
 
   // REQUIRES: mutex_ is held, for all below.
   cuda::Result ReserveLocked(Bytes size, Bytes alignment, DevicePtr hint, DevicePtr* address);
-  bool IsWholeLocked(DevicePtr address, Bytes size) const;
+  bool IsWhole(DevicePtr address, Bytes size) const;
+  bool CanUnmapLocked(DevicePtr address, Bytes size) const;
   bool InOneRange(DevicePtr address, Bytes size) const;
   bool Overlaps(DevicePtr address, Bytes size) const;
   std::shared_ptr<Chunk> CreateChunk(int device, Bytes size, cuda::Result* result);

@@ -108,7 +108,7 @@ HOCKET_DRIVER_API Result cuMemMap(DevicePtr address, std::size_t size, std::size
 
 HOCKET_DRIVER_API Result cuMemUnmap(DevicePtr address, std::size_t size) {
   HOCKET_ENTER();
-  if (!Memory().IsWhole(address, size)) return cuda::kInvalidValue;
+  if (!Memory().CanUnmap(address, size)) return cuda::kInvalidValue;
   CheckOver("unmap", address, size);
   const Result result = Memory().Unmap(address, size);
   Forget(address, size);
