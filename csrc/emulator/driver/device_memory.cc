@@ -398,6 +398,25 @@ cuda::Result DeviceMemory::FreeAllocation(DevicePtr address) {
   return cuda::kSuccess;
 }
 
+std::optional<Extent> DeviceMemory::Held(cuda::MemoryHandle handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = handles_.find(handle);
+  if (found == handles_.end()) return std::nullopt;
+  const std::shared_ptr<Chunk>& chunk = found->second;
+  return Extent{chunk->size(), chunk->device(), chunk.use_count() == 1};
+}
+
+std::vector<Extent> DeviceMemory::Mapped(DevicePtr address, Bytes size) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Extent> extents;
+  const auto last = mappings_.lower_bound(address + size);
+  for (auto mapping = mappings_.lower_bound(address); mapping != last; ++mapping) {
+    const std::shared_ptr<Chunk>& chunk = mapping->second.chunk;
+    extents.push_back({mapping->second.size, chunk->device(), chunk.use_count() == 1});
+  }
+  return extents;
+}
+
 std::optional<MappedRange> DeviceMemory::At(DevicePtr address) const {
   const std::lock_guard lock(mutex_);
   const auto mapping = Containing(address);

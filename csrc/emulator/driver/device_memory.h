@@ -99,6 +99,13 @@ struct MappedRange {
   Mapping mapping;
 };
 
+// What the time of a call depends on: a mapping, or memory that has a handle.
+struct Extent {
+  Bytes size = 0;
+  int device = 0;     // kOnHost: the host's memory
+  bool last = false;  // nothing else in this process holds that memory
+};
+
 class DeviceMemory {
  public:
   // `state` must outlive it; `granularity` is the unit of mapping, a power of two.
@@ -141,6 +148,9 @@ class DeviceMemory {
   // An Allocate()d or mapped chunk of another process, mapped here.
   cuda::Result AllocateImported(int descriptor, DevicePtr* address);
 
+  // What Release() and Unmap() would concern.
+  std::optional<Extent> Held(cuda::MemoryHandle handle) const;
+  std::vector<Extent> Mapped(DevicePtr address, Bytes size) const;
   // The mapping at `address`, if any.
   std::optional<MappedRange> At(DevicePtr address) const;
   // Whether anything is mapped twice in this process.

@@ -46,6 +46,8 @@ class Gpu {
   // Check mode; nullptr outside it.
   Order* order() { return order_.get(); }
   Events& events() { return events_; }
+  // Timing mode; nullptr outside it.
+  timing::StreamEngine* engine() { return engine_.get(); }
 
   bool IsDevice(int device) const { return device >= 0 && device < state_.devices(); }
   // The device's primary context; its overhead counts from the first call on. nullptr: it does not fit.

@@ -1,8 +1,11 @@
 // The driver's functions that deal with memory.
 #include <algorithm>
 #include <optional>
+#include <vector>
 
+#include "csrc/emulator/driver/call_time.h"
 #include "csrc/emulator/driver/gpu.h"
+#include "csrc/emulator/driver/process.h"
 
 using hocket::Bytes;
 using hocket::DevicePtr;
@@ -50,6 +53,11 @@ Result CheckProperties(const AllocationProperties* properties) {
   return Gpu::Get().IsDevice(properties->location.id) ? cuda::kSuccess : cuda::kInvalidDevice;
 }
 
+// What a call over those addresses concerns, where its time depends on it.
+std::vector<Extent> Mapped(const CallTime& time, DevicePtr address, Bytes size) {
+  return time.Counts() ? Memory().Mapped(address, size) : std::vector<Extent>();
+}
+
 }  // namespace
 
 HOCKET_DRIVER_API Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
@@ -89,35 +97,52 @@ HOCKET_DRIVER_API Result cuMemAddressFree(DevicePtr address, std::size_t size) {
 HOCKET_DRIVER_API Result cuMemCreate(MemoryHandle* handle, std::size_t size,
                                      const AllocationProperties* properties, unsigned long long flags) {
   HOCKET_ENTER();
+  CallTime time;
   if (handle == nullptr || flags != 0) return cuda::kInvalidValue;
   if (const Result result = CheckProperties(properties)) return result;
   const int device = IsHost(properties->location) ? kOnHost : properties->location.id;
-  return Memory().Create(device, size, handle);
+  const Result result = Memory().Create(device, size, handle);
+  if (result == cuda::kSuccess) time.Creates(device, size);
+  return result;
 }
 
 HOCKET_DRIVER_API Result cuMemRelease(MemoryHandle handle) {
   HOCKET_ENTER();
-  return Memory().Release(handle);
+  CallTime time;
+  const std::optional<Extent> held = Memory().Held(handle);
+  const Result result = Memory().Release(handle);
+  if (result == cuda::kSuccess && held) time.Releases(*held);
+  return result;
 }
 
 HOCKET_DRIVER_API Result cuMemMap(DevicePtr address, std::size_t size, std::size_t offset,
                                   MemoryHandle handle, unsigned long long flags) {
   HOCKET_ENTER();
-  return flags != 0 ? cuda::kInvalidValue : Memory().Map(address, size, offset, handle);
+  CallTime time;
+  const std::optional<Extent> held = Memory().Held(handle);
+  const Result result = flags != 0 ? cuda::kInvalidValue : Memory().Map(address, size, offset, handle);
+  if (result == cuda::kSuccess && held) time.Maps(held->device, size);
+  return result;
 }
 
 HOCKET_DRIVER_API Result cuMemUnmap(DevicePtr address, std::size_t size) {
   HOCKET_ENTER();
+  CallTime time;
   if (!Memory().CanUnmap(address, size)) return cuda::kInvalidValue;
   CheckOver("unmap", address, size);
+  const std::vector<Extent> mapped = Mapped(time, address, size);
   const Result result = Memory().Unmap(address, size);
   Forget(address, size);
+  if (result == cuda::kSuccess) {
+    for (const Extent& mapping : mapped) time.Unmaps(mapping);
+  }
   return result;
 }
 
 HOCKET_DRIVER_API Result cuMemSetAccess(DevicePtr address, std::size_t size, const AccessDescription* access,
                                         std::size_t count) {
   HOCKET_ENTER();
+  CallTime time;
   if (access == nullptr || count == 0) return cuda::kInvalidValue;
   std::optional<int> of_devices, of_host;
   for (std::size_t i = 0; i < count; ++i) {
@@ -131,7 +156,14 @@ HOCKET_DRIVER_API Result cuMemSetAccess(DevicePtr address, std::size_t size, con
   if (of_host) {
     if (const Result result = Memory().SetHostAccess(address, size, *of_host)) return result;
   }
-  return of_devices ? Memory().SetAccess(address, size, *of_devices) : cuda::kSuccess;
+  if (of_devices) {
+    if (const Result result = Memory().SetAccess(address, size, *of_devices)) return result;
+  }
+  for (const Extent& mapping : Mapped(time, address, size)) {
+    for (std::size_t i = 0; i < count; ++i)
+      time.LetsReach(IsHost(access[i].location) ? kOnHost : access[i].location.id, mapping);
+  }
+  return cuda::kSuccess;
 }
 
 HOCKET_DRIVER_API Result cuMemGetAccess(unsigned long long* flags, const MemoryLocation* location,
@@ -214,8 +246,12 @@ HOCKET_DRIVER_API Result cuMemGetAddressRange_v2(DevicePtr* base, std::size_t* s
 
 HOCKET_DRIVER_API Result cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
   HOCKET_ENTER();
+  CallTime time;
   if (const Result result = Gpu::Get().captures().CheckUnsafe()) return result;
-  return address == nullptr ? cuda::kInvalidValue : Gpu::Get().host().Allocate(size, flags, address);
+  if (address == nullptr) return cuda::kInvalidValue;
+  const Result result = Gpu::Get().host().Allocate(size, flags, address);
+  if (result == cuda::kSuccess) time.AllocatesOnHost(size);
+  return result;
 }
 
 HOCKET_DRIVER_API Result cuMemAllocHost_v2(void** address, std::size_t size) {
@@ -233,7 +269,11 @@ HOCKET_DRIVER_API Result cuMemFreeHost(void* address) {
 
 HOCKET_DRIVER_API Result cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
   HOCKET_ENTER();
-  return Gpu::Get().host().Register(address, size, flags);
+  CallTime time;
+  const Result result = Gpu::Get().host().Register(address, size, flags);
+  if (result == cuda::kSuccess && time.Counts())
+    time.Pins(size, Resident(reinterpret_cast<std::uint64_t>(address), size));
+  return result;
 }
 
 HOCKET_DRIVER_API Result cuMemHostUnregister(void* address) {

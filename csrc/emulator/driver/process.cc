@@ -1,9 +1,11 @@
 #include "csrc/emulator/driver/process.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -46,6 +48,23 @@ bool ProcessLives(pid_t pid, std::int64_t start_time) { return StartTime(pid) ==
 UniqueFd AboveStandard(UniqueFd fd) {
   if (!fd || fd.get() > STDERR_FILENO) return fd;
   return UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
+
+Bytes Resident(std::uint64_t address, Bytes size) {
+  const auto page = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  constexpr Bytes kStep = 4096;  // pages asked about at once
+  std::uint64_t at = address / page * page;
+  const std::uint64_t end = address + size;
+  Bytes pages = 0;
+  while (at < end) {
+    unsigned char resident[kStep];
+    const Bytes length = std::min<Bytes>(kStep * page, end - at);
+    if (mincore(reinterpret_cast<void*>(at), length, resident) != 0) return 0;
+    pages +=
+        std::count_if(resident, resident + (length + page - 1) / page, [](unsigned char r) { return r & 1; });
+    at += kStep * page;
+  }
+  return std::min(pages * page, size);
 }
 
 void RaiseDescriptorLimit() {

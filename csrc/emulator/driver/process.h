@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "csrc/base/bytes.h"
 #include "csrc/base/unique_fd.h"
 
 namespace hocket::emulator {
@@ -21,6 +22,9 @@ bool ProcessLives(pid_t pid, std::int64_t start_time);
 
 // The same file at a descriptor above the standard three, closed on exec.
 UniqueFd AboveStandard(UniqueFd fd);
+
+// How much of [address, address + size) has pages of memory behind it; 0 where that cannot be told.
+Bytes Resident(std::uint64_t address, Bytes size);
 
 // Lets the process open as many descriptors as the kernel permits it.
 void RaiseDescriptorLimit();

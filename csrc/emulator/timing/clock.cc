@@ -2,7 +2,9 @@
 
 #include <sys/prctl.h>
 
+#include <cerrno>
 #include <chrono>
+#include <ctime>
 
 namespace hocket::emulator::timing {
 namespace {
@@ -30,7 +32,21 @@ class MonotonicClock final : public Clock {
   }
 };
 
+constexpr Nanos kSpin = 50'000;
+
 }  // namespace
+
+void SleepUntil(Nanos deadline) {
+  Clock& clock = Clock::Monotonic();
+  if (const Nanos wake = deadline - kSpin; wake > clock.Now()) {
+    const Punctual punctual;
+    const timespec at = {static_cast<time_t>(wake / 1'000'000'000), static_cast<long>(wake % 1'000'000'000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr) == EINTR) {
+    }
+  }
+  while (clock.Now() < deadline) {
+  }
+}
 
 Clock& Clock::Monotonic() {
   static Clock& clock = *new MonotonicClock;

@@ -22,6 +22,10 @@ class Clock {
   static Clock& Monotonic();
 };
 
+// Returns when the machine's clock says `deadline`, to a few microseconds: sleeps, and looks at the clock for
+// the last 50 of them.
+void SleepUntil(Nanos deadline);
+
 }  // namespace hocket::emulator::timing
 
 #endif  // HOCKET_CSRC_EMULATOR_TIMING_CLOCK_H_

@@ -13,11 +13,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "csrc/base/check.h"
 #include "csrc/base/status_macros.h"
 
 namespace hocket::emulator::timing {
 namespace {
+
+constexpr double kLongestCallUs = 3.6e9;  // an hour
 
 struct Rate {
   absl::string_view name;
@@ -44,6 +47,49 @@ absl::Status SetRate(CostModel& model, absl::string_view name, double value) {
   return absl::OkStatus();
 }
 
+struct CallRow {
+  absl::string_view name;
+  CallCost CallCosts::*cost;
+};
+
+constexpr CallRow kCalls[] = {
+    {"create", &CallCosts::create},
+    {"map", &CallCosts::map},
+    {"access", &CallCosts::access},
+    {"unmap", &CallCosts::unmap},
+    {"release", &CallCosts::release},
+    {"host_create", &CallCosts::host_create},
+    {"host_own_access", &CallCosts::host_own_access},
+    {"host_access", &CallCosts::host_access},
+    {"host_unmap", &CallCosts::host_unmap},
+    {"host_release", &CallCosts::host_release},
+    {"pin", &CallCosts::pin},
+    {"pin_touched", &CallCosts::pin_touched},
+    {"host_alloc", &CallCosts::host_alloc},
+};
+
+// The number that a row of that name sets; nullptr: there is none.
+double* CallNumber(CallCosts& calls, absl::string_view name) {
+  if (name == "access_behind_copy_us") return &calls.access_behind_copy_us;
+  if (name == "beside_copy_factor") return &calls.beside_copy_factor;
+  const bool per_mib = absl::ConsumeSuffix(&name, "_us_per_mib");
+  if (!per_mib && !absl::ConsumeSuffix(&name, "_us")) return nullptr;
+  const auto* row =
+      std::find_if(std::begin(kCalls), std::end(kCalls), [&](const CallRow& r) { return r.name == name; });
+  if (row == std::end(kCalls)) return nullptr;
+  CallCost& cost = calls.*row->cost;
+  return per_mib ? &cost.us_per_mib : &cost.us;
+}
+
+absl::Status SetCall(CostModel& model, absl::string_view name, double value) {
+  double* const number = CallNumber(model.calls, name);
+  if (number == nullptr) return absl::InvalidArgumentError(absl::StrCat("no call has a '", name, "'"));
+  if (!(value >= 0 && value <= kLongestCallUs))
+    return absl::InvalidArgumentError(absl::StrCat(value, " is not a number from 0 to ", kLongestCallUs));
+  *number = value;
+  return absl::OkStatus();
+}
+
 absl::Status AddSetting(CostModel& model, absl::string_view name, absl::string_view value) {
   if (std::find(std::begin(CostModel::kSettings), std::end(CostModel::kSettings), name) ==
       std::end(CostModel::kSettings))
@@ -61,9 +107,10 @@ absl::Status AddRow(CostModel& model, absl::string_view line) {
   double value = 0;
   if (words.size() != 3 || !absl::SimpleAtod(words[2], &value)) {
     return absl::InvalidArgumentError(
-        "wanted 'rate NAME NUMBER', 'kernel TEXT MICROSECONDS' or 'setting NAME NUMBER'");
+        "wanted 'rate NAME NUMBER', 'kernel TEXT MICROSECONDS', 'call NAME NUMBER' or 'setting NAME NUMBER'");
   }
   if (words[0] == "setting") return AddSetting(model, words[1], words[2]);
+  if (words[0] == "call") return SetCall(model, words[1], value);
   if (!std::isfinite(value) || value <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(words[2], " is not a number above 0"));
   }
@@ -93,6 +140,10 @@ CostModel FromEnvironment() {
 }
 
 }  // namespace
+
+double CallCost::Microseconds(Bytes size) const {
+  return us + us_per_mib * static_cast<double>(size) / static_cast<double>(1_MiB);
+}
 
 const CostModel& CostModel::Default() {
   static const CostModel& model = *new CostModel(FromEnvironment());

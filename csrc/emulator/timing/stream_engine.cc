@@ -84,6 +84,19 @@ Nanos StreamEngine::WakeFor(const Stream& stream, std::uint64_t number) {
   return devices.Contended() ? std::min(end, now + kDeathInterval) : end;
 }
 
+Nanos StreamEngine::BusyUntil(int device, Engine engine) {
+  const Lock lock(mutex_);
+  if (stopped_) return 0;
+  HOCKET_CHECK(timelines_[device] != nullptr) << "device " << device << " is not open";
+  const Nanos now = clock_.Now();
+  LookForDead(now);
+  Devices devices(timelines_, used_ | Devices::Set{1} << device);
+  simulation_.Advance(devices, now);
+  if (simulation_.HostDue()) Alert(now);
+  devices.Change(device).Advance(engine, now);
+  return devices[device].BusyUntil(engine);
+}
+
 bool StreamEngine::Idle() {
   const Lock lock(mutex_);
   if (stopped_) return true;

@@ -50,6 +50,9 @@ class StreamEngine {
   bool Done(const Stream& stream, std::uint64_t number);
   // Returns when item `number` has ended, or the engine is stopped.
   void Wait(const Stream& stream, std::uint64_t number);
+  // When the device's engine will have done all that it can do by now, of every process; a time that is past:
+  // it is idle. REQUIRES: the device was opened.
+  Nanos BusyUntil(int device, Engine engine);
   // True when nothing is queued on any stream.
   bool Idle();
 

@@ -162,6 +162,14 @@ Nanos Transaction::ReceivedAt(Engine engine, Nanos received) const {
   return ahead.now;
 }
 
+Nanos Transaction::BusyUntil(Engine engine) const {
+  const RoundRobin& shared = robin(engine);
+  Nanos left = 0;
+  for (int place = 0; place < shared.end; ++place)
+    left += shared.shares[place].submitted - shared.shares[place].received;
+  return shared.now + left;
+}
+
 void Transaction::Commit() { CommitOther(timeline_.state_); }
 
 }  // namespace hocket::emulator::timing

@@ -115,6 +115,8 @@ class Transaction {
   // When this process has, or will have if nobody submits more, received `received` in all. Exact up to
   // now(engine) and, while the transaction lasts, beyond. kNever: not with what it has submitted.
   Nanos ReceivedAt(Engine engine, Nanos received) const;
+  // When the engine will have done all that anybody has submitted; not after now(engine): it is idle.
+  Nanos BusyUntil(Engine engine) const;
   // True while other processes have work for the engine.
   bool Contended(Engine engine) const { return OthersBusy(robin(engine), timeline_.self_); }
 
