@@ -2,6 +2,7 @@
 // was asked for, or the driver's name of the error. Names stand for whatever the driver gave; sizes and
 // offsets are in KiB; a stream is a name or "default".
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -220,6 +221,16 @@ std::string Pinned(Words& words) {
   return ErrorName(result);
 }
 
+// register NAME SIZE TOUCHED: pins fresh memory, of which so much was written before.
+std::string Register(Words& words) {
+  std::uint64_t& name = words.New();
+  const std::size_t size = words.Size();
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::memset(memory, 1, words.Size());
+  name = reinterpret_cast<std::uint64_t>(memory);
+  return ErrorName(cuMemHostRegister_v2(memory, size, 0));
+}
+
 // to-device NAME OFFSET PINNED SIZE STREAM, and to-host with the same words
 std::string CopyBetween(Words& words, bool to_device) {
   const DevicePtr address = words.Value() + words.Size();
@@ -348,6 +359,7 @@ const std::map<std::string, Verb>& Verbs() {
        }},
       {"free", [](Words& w) { return ErrorName(cuMemFree_v2(w.Value())); }},
       {"pinned", Pinned},
+      {"register", Register},
       {"free-pinned", [](Words& w) { return ErrorName(cuMemFreeHost(w.Pointer())); }},
       {"to-device", [](Words& w) { return CopyBetween(w, true); }},
       {"to-host", [](Words& w) { return CopyBetween(w, false); }},

@@ -51,6 +51,26 @@ TEST(CostTest, ADevicesOwnSettingsStandBesideItsRates) {
                                                       ::testing::Pair("TEARDOWN_MS", "85")));
 }
 
+TEST(CostTest, ACallTakesItsBaseAndItsMiB) {
+  const CallCosts& calls = CostModel::Default().calls;
+  EXPECT_NEAR(calls.create.Microseconds(4_MiB), 19, 0.1);
+  EXPECT_NEAR(calls.release.Microseconds(64_MiB), 53, 0.1);
+  EXPECT_NEAR(calls.host_create.Microseconds(16_MiB), 3860, 1);
+  EXPECT_NEAR(calls.host_access.Microseconds(16_MiB), 247, 1);
+}
+
+TEST(CostTest, AMeasuredCallReplacesTheDefaults) {
+  const auto model = CostModel::Parse(
+      "call create_us 11\ncall create_us_per_mib 0\ncall host_own_access_us_per_mib 20.5\n"
+      "call access_behind_copy_us 500\ncall beside_copy_factor 2\n");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->calls.create.Microseconds(64_MiB), 11);
+  EXPECT_EQ(model->calls.host_own_access.us_per_mib, 20.5);
+  EXPECT_EQ(model->calls.host_own_access.us, CallCosts().host_own_access.us);
+  EXPECT_EQ(model->calls.access_behind_copy_us, 500);
+  EXPECT_EQ(model->calls.beside_copy_factor, 2);
+}
+
 TEST(CostTest, ABadRowIsNamedWithItsLine) {
   const auto message = [](const char* text) {
     return std::string(CostModel::Parse(text).status().message());
@@ -62,6 +82,13 @@ TEST(CostTest, ABadRowIsNamedWithItsLine) {
   EXPECT_THAT(message("setting MEMORY 1"), HasSubstr("no setting is called 'MEMORY'"));
   EXPECT_THAT(message("setting SLICE_US 1.5"), HasSubstr("1.5 is not a whole number"));
   EXPECT_THAT(message("setting SLICE_US -1"), HasSubstr("-1 is not a whole number"));
+  EXPECT_THAT(message("call create 3"), HasSubstr("no call has a 'create'"));
+  EXPECT_THAT(message("call copy_us 3"), HasSubstr("no call has a 'copy_us'"));
+  EXPECT_THAT(message("call beside_copy_factor_us 3"), HasSubstr("no call has a"));
+  EXPECT_THAT(message("call map_us -1"), HasSubstr("-1 is not a number from 0 to"));
+  EXPECT_THAT(message("call map_us_per_mib nan"), HasSubstr("nan is not a number from 0 to"));
+  EXPECT_THAT(message("call map_us inf"), HasSubstr("inf is not a number from 0 to"));
+  EXPECT_THAT(message("call map_us"), HasSubstr("'call NAME NUMBER'"));
   EXPECT_THAT(message("colour red 1"), HasSubstr("unknown row 'colour'"));
 }
 

@@ -58,6 +58,45 @@ TEST(SharedDeviceTest, HalvesDoNotDependOnTheLengthOfKernels) {
   EXPECT_NEAR(longs.Received(), 1000 * kMs, 50 * kMs);
 }
 
+TEST(SharedDeviceTest, AnEngineIsBusyUntilAllThatAnybodySubmittedIsDone) {
+  Scene scene(2);
+  const Nanos begin = scene.clock().Now();
+  const auto busy = [&](int process, Engine engine) {
+    return scene.process(process).BusyUntil(0, engine) - begin;
+  };
+  EXPECT_LE(busy(0, Engine::kToHost), 0);
+  const auto stream = scene.NewStream(0), other = scene.NewStream(1);
+  scene.Submit(0, stream, CopyOut(5 * kMs));
+  scene.Submit(1, other, CopyOut(2 * kMs));
+  for (int process : {0, 1}) {
+    EXPECT_EQ(busy(process, Engine::kToHost), 7 * kMs);
+    EXPECT_LE(busy(process, Engine::kToDevice), 0);
+  }
+  scene.RunFor(3 * kMs);
+  EXPECT_EQ(busy(0, Engine::kToHost), 7 * kMs);
+  scene.RunFor(5 * kMs);
+  EXPECT_LE(busy(1, Engine::kToHost), 8 * kMs) << "now: it is idle";
+}
+
+TEST(SharedDeviceTest, AnEngineIsBusyFromWhenACopyBehindAKernelCanBegin) {
+  Scene scene(1);
+  const Nanos begin = scene.clock().Now();
+  const auto stream = scene.NewStream(0);
+  scene.Submit(0, stream, Kernel(4 * kMs));
+  scene.Submit(0, stream, CopyOut(5 * kMs));
+  EXPECT_LE(scene.process(0).BusyUntil(0, Engine::kToHost), begin);
+  scene.RunFor(6 * kMs);
+  EXPECT_EQ(scene.process(0).BusyUntil(0, Engine::kToHost), begin + 9 * kMs);
+}
+
+TEST(SharedDeviceTest, AnEngineIsNotBusyForTheDead) {
+  Scene scene(2);
+  scene.Submit(1, scene.NewStream(1), CopyOut(1000 * kMs));
+  scene.Kill(1);
+  scene.clock().MoveTo(scene.clock().Now() + 2 * kDeathInterval);
+  EXPECT_LE(scene.process(0).BusyUntil(0, Engine::kToHost), scene.clock().Now());
+}
+
 TEST(SharedDeviceTest, ThirdsWithOneIdleAreHalves) {
   Scene scene(3);
   Busy a(scene, 0, 2 * kMs), c(scene, 2, 5 * kMs);
