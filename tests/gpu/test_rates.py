@@ -13,10 +13,16 @@ pytestmark = pytest.mark.alone
 
 
 def test_the_rates_of_the_device_are_measured(device: Device, fact) -> None:
-    rates = data(device.program("rates", device.size).finishes(), "rates")
-    for name, value in rates.items():
+    program = device.program("rates", device.size).finishes()
+    for name, value in data(program, "rates").items():
         assert value > 0
         fact(f"rate {name}", float(f"{value:.4g}"), "us" if name.endswith("_us") and "per" not in name else "per us")
+    calls = data(program, "calls")
+    assert {"create_us", "map_us", "access_us", "unmap_us", "release_us", "pin_us_per_mib"} <= calls.keys()
+    for name, value in calls.items():
+        assert value >= 0
+        unit = "us" if name.endswith("_us") else "us per MiB" if name.endswith("_us_per_mib") else "times"
+        fact(f"call {name}", float(f"{value:.4g}"), unit)
 
 
 def test_what_a_context_costs_and_how_long_its_end_takes(device: Device, fact) -> None:

@@ -223,6 +223,18 @@ def test_a_record_becomes_a_timing_model_with_its_source(tmp_path: pathlib.Path)
     assert "NVIDIA H200" in lines[0] and "abc1234" in lines[1]
 
 
+def test_what_the_drivers_calls_took_becomes_part_of_the_model(tmp_path: pathlib.Path) -> None:
+    facts = [
+        {"fact": "rate shortest_us", "value": 3.5},
+        {"fact": "call create_us", "value": 16.84},
+        {"fact": "call map_us_per_mib", "value": 0.0},
+        {"fact": "call beside_copy_factor", "value": 1.2},
+    ]
+    lines = calibrate(record(tmp_path, "scripts/gpu-check", facts)).stdout.splitlines()
+    assert lines[-3:] == ["call create_us 16.84", "call map_us_per_mib 0", "call beside_copy_factor 1.2"]
+    assert "call host_create_us" in lines[2] and "call create_us" not in lines[2]
+
+
 def test_a_devices_own_settings_become_the_emulated_ones(tmp_path: pathlib.Path) -> None:
     facts = [
         {"fact": "rate shortest_us", "value": 3.5},
@@ -267,11 +279,12 @@ def test_what_is_no_record_is_refused_with_a_sentence(tmp_path: pathlib.Path, te
     assert why in refused.stderr and "Traceback" not in refused.stderr
 
 
+@pytest.mark.parametrize("fact", ["setting SLICE_US", "call map_us"])
 @pytest.mark.parametrize("value", [-1, "much", None, float("nan"), True])
-def test_a_fact_that_is_no_number_is_refused_by_name(tmp_path: pathlib.Path, value: object) -> None:
-    facts = [{"fact": "rate shortest_us", "value": 3.5}, {"fact": "setting SLICE_US", "value": value}]
+def test_a_fact_that_is_no_number_is_refused_by_name(tmp_path: pathlib.Path, value: object, fact: str) -> None:
+    facts = [{"fact": "rate shortest_us", "value": 3.5}, {"fact": fact, "value": value}]
     refused = calibrate(record(tmp_path, "scripts/gpu-check", facts))
-    assert refused.returncode == 1 and f"SLICE_US is {value!r}" in refused.stderr
+    assert refused.returncode == 1 and f"{fact.split()[1]} is {value!r}" in refused.stderr
 
 
 def test_a_slice_is_what_others_have_of_the_device_in_between() -> None:
