@@ -1,4 +1,11 @@
 // Addresses, chunks and their bond, in one process.
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -407,6 +414,30 @@ TEST_F(MemoryTest, HostMemoryIsRegisteredOnce) {
   EXPECT_EQ(cuMemHostRegister_v2(memory.data() + 4096, 100, 0), kHostAlreadyRegistered);
   EXPECT_EQ(cuMemHostUnregister(memory.data()), kSuccess);
   EXPECT_EQ(cuMemHostUnregister(memory.data()), kHostNotRegistered);
+}
+
+// Two pages of a new file in `folder`, mapped and pinned.
+Result PinAFileOf(const std::string& folder, int sharing) {
+  std::string name = folder + "/hocket-pinned-XXXXXX";
+  const int file = mkstemp(name.data());
+  EXPECT_EQ(ftruncate(file, 8192), 0);
+  void* memory = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, sharing, file, 0);
+  const Result result = cuMemHostRegister_v2(memory, 8192, 0);
+  EXPECT_EQ(cuMemHostUnregister(memory), result == kSuccess ? kSuccess : kHostNotRegistered);
+  munmap(memory, 8192);
+  close(file);
+  unlink(name.c_str());
+  return result;
+}
+
+TEST_F(MemoryTest, AFileOnADiskIsNotPinnedWhereWritingWouldChangeIt) {
+  EXPECT_EQ(PinAFileOf("/dev/shm", MAP_SHARED), kSuccess);
+  const std::string folder = testing::TempDir();
+  EXPECT_EQ(PinAFileOf(folder, MAP_PRIVATE), kSuccess);
+  struct statfs info;
+  ASSERT_EQ(statfs(folder.c_str(), &info), 0);
+  if (info.f_type == TMPFS_MAGIC) GTEST_SKIP() << folder << " is no disk";
+  EXPECT_EQ(PinAFileOf(folder, MAP_SHARED), kInvalidValue);
 }
 
 }  // namespace

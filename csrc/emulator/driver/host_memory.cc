@@ -4,6 +4,8 @@
 
 #include <iterator>
 
+#include "csrc/emulator/driver/process.h"
+
 namespace hocket::emulator {
 namespace {
 
@@ -26,6 +28,7 @@ cuda::Result HostMemory::Allocate(Bytes size, unsigned flags, void** address) {
 cuda::Result HostMemory::Register(void* address, Bytes size, unsigned flags) {
   if (address == nullptr || size == 0) return cuda::kInvalidValue;
   const auto start = reinterpret_cast<std::uint64_t>(address);
+  if (IsFileOnDisk(start, size)) return cuda::kInvalidValue;
   const std::lock_guard lock(mutex_);
   const auto next = ranges_.lower_bound(start);
   if (next != ranges_.end() && next->first < start + size) return cuda::kHostAlreadyRegistered;

@@ -22,6 +22,7 @@ struct PinnedRange {
 class HostMemory {
  public:
   cuda::Result Allocate(Bytes size, unsigned flags, void** address);
+  // kInvalidValue for a shared mapping of a file on a disk, as the kernel does.
   cuda::Result Register(void* address, Bytes size, unsigned flags);
   // Forgets the range that starts at `address`; an allocated one is unmapped. kInvalidValue (allocated) or
   // kHostNotRegistered (registered) when there is none.

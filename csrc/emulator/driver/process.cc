@@ -1,17 +1,32 @@
 #include "csrc/emulator/driver/process.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <string>
 
 namespace hocket::emulator {
+namespace {
+
+// A file that is gone, or was never there (memfd, /dev/zero), counts as none.
+bool KeptOnDisk(const std::string& path) {
+  struct statfs info;
+  if (path.front() != '/' || statfs(path.c_str(), &info) != 0) return false;
+  const auto type = static_cast<unsigned long>(info.f_type);
+  return type != TMPFS_MAGIC && type != RAMFS_MAGIC && type != HUGETLBFS_MAGIC;
+}
+
+}  // namespace
 
 std::int64_t MonotonicNs() {
   timespec now;
@@ -65,6 +80,24 @@ Bytes Resident(std::uint64_t address, Bytes size) {
     at += kStep * page;
   }
   return std::min(pages * page, size);
+}
+
+bool IsFileOnDisk(std::uint64_t address, Bytes size) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t begin = 0, end = 0;
+    char permissions[5] = {};
+    int path = 0;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &begin, &end, permissions,
+                    &path) != 3 ||
+        end <= address) {
+      continue;
+    }
+    if (begin >= address + size) return false;
+    const bool shared = permissions[1] == 'w' && permissions[3] == 's';
+    if (shared && line.size() > static_cast<std::size_t>(path) && KeptOnDisk(line.substr(path))) return true;
+  }
+  return false;
 }
 
 void RaiseDescriptorLimit() {

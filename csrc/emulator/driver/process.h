@@ -26,6 +26,10 @@ UniqueFd AboveStandard(UniqueFd fd);
 // How much of [address, address + size) has pages of memory behind it; 0 where that cannot be told.
 Bytes Resident(std::uint64_t address, Bytes size);
 
+// True where part of [address, address + size) is a writable shared mapping of a file that is kept on a disk,
+// which the kernel pins for no device: it could not tell when to write it back.
+bool IsFileOnDisk(std::uint64_t address, Bytes size);
+
 // Lets the process open as many descriptors as the kernel permits it.
 void RaiseDescriptorLimit();
 
