@@ -219,8 +219,8 @@ absl::Status Driver::Map(DevicePtr address, Bytes size, MemoryHandle handle, int
   return MapRun(address, size, {&handle, 1}, device);
 }
 
-absl::Status Driver::MapRun(DevicePtr address, Bytes each, absl::Span<const MemoryHandle> handles,
-                            int device) const {
+absl::Status Driver::MapRun(DevicePtr address, Bytes each, absl::Span<const MemoryHandle> handles, int device,
+                            bool may_write) const {
   absl::Status status;
   Bytes mapped = 0;
   for (const MemoryHandle handle : handles) {
@@ -229,7 +229,7 @@ absl::Status Driver::MapRun(DevicePtr address, Bytes each, absl::Span<const Memo
     if (!status.ok()) break;
     mapped += each;
   }
-  if (status.ok()) status = LetWrite(address, mapped, device, /*may_write=*/true);
+  if (status.ok()) status = LetWrite(address, mapped, device, may_write);
   if (!status.ok() && mapped > 0) {
     const absl::Status undone = Unmap(address, mapped);
     HOCKET_CHECK(undone.code() != absl::StatusCode::kInvalidArgument) << undone.message();

@@ -90,8 +90,9 @@ class Driver {
   // Puts memory behind addresses, readable and writable by `device`.
   absl::Status Map(DevicePtr address, Bytes size, MemoryHandle handle, int device) const;
   // Several, `each` bytes large, one behind the other, made reachable by one call. An error: none is there.
-  absl::Status MapRun(DevicePtr address, Bytes each, absl::Span<const MemoryHandle> handles,
-                      int device) const;
+  // Not `may_write`: the device may only read there.
+  absl::Status MapRun(DevicePtr address, Bytes each, absl::Span<const MemoryHandle> handles, int device,
+                      bool may_write = true) const;
   // What Map() has put behind addresses can be written by `device`, or only read. Work that is queued already
   // must not write there. An error: it is as before; drivers may refuse to forbid.
   absl::Status LetWrite(DevicePtr address, Bytes size, int device, bool may_write) const;

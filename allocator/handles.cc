@@ -48,11 +48,11 @@ absl::StatusOr<Chunk> Chunk::Import(const Driver& driver, int device, Bytes size
   return Chunk(driver, device, handle, size);
 }
 
-absl::Status Chunk::MapRun(absl::Span<const Chunk* const> chunks, DevicePtr address) {
+absl::Status Chunk::MapRun(absl::Span<const Chunk* const> chunks, DevicePtr address, bool may_write) {
   std::vector<MemoryHandle> handles;
   for (const Chunk* chunk : chunks) handles.push_back(chunk->handle_);
   const Chunk& first = *chunks.front();
-  return first.driver_->MapRun(address, first.size_, handles, first.device_);
+  return first.driver_->MapRun(address, first.size_, handles, first.device_, may_write);
 }
 
 Chunk& Chunk::operator=(Chunk&& other) noexcept {

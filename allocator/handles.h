@@ -63,9 +63,9 @@ class Chunk {
 
   absl::StatusOr<UniqueFd> Export() const { return driver_->Export(handle_); }
   absl::Status MapAt(DevicePtr address) const { return driver_->Map(address, size_, handle_, device_); }
-  // One behind the other, from `address` on. An error: none of them is there. REQUIRES: all are like the
-  // first.
-  static absl::Status MapRun(absl::Span<const Chunk* const> chunks, DevicePtr address);
+  // One behind the other, from `address` on; not `may_write`: for reading alone. An error: none of them is
+  // there. REQUIRES: all are like the first.
+  static absl::Status MapRun(absl::Span<const Chunk* const> chunks, DevicePtr address, bool may_write = true);
   // Where it is mapped; with those that are mapped behind it there may be more of them in `size`.
   absl::Status UnmapFrom(DevicePtr address, Bytes size) const { return driver_->Unmap(address, size); }
   absl::Status UnmapFrom(DevicePtr address) const { return UnmapFrom(address, size_); }

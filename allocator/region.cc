@@ -123,13 +123,17 @@ absl::Status Region::ForEachRun(Position first, Position count, Of of, Function 
   return absl::OkStatus();
 }
 
-absl::Status Region::TryMapCopies(Position first, Position count) {
+absl::Status Region::TryMapCopies(Position first, Position count, bool may_write) {
   const auto can = [](const Place& place) { return place.copies.chunk() != nullptr && !place.copies.mapped; };
-  return ForEachRun(first, count, can, [this](Position from, Position many) {
+  return ForEachRun(first, count, can, [&](Position from, Position many) {
     std::vector<const Chunk*> chunks;
     for (Position i = 0; i < many; ++i) chunks.push_back(&places_[from + i].copies.chunk()->chunk());
-    HOCKET_RETURN_IF_ERROR(Chunk::MapRun(chunks, AddressOf(from)));
-    for (Position i = 0; i < many; ++i) places_[from + i].copies.mapped = true;
+    const bool read_only = !may_write && Chunk::MapRun(chunks, AddressOf(from), /*may_write=*/false).ok();
+    if (!read_only) HOCKET_RETURN_IF_ERROR(Chunk::MapRun(chunks, AddressOf(from)));
+    for (Position i = 0; i < many; ++i) {
+      places_[from + i].copies.mapped = true;
+      places_[from + i].copies.read_only = read_only;
+    }
     return absl::OkStatus();
   });
 }
@@ -139,24 +143,25 @@ absl::Status Region::TryUnmapCopies(Position first, Position count) {
   return ForEachRun(first, count, are, [this](Position from, Position many) {
     const Chunk& chunk = places_[from].copies.chunk()->chunk();
     HOCKET_RETURN_IF_ERROR(chunk.UnmapFrom(AddressOf(from), many * chunk_size_));
-    for (Position i = 0; i < many; ++i) places_[from + i].copies.mapped = false;
+    for (Position i = 0; i < many; ++i)
+      places_[from + i].copies.mapped = places_[from + i].copies.read_only = false;
     return absl::OkStatus();
   });
 }
 
-absl::Status Region::MapCopies(Position first, Position count) {
-  const absl::Status mapped = TryMapCopies(first, count);
+absl::Status Region::MapCopies(Position first, Position count, bool may_write) {
+  const absl::Status mapped = TryMapCopies(first, count, may_write);
   if (!mapped.ok()) (void)TryUnmapCopies(first, count);
   return mapped;
 }
 
 absl::Status Region::UnmapCopies(Position first, Position count) {
   const absl::Status unmapped = TryUnmapCopies(first, count);
-  if (!unmapped.ok()) (void)TryMapCopies(first, count);
+  if (!unmapped.ok()) (void)TryMapCopies(first, count, /*may_write=*/true);
   return unmapped;
 }
 
-bool Region::MapSome(Position at_most) {
+bool Region::MapSome(Position at_most, absl::FunctionRef<bool(Position)> may_write) {
   const std::set<Position>& spilled = in_[static_cast<int>(State::kSpilled)];
   const auto waits = [this](Position position) {
     const Place& place = places_[position];
@@ -168,9 +173,12 @@ bool Region::MapSome(Position at_most) {
     return false;
   }
   const Position first = *next;
+  const bool writable = may_write(first);
   Position count = 0;
-  for (; count < at_most && next != spilled.end() && *next == first + count && waits(*next); ++next) ++count;
-  (void)MapCopies(first, count);
+  for (; count < at_most && next != spilled.end() && *next == first + count; ++next, ++count) {
+    if (!waits(*next) || may_write(*next) != writable) break;
+  }
+  (void)MapCopies(first, count, writable);
   to_map_ = first + count;
   return true;
 }
@@ -190,11 +198,12 @@ absl::Status Region::FinishSpill(Position first, absl::Span<HostCopies> copies) 
 }
 
 absl::Status Region::ForbidWrites(Position first, Position count) {
-  const auto mapped = [](const Place& place) { return place.copies.mapped; };
-  return ForEachRun(first, count, mapped, [this](Position from, Position many) {
+  const auto writable = [](const Place& place) { return place.copies.mapped && !place.copies.read_only; };
+  return ForEachRun(first, count, writable, [this](Position from, Position many) {
     const Chunk& chunk = places_[from].copies.chunk()->chunk();
-    if (chunk.LetWriteAt(AddressOf(from), many * chunk_size_, false).ok()) return absl::OkStatus();
-    return TryUnmapCopies(from, many);
+    if (!chunk.LetWriteAt(AddressOf(from), many * chunk_size_, false).ok()) return TryUnmapCopies(from, many);
+    for (Position i = 0; i < many; ++i) places_[from + i].copies.read_only = true;
+    return absl::OkStatus();
   });
 }
 
@@ -213,7 +222,7 @@ absl::Status Region::StartArrival(Position first, absl::Span<Chunk> chunks) {
   for (Position i = 0; i < count; ++i)
     places_[first + i].arrival = {.chunk = std::move(chunks[i]), .there = true};
   arrivals_ += count;
-  (void)MapCopies(first, count);  // the program's own work may come too early
+  (void)MapCopies(first, count, /*may_write=*/false);  // the program's own work may come too early
   const absl::Status forbidden = ForbidWrites(first, count);
   if (forbidden.ok()) return forbidden;
   for (Position i = 0; i < count; ++i) (void)AbandonArrival(first + i);
@@ -247,8 +256,9 @@ absl::Status Region::AbandonArrival(Position position) {
   Arrival& arrival = place.arrival;
   if (arrival.there) HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(this->arrival(position)));
   arrival.there = false;
-  if (place.copies.mapped) {
+  if (place.copies.read_only) {
     HOCKET_RETURN_IF_ERROR(place.copies.chunk()->chunk().LetWriteAt(AddressOf(position), chunk_size_, true));
+    place.copies.read_only = false;
   }
   (void)MapCopies(position, 1);
   DropArrival(place);

@@ -46,6 +46,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "allocator/gate.h"
@@ -90,7 +91,8 @@ struct HostCopy {
 struct HostCopies {
   HostCopy changing;
   HostCopy constant;
-  bool mapped = false;  // their chunk, at the spilled addresses
+  bool mapped = false;     // their chunk, at the spilled addresses
+  bool read_only = false;  // if so: nothing can be written there
 
   // nullptr: they cannot be mapped.
   const HostChunk* chunk() const { return (changing.chunk ? changing : constant).chunk.get(); }
@@ -148,12 +150,12 @@ class Region {
   // private -> spilled: unmaps and releases the chunks. Takes `copies` only on success. REQUIRES: their bytes
   // have arrived; nothing is kept.
   absl::Status FinishSpill(Position first, absl::Span<HostCopies> copies);
-  // Maps the copies of these spilled positions, where that can be. An error: there is nothing behind the
-  // addresses, as before.
-  absl::Status MapCopies(Position first, Position count);
+  // Maps the copies of these spilled positions, where that can be; not `may_write`: for reading alone, if the
+  // driver can. An error: there is nothing behind the addresses, as before.
+  absl::Status MapCopies(Position first, Position count, bool may_write = true);
   // The same of at most `at_most` spilled positions that lie one behind the other, and have nothing behind
   // their addresses yet. False: there are none. What the driver refuses is not tried again.
-  bool MapSome(Position at_most);
+  bool MapSome(Position at_most, absl::FunctionRef<bool(Position)> may_write);
   // spilled -> restoring. Takes `chunks` only on success. REQUIRES: no device work uses mapped copies.
   absl::Status StartRestore(Position first, absl::Span<Chunk> chunks);
   // restoring -> private: drops the host copies, or keeps that of the constant bytes, if these are still the
@@ -227,7 +229,7 @@ class Region {
   // Those copies that are. On an error what has been done is undone, if that is possible.
   absl::Status UnmapCopies(Position first, Position count);
   // The same, and nothing is undone.
-  absl::Status TryMapCopies(Position first, Position count);
+  absl::Status TryMapCopies(Position first, Position count, bool may_write);
   absl::Status TryUnmapCopies(Position first, Position count);
   // Device work may read mapped copies and not write to them, or finds nothing there.
   absl::Status ForbidWrites(Position first, Position count);

@@ -357,7 +357,13 @@ bool AllocatorImpl::MapSpilled() {
   constexpr Position kTogether = 4;  // whoever wants the lock meanwhile waits for so many
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
-  return persistent_->region().MapSome(kTogether) || transient_->region().MapSome(kTogether);
+  // What follows its turn may only be read meanwhile (Region::StartArrival): that is prepared here, too. Who
+  // writes there is none of the program's steps.
+  const auto some = [](Space& space) {
+    return space.region().MapSome(kTogether,
+                                  [&](Position position) { return space.blocks().StageOf(position) == 0; });
+  };
+  return some(*persistent_) || some(*transient_);
 }
 
 // --- the lane's arena -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -71,6 +72,29 @@ TEST_F(RunsTest, SpillingTakesFewerCallsThanChunks) {
   EXPECT_LE(gpu.Calls()["MemSetAccess"], kMany / 4 + 1);
   job.TakeTurn();
   ExpectAllThere();
+}
+
+// What may only be read while it is on its way was mapped so: as many calls as where no host copy is mapped.
+TEST_F(RunsTest, WhatFollowsItsTurnNeedsNoCallForItsHostCopyBeforeTheStep) {
+  const auto calls = [&](bool maps) {
+    gpu.SetMapsHostMemory(maps);
+    Job one{AllocatorOptions{.chunk_size = kChunk}};
+    const DevicePtr block = one.Malloc(8 * kChunk);
+    EXPECT_TRUE(one.allocator->SetStage(block, 1).ok());
+    one.PassTurn();
+    EXPECT_TRUE(one.Spill(kEverything).ok());
+    gpu.ForgetCalls();
+    one.TakeTurn(/*for_step=*/true);
+    EXPECT_EQ(one.Held().following, 8 * kChunk);
+    const std::map<std::string, int> made = gpu.Calls();
+    EXPECT_TRUE(one.allocator->AwaitStage(1, nullptr).ok());
+    one.Free(block);
+    return made;
+  };
+  std::map<std::string, int> with = calls(true), without = calls(false);
+  gpu.SetMapsHostMemory(true);
+  for (const char* name : {"MemSetAccess", "MemMap", "MemUnmap"})
+    EXPECT_EQ(with[name], without[name]) << name;
 }
 
 TEST_F(RunsTest, RestoringTakesFewerCallsThanChunksAndTheFirstCopyWaitsForOne) {

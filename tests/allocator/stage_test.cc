@@ -34,6 +34,7 @@ class StageTest : public ::testing::TestWithParam<std::tuple<Maps, bool>> {
   StageTest() {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     if (Mapped() == Maps::kNothing) gpu.SetMapsHostMemory(false);
+    if (Mapped() == Maps::kForWritingOnly) gpu.ForbidReadOnly();
     job = std::make_unique<Job>(AllocatorOptions{.chunk_size = kChunk, .verify = std::get<bool>(GetParam())});
     model = Make(2 * kChunk, 0x11);
     middle = Make(2 * kChunk, 0x22, 1);
@@ -56,10 +57,7 @@ class StageTest : public ::testing::TestWithParam<std::tuple<Maps, bool>> {
     ASSERT_TRUE(freed.ok()) << freed.status();
     ASSERT_EQ(gpu.used(), 0u);
   }
-  void BeginStep() {
-    if (Mapped() == Maps::kForWritingOnly) gpu.ForbidReadOnly();
-    job->TakeTurn(/*for_step=*/true);
-  }
+  void BeginStep() { job->TakeTurn(/*for_step=*/true); }
   void Await(Stage stage) {
     const absl::Status there = job->allocator->AwaitStage(stage, nullptr);
     ASSERT_TRUE(there.ok()) << there;

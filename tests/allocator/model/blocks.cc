@@ -171,10 +171,11 @@ bool Blocks::Corrupt(Slot slot) {
   return true;
 }
 
-bool Blocks::Stray(Slot slot) {
+bool Blocks::Stray(Slot slot, bool writes_what_follows) {
   if (!Has(slot)) return false;
   Block& block = At(slot);
   Verify(block);
+  if (block.stage > 0 && !writes_what_follows) return true;
   if (block.written) *std::exchange(block.written, nullptr) = true;  // which is noticed
   block.mark = NextMark();
   FillBytes(EmulatedGpu::Get().Host(block.address), block.size, block.mark);

@@ -71,7 +71,7 @@ class Blocks {
   bool Corrupt(Slot slot);
   // Read and written in no stream's order, while the job does not have the turn. REQUIRES: its bytes are on
   // the device, or its addresses map their copy.
-  bool Stray(Slot slot);
+  bool Stray(Slot slot, bool writes_what_follows);
 
   // Aborts, naming the first byte that is not what it must be.
   void VerifyAll() const;

@@ -392,7 +392,8 @@ bool World::Stray(Job& job, Slot slot) {
   if (&job == holder_ || (held.spilled > 0 && !held.maps_spilled)) return false;
   // Where they are expected a spill has mapped everything.
   while (!job.expects_strays && job.allocator->MapSpilled()) job.allocator->CheckInvariants();
-  const bool strayed = job.blocks->Stray(slot);
+  // Otherwise what follows its turn is there for reading alone.
+  const bool strayed = job.blocks->Stray(slot, held.spilled == 0 || job.expects_strays);
   tally_.strays_at_spilled += strayed && held.spilled > 0 ? 1 : 0;
   return strayed;
 }
