@@ -282,7 +282,8 @@ class CachingAllocator {
   // microseconds.
   virtual bool MapSpilled() = 0;
   // There may be (no longer be) such threads: each chunk's copy is mapped before its memory is given back,
-  // and a spill takes twice as long. So it is, too, once such work was seen (Holdings::strays). Takes no lock.
+  // and a spill takes twice as long. So it is, too, once such work was seen (Holdings::strays). Takes no
+  // lock.
   virtual void ExpectStrays(bool expected) = 0;
 
   // The lane's arena, as messages tell it. Safe at any time: a chunk added is used from the next Malloc

@@ -364,7 +364,7 @@ class ClientImpl final : public Client {
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
-  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;     // bytes move, or the job leaves
+  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;  // bytes move, or the job leaves
   // What was spilled may still have nothing behind its addresses (CachingAllocator::MapSpilled).
   bool may_be_unmapped_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun

@@ -118,10 +118,8 @@ class Contest {
       : driver_(driver),
         size_(size),
         stream_(Must(driver.CreateStream())),
-        allocator_(Must(
-            CachingAllocator::Create(driver,
-                                     {.chunk_size = ChunkSize(), .host_budget = 2 * size, .shares_arena = false},
-                                     &gate_))) {
+        allocator_(Must(CachingAllocator::Create(
+            driver, {.chunk_size = ChunkSize(), .host_budget = 2 * size, .shares_arena = false}, &gate_))) {
     for (Bytes got = 0; got < size; got += kBlock)
       blocks_.push_back(Must(allocator_->Malloc(kBlock, nullptr)));
     host_ =
