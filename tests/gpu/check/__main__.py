@@ -155,6 +155,7 @@ def main() -> int:
         "built": "without a network, the bundle's libraries hidden where the system has them"
         if os.environ.get("HOCKET_CHECK_ISOLATED") == "yes"
         else "from the bundle",
+        "HOCKET_HOST_BUDGET": os.environ.get("HOCKET_HOST_BUDGET", ""),
     }
     done: list[dict[str, Any]] = []
 
