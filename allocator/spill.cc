@@ -1,7 +1,9 @@
 #include "allocator/spill.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
+#include <thread>
 #include <utility>
 
 #include "csrc/base/check.h"
@@ -208,22 +210,16 @@ absl::Status Spiller::Spill(Region& region, absl::Span<const Position> positions
     const absl::Status queued = QueuePart(region, part);
     if (!queued.ok()) stopped = queued;
   };
-  const auto prepare_and_queue = [&] {
-    Part part = prepare_next();
-    queue(part);
-    return part;
-  };
   Part arrived;  // and not looked at
-  Part present = prepare_and_queue();
-  Part next = prepare_and_queue();
+  Part present = prepare_next();
+  queue(present);
+  Part next = prepare_next();
   while (!arrived.prepared.empty() || !present.prepared.empty()) {
-    // Host memory is found while others are copied.
-    Part last = prepare_next();
     absl::Status status;
-    if (!present.prepared.empty()) status = driver_.WaitForEvent(present.event);
+    if (!present.prepared.empty()) status = AwaitCopies(present.event);
+    if (status.ok()) queue(next);
     if (status.ok() && !arrived.prepared.empty()) status = calls.was_idle();
-    if (status.ok() && !present.prepared.empty()) calls.look();
-    if (status.ok()) queue(last);  // behind what is looked at
+    if (status.ok() && !present.prepared.empty()) calls.look();  // which is behind what was queued now
     if (!arrived.prepared.empty())
       calls.part_done(status.ok() ? FinishPart(region, arrived, calls, status) : Moved{});
     if (!status.ok()) {
@@ -231,9 +227,21 @@ absl::Status Spiller::Spill(Region& region, absl::Span<const Position> positions
       (void)Settle(out_);
       return status;
     }
-    arrived = std::exchange(present, std::exchange(next, std::move(last)));
+    // Host memory is found while others are copied.
+    arrived = std::exchange(present, std::exchange(next, prepare_next()));
   }
   return stopped;
+}
+
+absl::Status Spiller::AwaitCopies(EventHandle event) {
+  constexpr auto kSoon = std::chrono::milliseconds(2);
+  const auto begin = Clock::now();
+  while (Clock::now() - begin < kSoon) {
+    const absl::StatusOr<bool> done = driver_.EventDone(event);
+    if (!done.ok() || *done) return done.status();
+    std::this_thread::yield();
+  }
+  return driver_.WaitForEvent(event);
 }
 
 absl::StatusOr<Bytes> Spiller::QueueBack(const Region& region, Region::Position position, DevicePtr base) {

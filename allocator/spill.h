@@ -89,10 +89,11 @@ class Spiller {
   static constexpr std::size_t kLongestRun = 16;
 
   // private -> spilled, `in_part` positions at a time. While those of one part become free, the next one is
-  // being copied and another is queued behind it, so that the link never waits for this thread: a part is
-  // given back when the one behind it has arrived, too. Stops at the first that fails (host memory, a copy),
-  // and before a part that was not idle: those and what is behind them stay resident. REQUIRES: no device
-  // work uses the chunks; in_part > 0, or no positions.
+  // being copied: a part is given back when the one behind it has arrived, too. No two parts are queued one
+  // behind the other: until the engine that copies to the host has nothing to do for a moment, no process can
+  // map memory on the device (docs/decisions/0042). Stops at the first that fails (host memory, a copy), and
+  // before a part that was not idle: those and what is behind them stay resident. REQUIRES: no device work
+  // uses the chunks; in_part > 0, or no positions.
   absl::Status Spill(Region& region, absl::Span<const Position> positions, std::size_t in_part,
                      const Leaving& calls);
 
@@ -152,6 +153,8 @@ class Spiller {
   // Prepares as many of the part's positions as can be; the error is that of the first that cannot.
   absl::Status PreparePart(Region& region, absl::FunctionRef<Contents(Position)> contents, Part& part);
   absl::Status QueueSpill(DevicePtr base, const Part::Prepared& prepared);
+  // Asks again and again: whoever sleeps comes too late for the next part.
+  absl::Status AwaitCopies(EventHandle event);
   // Queues what is prepared; on an error, that of the first that cannot be, only those before it are.
   absl::Status QueuePart(const Region& region, Part& part);
   // Lets its chunks go. Returns the bytes moved so far, also on an error.

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kRememberedTurns = 16;
 constexpr Bytes kParts = 128, kLeastPart = 8_MiB, kNoParts = 32_MiB;  // docs/decisions/0017
+constexpr Bytes kTogether = 16_MiB;                                   // docs/decisions/0042
 // How long an idle device may take to say so: the answer is asked for while others allocate, or with nothing
 // else to do. The second is several time slices of other processes' contexts (guessed, not measured).
 constexpr auto kGlance = std::chrono::microseconds(200);
@@ -309,11 +310,17 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
   const auto given_back = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return before - (persistent_->resident() + transient_->resident());
   };
+  Bytes told = 0;
   for (Space* space : {transient_.get(), persistent_.get()}) {
     std::vector<Position> positions = space->Positions(Region::State::kPrivate);
     const Bytes lacking = wanted - std::min(wanted, given_back());
     const Bytes chunks = lacking / chunk_size_ + (lacking % chunk_size_ != 0 ? 1 : 0);
     positions.resize(std::min<Bytes>(positions.size(), chunks));
+    // Chunks are given back while others are copied, also where nobody wants to hear of it.
+    const Bytes bytes = positions.size() * chunk_size_;
+    const Bytes least = bytes > kNoParts ? kLeastPart : kNoParts;
+    const Bytes part_told = parts.size != 0 ? parts.size : std::max(bytes / kParts, least);
+    const std::size_t in_part = std::max<Bytes>(std::min(part_told, kTogether) / chunk_size_, 1);
     const auto contents = [&](Position position) { return space->ContentsOf(position); };
     const auto moved = [&](Position position) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       space->blocks().Unback(position, /*keep=*/!PoolIsReleased(space->blocks().pool(position)));
@@ -321,7 +328,9 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     const auto part_done = [&](const Spiller::Moved& part) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       totals_.spilled_total += part.copied;
       totals_.spared_total += part.spared;
-      if (parts.told) parts.told(given_back(), HeldLocked());
+      if (!parts.told || given_back() < told + part_told) return;
+      told = given_back();
+      parts.told(told, HeldLocked());
     };
     // Whoever Hocket knows of had nothing on the device when the first look was made, and stands at a door.
     std::optional<ScopedEvent> behind_work;
@@ -335,11 +344,6 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
       totals_.strays += idle.ok() ? 0 : 1;
       return idle;
     };
-    // Chunks are given back while others are copied, also where nobody wants to hear of it.
-    const Bytes bytes = positions.size() * chunk_size_;
-    const Bytes least = bytes > kNoParts ? kLeastPart : kNoParts;
-    const Bytes part = parts.size != 0 ? parts.size : std::max(bytes / kParts, least);
-    const std::size_t in_part = std::max<Bytes>(part / chunk_size_, 1);
     HOCKET_RETURN_IF_ERROR(spiller_->Spill(space->region(), positions, in_part,
                                            {.contents = contents,
                                             .look = look,

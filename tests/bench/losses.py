@@ -29,14 +29,18 @@ def _identical(kind: str, size: str, steps: int, all_at_once: bool) -> list[floa
             command = harness.emulate("bench-losses", "1GiB", program)
             return subprocess.Popen(command, cwd=harness.ROOT, env=environment, stdout=subprocess.DEVNULL)
 
-        jobs = [start("plain", "--plain")]
+        jobs = [start(name, "--plain") for name in ("plain", "again")]
         if not all_at_once:
-            jobs[0].wait()
+            for job in jobs:
+                job.wait()
         jobs += [start("first"), start("second")]
         status = [job.wait() for job in jobs]
         if any(status):
             raise RuntimeError(f"a training of {kind} ended with status {status}")
-        plain, *shared = [(pathlib.Path(folder) / name).read_text() for name in ("plain", "first", "second")]
+        files = [pathlib.Path(folder) / name for name in ("plain", "again", "first", "second")]
+        plain, again, *shared = [file.read_text() for file in files]
+        if plain != again:
+            raise RuntimeError(f"a training of {kind} loses something else each time, without Hocket")
         return [float(losses == plain) for losses in shared]
 
 

@@ -13,14 +13,17 @@ FORCED = {"HOCKET_FORCE_SPILL": "1"}
 def alone_and_shared(device: Device, *how: object) -> None:
     """Runs the training under plain PyTorch and twice with Hocket, and compares to the last bit."""
     arguments = ("--steps", 5, *how)
-    plain = device.program("train", *arguments, "--plain", "--losses", device.losses("alone"))
+    names = ("alone", "alone again")
+    plain = [device.program("train", *arguments, "--plain", "--losses", device.losses(name)) for name in names]
     shared = [device.program("train", *arguments, "--losses", device.losses(n), **FORCED) for n in ("a", "b")]
     for job in shared:
         assert data(job, "holdings")["restored_total"] > 0, job.story()
         job.finishes()
-    plain.finishes()
+    for job in plain:
+        job.finishes()
     alone = device.losses("alone").read_text()
     assert len(alone.split()) == 5
+    assert device.losses("alone again").read_text() == alone, "it loses something else each time, without Hocket"
     for name in ("a", "b"):
         assert device.losses(name).read_text() == alone
 
