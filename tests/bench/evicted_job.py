@@ -5,7 +5,7 @@ many bytes had come back for it, and how long a plain pinned copy of as many tak
 ``follows`` holds them as parameters and, twice as much, an optimizer's state, which follows (restore_in_order); it says
 when its step's second part could begin, too: the optimizer's.
 ``pushes`` holds nothing between requests. In one it answers from its step; then it takes the bytes, so that the other's
-must go, frees them, and answers.
+must go, computes for a while, frees them, and answers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import hocket
 import torch
 
 from tests.bench import harness
+from tests.bench.workload import KHZ
 
 role, size = sys.argv[1], int(sys.argv[2])
 hocket.join(name=role)
 PIECE = 1 << 30
+TURN_MS = 700  # what was moved is behind its addresses before that is over
 
 
 def restored() -> int:
@@ -93,6 +95,8 @@ def push() -> None:
         with hocket.step():
             print(json.dumps({}), flush=True)
             taken = torch.empty(size, dtype=torch.uint8, device="cuda")
+            torch.cuda._sleep(int(TURN_MS * getattr(torch.cuda.get_device_properties(0), "clock_rate", KHZ)))
+            torch.cuda.synchronize()
             del taken
             torch.cuda.empty_cache()
         print(json.dumps({}), flush=True)
