@@ -80,8 +80,8 @@ void ClientImpl::Poll() {
 
 Clock::time_point ClientImpl::NextDeadline() {
   MutexLock lock(&mutex_);
-  if (MayMapSpilled()) return Clock::time_point();
-  return std::min({report_at_, reconnect_at_, idle_check_at_, stand_check_at_, guessed_check_at_});
+  return std::min(
+      {report_at_, reconnect_at_, idle_check_at_, stand_check_at_, guessed_check_at_, MayMapSpilledAt()});
 }
 
 void ClientImpl::Wake() {

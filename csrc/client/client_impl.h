@@ -69,6 +69,8 @@ struct ClientTuning {
   Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
   // A connection that ended sooner may have been refused: the next one is made after a pause.
   Clock::duration steady = std::chrono::seconds(1);
+  // What was spilled is mapped at its addresses so long after.
+  Clock::duration map_after = std::chrono::milliseconds(50);
   Bytes part = 0;                // of a spill that is told in parts; 0: the allocator's choice
   bool force_spill = false;      // HOCKET_FORCE_SPILL
   bool spill_at_random = false;  // then: all, nothing or a part
@@ -213,7 +215,8 @@ class ClientImpl final : public Client {
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveMappingToAgent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool MayMapSpilled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // When the agent may do so; max(): not now.
+  Clock::time_point MayMapSpilledAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrySpill(Bytes wanted, wire::Spilled& answer);
   SpillParts PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told);
@@ -365,8 +368,9 @@ class ClientImpl final : public Client {
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
   bool spilling_ ABSL_GUARDED_BY(mutex_) = false;  // bytes move, or the job leaves
-  // What was spilled may still have nothing behind its addresses (CachingAllocator::MapSpilled).
-  bool may_be_unmapped_ ABSL_GUARDED_BY(mutex_) = false;
+  // What was spilled may have nothing behind its addresses yet: when to see to it
+  // (CachingAllocator::MapSpilled).
+  Clock::time_point map_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun
   // This turn has brought back the bytes of a thread that was away: it is not given before that one's step.
   bool for_next_step_ ABSL_GUARDED_BY(mutex_) = false;

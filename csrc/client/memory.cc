@@ -136,14 +136,15 @@ void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
   if (began) LeaveMappingToAgent();
 }
 
-// Whoever wants the memory does not wait for it.
+// Not at once: who gets the memory maps it now, and a turn that comes soon has nothing to unmap.
 void ClientImpl::LeaveMappingToAgent() {
-  may_be_unmapped_ = true;
+  map_at_ = Clock::now() + tuning_.map_after;
   Wake();
 }
 
-bool ClientImpl::MayMapSpilled() const {
-  return may_be_unmapped_ && !outside_ && !spilling_ && phase_ <= Phase::kAsked;
+Clock::time_point ClientImpl::MayMapSpilledAt() const {
+  const bool may = !outside_ && !spilling_ && phase_ <= Phase::kAsked;
+  return may ? map_at_ : Clock::time_point::max();
 }
 
 // A little, then the agent listens again. The turn may come meanwhile: it brings back what is mapped, and
@@ -151,13 +152,13 @@ bool ClientImpl::MayMapSpilled() const {
 void ClientImpl::MapSpilled() {
   {
     MutexLock lock(&mutex_);
-    if (!MayMapSpilled()) return;
-    may_be_unmapped_ = false;
+    if (Clock::now() < MayMapSpilledAt()) return;
+    map_at_ = Clock::time_point::max();
   }
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr || !allocator->MapSpilled()) return;
   MutexLock lock(&mutex_);
-  may_be_unmapped_ = true;
+  map_at_ = std::min(map_at_, Clock::now());
 }
 
 void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {

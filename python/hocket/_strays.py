@@ -11,7 +11,10 @@ import threading
 from typing import Any
 
 # Whose threads never touch tensors on a GPU. (A DataLoader's thread pins memory of the host.)
-HARMLESS = ("hocket", "multiprocessing", "torch.utils.data", "torch.utils.tensorboard", "tensorboard", "tqdm", "wandb")
+HARMLESS = (
+    "hocket", "multiprocessing", "torch.utils.data", "torch.utils.tensorboard", "torch._inductor", "tensorboard",
+    "tqdm", "wandb", "ipykernel", "IPython",
+)  # fmt: skip
 
 _seen = 1  # threads, when it was looked last: the main one
 

@@ -166,7 +166,7 @@ def main() -> int:
     adopt_orphans()
     try:
         check(
-            [part for part in every if not chosen.only or part.name in chosen.only or part.needed],
+            [part for part in every if not chosen.only or part.name in (*chosen.only, "machine") or part.needed],
             deadline,
             done,
             write,
