@@ -46,8 +46,9 @@ def test_compiled_losses_are_those_of_running_alone(device: Device) -> None:
 @pytest.mark.needs("graphs")
 def test_reduce_overhead_trains_the_same(device: Device, fact) -> None:
     arguments = ("--size", "small", "--steps", 5, "--kind", "cnn", "--compile", "reduce-overhead")
-    device.program("train", *arguments, "--plain", "--losses", device.losses("alone")).finishes()
+    plain = device.program("train", *arguments, "--plain", "--losses", device.losses("alone"))
     device.program("train", *arguments, "--losses", device.losses("shared"), **FORCED).finishes()
+    plain.finishes()
     assert device.losses("shared").read_text() == device.losses("alone").read_text()
     fact('torch.compile(mode="reduce-overhead")', "trains, same losses")
 

@@ -52,7 +52,7 @@ def test_two_jobs_share_one_arena(device: Device, fact) -> None:
 @pytest.mark.alone
 @pytest.mark.usefixtures("each_allocator")
 def test_two_jobs_larger_than_what_others_leave_train_on(device: Device) -> None:
-    mib = device.scaled(2048)
+    mib = device.scaled(1024)
     first = device.program("keep", "--mib", mib, "--name", "first", "--hold", "built", "--until-told")
     first.expect("built")
     second = device.program("keep", "--mib", mib, "--name", "second", "--hold", "warm", "--rounds", 4)
