@@ -90,6 +90,7 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
       chunk_size_(options.chunk_size),
       host_(std::make_unique<HostMemory>(driver, options.host_budget)),
       pacer_(driver, context),
+      verifies_(options.verify),
       pending_(driver),
       limit_(options.memory_limit) {}
 

@@ -350,6 +350,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::size_t vacated_before_ ABSL_GUARDED_BY(mutex_) = 0;
   std::size_t gathered_unpaid_ ABSL_GUARDED_BY(mutex_) = 0;  // chunks
   bool sees_all_streams_ ABSL_GUARDED_BY(mutex_) = false;    // the last look for work
+  const bool verifies_;
   std::atomic<bool> expects_strays_{false};
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Bytes, int> look_alikes_ ABSL_GUARDED_BY(mutex_);  // first step: how many more, by size

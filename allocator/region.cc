@@ -150,8 +150,14 @@ absl::Status Region::TryUnmapCopies(Position first, Position count) {
 }
 
 absl::Status Region::MapCopies(Position first, Position count, bool may_write) {
+  std::vector<Position> unmapped;
+  for (Position position = first; position < first + count; ++position) {
+    if (!places_[position].copies.mapped) unmapped.push_back(position);
+  }
   const absl::Status mapped = TryMapCopies(first, count, may_write);
-  if (!mapped.ok()) (void)TryUnmapCopies(first, count);
+  for (const Position position : unmapped) {
+    if (!mapped.ok()) (void)TryUnmapCopies(position, 1);
+  }
   return mapped;
 }
 
@@ -360,7 +366,11 @@ void Region::CheckInvariants() const {
         << "position " << position << ": its host copies lie in different chunks";
     HOCKET_CHECK(!copies.mapped || (copies.chunk() != nullptr && state == State::kSpilled))
         << "position " << position << ": its copies are mapped in state " << static_cast<int>(state);
+    HOCKET_CHECK(copies.mapped || !copies.read_only)
+        << "position " << position << ": nothing is mapped to be read";
     const Arrival& arrival = place.arrival;
+    HOCKET_CHECK(!arrival.there || !copies.mapped || copies.read_only)
+        << "position " << position << ": what is written there now is lost";
     HOCKET_CHECK(arrival.chunk || !arrival.there) << "position " << position << ": an arrival without memory";
     HOCKET_CHECK(!arrival.chunk || state == State::kSpilled)
         << "position " << position << " has an arrival in state " << static_cast<int>(state);

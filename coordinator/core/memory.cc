@@ -389,10 +389,13 @@ bool Core::MayBecomeMovable(const Job& other) const {
 
 bool Core::OthersMaySuffice(const Job& job) const {
   Bytes bytes = 0;
+  bool any = false;  // what comes back is counted as free
   for (const Job* other : Others(job)) {
-    if (MayBecomeMovable(*other)) Add(other->persistent + (other->ahead ? other->ahead->bytes : 0), bytes);
+    if (!MayBecomeMovable(*other)) continue;
+    any = true;
+    Add(other->persistent, bytes);
   }
-  return bytes > 0 && Free(DeviceOf(job)) + bytes >= job.room->bytes;
+  return any && Free(DeviceOf(job)) + bytes >= job.room->bytes;
 }
 
 // What `job` could have if all that can be moved for it now were moved.

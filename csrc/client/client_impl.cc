@@ -160,7 +160,7 @@ void ClientImpl::LeaveAtExit() {
 
 void ClientImpl::LeaveNow(bool keeps_running, Clock::time_point patience) {
   MutexLock lock(&mutex_);
-  while (!outside_ && (phase_ == Phase::kTaking || phase_ == Phase::kGiving || spilling_)) {
+  while (!outside_ && (phase_ == Phase::kTaking || phase_ == Phase::kGiving || spilling_ || mapping_)) {
     // Nothing is lost: the kernel tells the coordinator when the process is gone.
     if (Clock::now() >= patience) return;
     if (patience == Clock::time_point::max()) {

@@ -371,6 +371,7 @@ class ClientImpl final : public Client {
   // What was spilled may have nothing behind its addresses yet: when to see to it
   // (CachingAllocator::MapSpilled).
   Clock::time_point map_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
+  bool mapping_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun
   // This turn has brought back the bytes of a thread that was away: it is not given before that one's step.
   bool for_next_step_ ABSL_GUARDED_BY(mutex_) = false;

@@ -30,6 +30,7 @@ absl::Status ClientImpl::FinishTaking(bool for_step, bool interruptible) {
     return absl::IsAborted(taken) ? absl::OkStatus() : taken;  // it stepped aside, and asks again
   }
   Holds(after);
+  map_at_ = Clock::time_point::max();  // nothing is spilled, or it is on its way
   Admit();
   return absl::OkStatus();
 }
@@ -150,6 +151,7 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
   for_next_step_ = false;
   turn_ = Turn();
   phase_ = Phase::kNone;
+  if (map_at_ != Clock::time_point::max()) Wake();
   NotifyAll();
 }
 

@@ -17,7 +17,8 @@ namespace {
 constexpr auto kRoomPause = std::chrono::milliseconds(100);
 // Chunks that wait to be told of, each with a descriptor, of the 1,024 that a process may have, as a rule.
 constexpr std::size_t kMostUntold = 64;
-constexpr auto kReads = std::chrono::milliseconds(20);  // a coordinator that is well
+constexpr auto kBetweenMappings = std::chrono::microseconds(200);  // in which others get the allocator's lock
+constexpr auto kReads = std::chrono::milliseconds(20);             // a coordinator that is well
 
 }  // namespace
 
@@ -138,7 +139,7 @@ void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
 
 // Not at once: who gets the memory maps it now, and a turn that comes soon has nothing to unmap.
 void ClientImpl::LeaveMappingToAgent() {
-  map_at_ = Clock::now() + tuning_.map_after;
+  if (map_at_ == Clock::time_point::max()) map_at_ = Clock::now() + tuning_.map_after;
   Wake();
 }
 
@@ -154,11 +155,14 @@ void ClientImpl::MapSpilled() {
     MutexLock lock(&mutex_);
     if (Clock::now() < MayMapSpilledAt()) return;
     map_at_ = Clock::time_point::max();
+    mapping_ = true;
   }
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  if (allocator == nullptr || !allocator->MapSpilled()) return;
+  const bool more = allocator != nullptr && allocator->MapSpilled();
   MutexLock lock(&mutex_);
-  map_at_ = std::min(map_at_, Clock::now());
+  mapping_ = false;
+  if (more) map_at_ = std::min(map_at_, Clock::now() + kBetweenMappings);
+  NotifyAll();
 }
 
 void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {

@@ -84,7 +84,7 @@ class Devices {
   // This process's place in a gang, for the jobs that it is and will be.
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size);
 
-  // Said to each device's allocator, now and when it is made.
+  // Said to each device's allocator, now and when it is made. Until the first call: true.
   void ExpectStrays(bool expected);
 
   // Every job of this process leaves; devices put to use later are not coordinated.
@@ -128,7 +128,7 @@ class Devices {
   JobOptions options_ ABSL_GUARDED_BY(mutex_);
   GangPlace gang_ ABSL_GUARDED_BY(mutex_);
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  bool expects_strays_ ABSL_GUARDED_BY(mutex_) = false;
+  bool expects_strays_ ABSL_GUARDED_BY(mutex_) = true;
   bool joins_cpu_ ABSL_GUARDED_BY(mutex_) = true;
   bool said_uncoordinated_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<Driver> driver_ ABSL_GUARDED_BY(mutex_);

@@ -186,6 +186,14 @@ TEST(AheadTest, AnAllocationWaitsForWhatIsOnItsWayBack) {
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
 }
 
+TEST(AheadTest, AnAllocationThatIsTooLargeWithWhatComesBackIsRefused) {
+  Script s = OneIsNext(/*of_b=*/0, /*of_c=*/0);
+  ASSERT_TRUE(s.Told<wire::Restore>("b")) << s.Story();
+  s.NeedsRoom("a", 70);  // 60 are free if b's do not come back
+  ASSERT_TRUE(s.Told<wire::Room>("a")) << s.Story();
+  EXPECT_FALSE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
 // a grows by 30 in its turn, for which b has to make room, and gives that back. Now it has its next turn, and
 // b waits, with 30 bytes on the host; 40 are free.
 Script OneThatRegrows() {

@@ -215,6 +215,30 @@ def test_ranks_of_one_program_have_their_turns_together(world: World, alone: Cal
     assert world.losses("ranks").read_text() == world.losses("single").read_text()
 
 
+# On each device there is room for one of them and a little more: all of the gang's ranks move, or none.
+def test_a_gang_over_two_devices_and_a_single_job_that_do_not_fit_together(
+    world: World, alone: Callable[..., list[str]]
+) -> None:
+    world.devices, world.memory = 2, "168MiB"
+    other = world.job("train", "--name", "other", "--hold", "2", "--losses", world.losses("other"), *LARGE)
+    other.expect("step 2")
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    script = (str(PROGRAMS / "ddp.py"), str(world.losses("ranks")), "10", "744")
+    ranks = world.start(*hocket_command(), "run", "--", *torchrun, *script)
+    world.until_all(lambda jobs: list(jobs.values()).count("waits") == 2, "both ranks waiting")
+    other.go_on()
+    ranks.finishes()
+    other.finishes()
+    assert world.losses("other").read_text().split() == alone("train", *LARGE)
+    assert any(turn["restored"] + turn["ahead"] > 0 for turn in world.turns()), "nobody had to go"
+    both = [turn for turn in world.turns() if turn["name"] != "other"]
+    had = [{turn["turn"] for turn in both if turn["name"] == name} for name in {turn["name"] for turn in both}]
+    assert len(had) == 2 and had[0] & had[1], both
+    single = world.start(*torchrun, str(PROGRAMS / "ddp.py"), str(world.losses("single")), "10", "744")
+    single.finishes()
+    assert world.losses("ranks").read_text() == world.losses("single").read_text()
+
+
 # What a job takes from the system for spilled bytes: chunks of host memory, or a piece where these cannot be mapped.
 @pytest.mark.parametrize(
     ("maps", "host_memory"),

@@ -21,6 +21,7 @@ class FakeNative(types.ModuleType):
         self.depth = 0
         self.options: dict[str, object] = {}
         self.joined = False
+        self.expects_strays = True
 
     def configure(self, **options: object) -> None:
         self.options = options
@@ -49,7 +50,7 @@ class FakeNative(types.ModuleType):
         self.story.append("end" if count else "end uncounted")
 
     def expect_strays(self, expected: bool) -> None:
-        self.story.append("expect strays" if expected else "expect no strays")
+        self.expects_strays = expected
 
     def begin_away(self) -> None:
         self.story.append("away")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.pool
 import threading
 from collections.abc import Callable, Iterator
 
@@ -24,12 +25,15 @@ class Monitor(threading.Thread):
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> Native:
     # Whatever other tests have left running was there before.
-    mine = {threading.main_thread(), threading.current_thread()}
-    before = {thread for thread in threading.enumerate() if thread not in mine}
+    before = {thread for thread in threading.enumerate() if thread is not threading.current_thread()}
     every = threading.enumerate
     monkeypatch.setattr(threading, "enumerate", lambda: [thread for thread in every() if thread not in before])
-    monkeypatch.setattr(_strays, "_seen", threading.active_count())
-    return Native()
+    monkeypatch.setattr(_strays, "_seen", [])
+    native = Native()
+    _strays.look(native)
+    assert native.said == [False], "one thread, which is in its step"
+    native.said.clear()
+    return native
 
 
 @pytest.fixture
@@ -64,6 +68,28 @@ def test_a_thread_of_the_program_is_expected_to_stray_until_it_ends(native: Nati
     end()
     _strays.look(native)
     assert native.said == [True, False]
+
+
+def test_as_many_threads_are_not_the_same_threads(native: Native, running) -> None:
+    end = running(Monitor)
+    _strays.look(native)
+    end()
+    running(threading.Thread)
+    _strays.look(native)
+    assert native.said == [False, True]
+
+
+def test_the_main_thread_may_stray_while_another_one_has_the_steps(native: Native) -> None:
+    other = threading.Thread(target=_strays.look, args=(native,))
+    other.start()
+    other.join()
+    assert native.said == [True]
+
+
+def test_a_pool_of_threads_is_not_one_of_processes(native: Native) -> None:
+    with multiprocessing.pool.ThreadPool(1):
+        _strays.look(native)
+    assert native.said == [True]
 
 
 def test_threads_of_libraries_that_compute_nothing_are_not(native: Native, running) -> None:

@@ -1,4 +1,7 @@
-"""A rank of a small DDP training over gloo, on device 0; rank 0 writes the losses to the file it is given."""
+"""A rank of a DDP training over gloo, on a device of its own where there are enough; rank 0 writes the losses.
+
+ddp.py LOSSES [LAYERS WIDTH]
+"""
 
 import os
 import sys
@@ -11,11 +14,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 dist.init_process_group("gloo")
 rank = dist.get_rank()
+torch.cuda.set_device(rank % torch.cuda.device_count())
 torch.manual_seed(0)
-model = DistributedDataParallel(nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 1)).cuda())
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+layers, width = map(int, sys.argv[2:] or (1, 128))
+model = nn.Sequential(*(nn.Linear(width, width) for _ in range(layers)), nn.ReLU(), nn.Linear(width, 1)).cuda()
+model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
 torch.manual_seed(1 + rank)
-loader = DataLoader(TensorDataset(torch.randn(96, 128)), batch_size=8)
+loader = DataLoader(TensorDataset(torch.randn(96, width)), batch_size=8)
 losses = []
 for (x,) in loader:
     optimizer.zero_grad()
