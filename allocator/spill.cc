@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <thread>
 #include <utility>
 
 #include "csrc/base/check.h"
@@ -11,6 +10,9 @@
 
 namespace hocket {
 namespace {
+
+// As long as a part takes, and more: who sleeps comes too late for the next one.
+constexpr auto kSoon = std::chrono::milliseconds(2);
 
 Bytes Sum(const std::vector<Extent>& extents) {
   Bytes sum = 0;
@@ -216,7 +218,7 @@ absl::Status Spiller::Spill(Region& region, absl::Span<const Position> positions
   Part next = prepare_next();
   while (!arrived.prepared.empty() || !present.prepared.empty()) {
     absl::Status status;
-    if (!present.prepared.empty()) status = AwaitCopies(present.event);
+    if (!present.prepared.empty()) status = WaitEagerly(driver_, present.event, kSoon);
     if (status.ok()) queue(next);
     if (status.ok() && !arrived.prepared.empty()) status = calls.was_idle();
     if (status.ok() && !present.prepared.empty()) calls.look();  // which is behind what was queued now
@@ -231,17 +233,6 @@ absl::Status Spiller::Spill(Region& region, absl::Span<const Position> positions
     arrived = std::exchange(present, std::exchange(next, prepare_next()));
   }
   return stopped;
-}
-
-absl::Status Spiller::AwaitCopies(EventHandle event) {
-  constexpr auto kSoon = std::chrono::milliseconds(2);
-  const auto begin = Clock::now();
-  while (Clock::now() - begin < kSoon) {
-    const absl::StatusOr<bool> done = driver_.EventDone(event);
-    if (!done.ok() || *done) return done.status();
-    std::this_thread::yield();
-  }
-  return driver_.WaitForEvent(event);
 }
 
 absl::StatusOr<Bytes> Spiller::QueueBack(const Region& region, Region::Position position, DevicePtr base) {

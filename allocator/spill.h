@@ -153,8 +153,6 @@ class Spiller {
   // Prepares as many of the part's positions as can be; the error is that of the first that cannot.
   absl::Status PreparePart(Region& region, absl::FunctionRef<Contents(Position)> contents, Part& part);
   absl::Status QueueSpill(DevicePtr base, const Part::Prepared& prepared);
-  // Asks again and again: whoever sleeps comes too late for the next part.
-  absl::Status AwaitCopies(EventHandle event);
   // Queues what is prepared; on an error, that of the first that cannot be, only those before it are.
   absl::Status QueuePart(const Region& region, Part& part);
   // Lets its chunks go. Returns the bytes moved so far, also on an error.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kRememberedTurns = 16;
 constexpr Bytes kParts = 128, kLeastPart = 8_MiB, kNoParts = 32_MiB;  // docs/decisions/0017
-constexpr Bytes kTogether = 16_MiB;                                   // docs/decisions/0042
+constexpr Bytes kQueued = 16_MiB;                                     // docs/decisions/0042
 // How long an idle device may take to say so: the answer is asked for while others allocate, or with nothing
 // else to do. The second is several time slices of other processes' contexts (guessed, not measured).
 constexpr auto kGlance = std::chrono::microseconds(200);
@@ -320,7 +320,7 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     const Bytes bytes = positions.size() * chunk_size_;
     const Bytes least = bytes > kNoParts ? kLeastPart : kNoParts;
     const Bytes part_told = parts.size != 0 ? parts.size : std::max(bytes / kParts, least);
-    const std::size_t in_part = std::max<Bytes>(std::min(part_told, kTogether) / chunk_size_, 1);
+    const std::size_t in_part = std::max<Bytes>(std::min(part_told, kQueued) / chunk_size_, 1);
     const auto contents = [&](Position position) { return space->ContentsOf(position); };
     const auto moved = [&](Position position) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       space->blocks().Unback(position, /*keep=*/!PoolIsReleased(space->blocks().pool(position)));
