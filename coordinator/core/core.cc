@@ -46,6 +46,7 @@ void Core::Settle(const SendEarly& early) {
   GiveUpOnSilentVictims();
   HoldBack();
   HoldOut();
+  UntieGangs();
   for (auto& [number, turn] : state_.turns) {
     if (now_ >= RealignTime(turn)) Realign(turn);
     GrantWaitingRanks(turn);

@@ -337,6 +337,9 @@ class Core {
   void AdoptTurnsOfRanks(Gang& gang);
   void NameStop(Turn& turn, std::uint64_t margin);
   void FellowsStandAside(TurnNumber number);
+  std::set<TurnNumber> AwaitedBy(const Turn& turn) const;
+  bool AwaitsItself(const Turn& turn) const;
+  void UntieGangs();
   bool AwaitsFellow(const Job& job) const;
   void Realign(Turn& turn);
   absl::Time RealignTime(const Turn& turn) const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
@@ -206,13 +207,57 @@ void Core::Realign(Turn& turn) {
   NameStop(turn, 1);
 }
 
-// A rank has given its part up for want of room, perhaps in the midst of a step, which the others cannot end
-// without it: they keep what they hold until then, each alone in its lane, and the devices go to others.
+// A rank has given its part up for want of room, or waits for a device that it cannot have, perhaps in the
+// midst of a step, which the others cannot end without it: they keep what they hold until then, each alone in
+// its lane, and the devices go to others.
 void Core::FellowsStandAside(TurnNumber number) {
   const auto turn = state_.turns.find(number);
   if (turn == state_.turns.end() || !state_.gangs.contains(turn->second.entity)) return;
   const std::set<JobId> fellows = turn->second.granted;
   for (JobId id : fellows) SetAside(job(id));
+}
+
+// Turns that have a device which a rank of this one's gang waits for. Nearly always none: a gang has all its
+// devices, or none, but where a rank has begun before its gang was known.
+std::set<TurnNumber> Core::AwaitedBy(const Turn& turn) const {
+  std::set<TurnNumber> awaited;
+  if (!state_.gangs.contains(turn.entity)) return awaited;
+  for (JobId id : RanksOf(turn.entity)) {
+    const TurnNumber there = DeviceOf(job(id)).turn;
+    if (job(id).waiting && there != 0 && there != turn.number) awaited.insert(there);
+  }
+  return awaited;
+}
+
+bool Core::AwaitsItself(const Turn& turn) const {
+  std::set<TurnNumber> seen = AwaitedBy(turn);
+  std::vector<TurnNumber> to_look_at(seen.begin(), seen.end());
+  while (!to_look_at.empty() && !seen.contains(turn.number)) {
+    const Turn& next = state_.turns.at(to_look_at.back());
+    to_look_at.pop_back();
+    for (TurnNumber number : AwaitedBy(next)) {
+      if (seen.insert(number).second) to_look_at.push_back(number);
+    }
+  }
+  return seen.contains(turn.number);
+}
+
+// Of gangs that have begun crosswise, each in a step on a device that a rank of another waits for, the last
+// to begin stands aside: it has a turn when all its devices are free.
+void Core::UntieGangs() {
+  if (state_.gangs.size() < 2) return;
+  for (;;) {
+    const auto tied = std::find_if(state_.turns.rbegin(), state_.turns.rend(),
+                                   [&](const auto& entry) { return AwaitsItself(entry.second); });
+    if (tied == state_.turns.rend()) return;
+    Say(absl::StrCat(
+            NameOf(tied->second.entity), " has begun on ",
+            state_.devices.at(tied->second.devices.front()).name,
+            " before it was known as a gang, and needs a device of one that waits for this one: it stands "
+            "aside until it can have all its devices"),
+        "gang");
+    FellowsStandAside(tied->first);
+  }
 }
 
 // It was set aside in the midst of its step, and has had the time to end it: so it stands there for one that

@@ -183,12 +183,19 @@ void Core::WaitForRoom(Job& job) {
   const auto& returning = DeviceOf(job).returning;
   const auto others = Others(job);
   job.room->others_first = false;
+  const auto returns = [&](bool unmapped) {  // a chunk that others only have to unmap brings nothing yet
+    return std::any_of(returning.begin(), returning.end(), [&](const Returning& r) {
+      return (r.bytes == 0) == unmapped && std::min(r.until, r.seen + kReturnedRetry) > now_;
+    });
+  };
   const bool comes_back =
-      HeldUnseen(job) ||
-      std::any_of(returning.begin(), returning.end(),
-                  [&](const Returning& r) { return std::min(r.until, r.seen + kReturnedRetry) > now_; }) ||
+      HeldUnseen(job) || returns(false) ||
       std::any_of(others.begin(), others.end(), [&](const Job* other) { return MayBeEnding(*other); });
-  if (comes_back) return RetryRoomAt(job, kReturningRetry);
+  // Nobody says that he has unmapped it. So it is tried again, but whoever waits for the turn, and perhaps
+  // has to go on before one that holds bytes can be moved, does not wait as long.
+  if (!comes_back && returns(true))
+    job.room->others_first = now_ >= job.room->since + kRoomRetry && OthersMaySuffice(job);
+  if (comes_back || returns(true)) return RetryRoomAt(job, kReturningRetry);
   const bool refused = std::any_of(others.begin(), others.end(),
                                    [](const Job* other) { return !other->cannot_spill.empty(); });
   const bool may_change = refused && now_ < job.room->since + kCannotSpillLimit;

@@ -84,11 +84,11 @@ std::string Core::ExplainOverstaying(const Job& job) const {
   const Device& device = DeviceOf(job);
   const std::string holder = device.turn == 0 ? "" : NameFor(job, state_.turns.at(device.turn).entity);
   if (const Gang* gang = GangOf(job); job.set_aside && gang != nullptr)
-    return absl::StrCat("is in a step that gang ", gang->name,
-                        " has given its turn up in, for want of room (",
-                        WhoLacks(job).id == job.id ? "nobody lacks any now" : WhoLacks(job).info.name,
-                        "); until the step ends it keeps lane ", LaneIndex(job.lane), " and ",
-                        FormatBytes(job.persistent), ", and others go on in other lanes");
+    return absl::StrCat(
+        "is in a step that gang ", gang->name, " has given its turn up in",
+        WhoLacks(job).lacks_room ? absl::StrCat(", for want of room (", WhoLacks(job).info.name, ")") : "",
+        "; until the step ends it keeps lane ", LaneIndex(job.lane), " and ", FormatBytes(job.persistent),
+        ", and others go on in other lanes");
   if (!job.set_aside)
     return absl::StrCat("has not ended a turn that it had before it joined again; ", holder,
                         " waits until it does");

@@ -100,7 +100,7 @@ struct Job {
   // asked to stop, and tells when it is over. 0: none.
   TurnNumber overstays = 0;
   // It overstays because it was overdue, in the way of a gang, or a rank whose fellow has given its turn up
-  // for want of room: alone in its lane.
+  // for want of room, or of a gang that began crosswise to another: alone in its lane.
   bool set_aside = false;
   absl::Time granted;
   bool told_stop = false;                  // in this turn, to stop after its step

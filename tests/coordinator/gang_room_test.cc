@@ -154,6 +154,36 @@ TEST(GangRoomTest, AFellowInTheMidstOfItsStepIsSetAsideUntilThereIsRoom) {
     EXPECT_TRUE(s.HasFinished(job)) << job << s.Story();
 }
 
+// Ranks that build their model stand in collectives, and each time that one's fellow asked for the turn the
+// holder, who found no room beside the rank's bytes, kept it for the second in which chunks may be unmapped.
+TEST(GangRoomTest, WhoFindsNoRoomBesideARankStandsAsideForItsFellowThoughChunksAreBeingUnmapped) {
+  Script s("fair", 100);
+  s.Joins("single", {.persistent = 70});
+  s.Joins("g0", {.persistent = 20});
+  s.Joins("g1", {.device = "gpu1"});
+  s.FormsGang("g", {"g0", "g1"});
+  s.Asks("g0");
+  s.Grows("g0", 1, 10);
+  s.Asks("single");
+  s.Loses("g0", 1);
+  s.GivesUp("g0", {.steps = 0});
+  s.Asks("g1");
+  ASSERT_EQ(s.Holder("gpu0"), "single") << s.Story();
+  s.NeedsRoom("single", 20);
+  for (int tries = 1; tries <= 5;
+       ++tries) {  // others' agents have some time to unmap what has left the arena
+    s.Passes(Milliseconds(20));
+    ASSERT_TRUE(s.Told<wire::Room>("single").has_value()) << s.Story();
+    EXPECT_FALSE(s.Told<wire::Room>("single")->step_aside) << s.Story();
+    s.NeedsRoom("single", 20);
+  }
+  s.Passes(Milliseconds(20));
+  EXPECT_EQ(s.TimesTold<wire::Room>("single"), 6) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Room>("single")->step_aside) << s.Story();
+  s.GivesUp("single", {.steps = 0, .stood_aside = true});
+  EXPECT_EQ(s.Holder("gpu1"), "g1") << s.Story();
+}
+
 TEST(GangRoomTest, ANewGangWhoseNeedIsKnownWaitsBeforeItTakesAnything) {
   Script s("fifo", 100);
   s.Joins("single", {.persistent = 60, .host = 10});

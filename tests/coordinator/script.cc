@@ -250,10 +250,14 @@ void Script::Grows(const std::string& name, std::uint64_t chunk, Bytes size, con
 void Script::Loses(const std::string& name, std::uint64_t chunk) { Says(name, wire::ArenaLost{chunk}); }
 
 void Script::FormsGang(const std::string& gang, const std::vector<std::string>& ranks) {
-  for (const std::string& rank : ranks) {
-    if (actors_.at(rank).part.meets) actors_.at(rank).fellows = ranks;
-  }
-  for (size_t rank = 0; rank < ranks.size(); ++rank) Says(ranks[rank], wire::Gang{gang, rank, ranks.size()});
+  for (const std::string& rank : ranks) SaysItsGang(rank, gang, ranks);
+}
+
+void Script::SaysItsGang(const std::string& name, const std::string& gang,
+                         const std::vector<std::string>& ranks) {
+  if (actors_.at(name).part.meets) actors_.at(name).fellows = ranks;
+  const auto rank = std::find(ranks.begin(), ranks.end(), name) - ranks.begin();
+  Says(name, wire::Gang{gang, static_cast<std::uint64_t>(rank), ranks.size()});
 }
 
 // As the client does when it is told where its gang stops: it has begun no later step.
@@ -262,7 +266,7 @@ void Script::Acknowledges(const std::string& name, const wire::Yield& yield) {
   if (!actor.has_turn) return;
   const bool in_step = !actor.restoring && !actor.in_gap;
   const bool accepted = Done(actor) + (in_step ? 1 : 0) <= yield.stop_step;
-  if (!accepted) actor.stop = false;
+  if (!accepted && yield.stop_step == actor.stop_step) actor.stop = false;  // or it has read a later one
   Says(name, wire::YieldAck{yield.turn, yield.stop_step, Done(actor), accepted});
 }
 
@@ -293,8 +297,8 @@ void Script::Dies(const std::string& name) {
   actor.resident = 0;
   actor.next = absl::InfiniteFuture();
   for (const std::string& other : actor.fellows) {
+    if (finished_.contains(name) || !actors_.contains(other) || !actors_.at(other).lives) continue;
     Actor& fellow = actors_.at(other);
-    if (finished_.contains(name) || !fellow.lives) continue;
     fellow.failed = true;
     fellow.next = now_;
   }

@@ -95,6 +95,8 @@ class Script {
   void Grows(const std::string& name, std::uint64_t chunk, Bytes size, const std::string& for_whom = "");
   void Loses(const std::string& name, std::uint64_t chunk);
   void FormsGang(const std::string& gang, const std::vector<std::string>& ranks);
+  // Alone: the others of `ranks` say so when they have joined, perhaps much later.
+  void SaysItsGang(const std::string& name, const std::string& gang, const std::vector<std::string>& ranks);
   void Acknowledges(const std::string& name, bool accepted, std::uint64_t steps);
   void Stops(const std::string& name);   // as by SIGSTOP: it reads nothing and does nothing
   void GoesOn(const std::string& name);  // reads what has come; asks again if its Grant was taken back

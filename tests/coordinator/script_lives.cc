@@ -15,7 +15,8 @@ void Script::Lives(const std::string& name) {
   if (actor.part.meets) StandsAtDoors(name);
   Asks(name);
   actor.failed = std::any_of(actor.fellows.begin(), actor.fellows.end(), [&](const std::string& fellow) {
-    return !actors_.at(fellow).alive && !finished_.contains(fellow);
+    const auto found = actors_.find(fellow);
+    return found != actors_.end() && !found->second.alive && !finished_.contains(fellow);
   });
   if (actor.failed) actor.next = now_;
 }
@@ -122,6 +123,7 @@ bool Script::Grows(Actor& actor, const std::string& name) {
 bool Script::Meets(Actor& actor) {
   actor.at_meeting = true;
   return std::all_of(actor.fellows.begin(), actor.fellows.end(), [&](const std::string& name) {
+    if (!actors_.contains(name)) return false;  // it has not joined yet
     const Actor& fellow = actors_.at(name);
     return Done(fellow) > Done(actor) || (Done(fellow) == Done(actor) && fellow.at_meeting);
   });
@@ -135,7 +137,7 @@ void Script::EndStep(Actor& actor, const std::string& name) {
   if (!Grows(actor, name) || (actor.part.meets && !Meets(actor))) return;
   ++actor.turn_steps;
   actor.at_meeting = false;
-  for (const std::string& other : actor.fellows) {
+  for (const std::string& other : actor.fellows) {  // all are there
     if (actors_.at(other).at_meeting) actors_.at(other).next = now_;
   }
   actor.stepped = now_;

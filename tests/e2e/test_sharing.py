@@ -240,6 +240,27 @@ def test_a_gang_over_two_devices_and_a_single_job_that_do_not_fit_together(
     assert world.losses("ranks").read_text() == world.losses("single").read_text()
 
 
+# A rank is known as one of a gang when the last of them first uses its device. Until then each may begin alone.
+def test_two_gangs_that_begin_crosswise_on_two_devices_go_on(world: World) -> None:
+    world.devices = 2
+
+    def start(name: str, rank: int, device: int) -> Program:
+        return world.job("meets", name, rank, f"cuda:{device}", "--store", world.folder / name[0])
+
+    a0, a1, b0, b1 = (start(gang + str(rank), rank, rank) for gang in "ab" for rank in (0, 1))
+    for rank in (a0, a1, b0, b1):
+        rank.expect("met")
+    for first in (a1, b0):  # each in a step that its fellow has to end with it, on the device that the other's needs
+        first.go_on()
+        first.expect("step 0")
+    for second in (a0, b1):
+        second.go_on()
+    for rank, own in ((a0, 1), (a1, 2), (b0, 1), (b1, 2)):
+        rank.finishes()
+        assert rank.lines[-1] == f"done {64 * 64 * (own + 3 + 9 + 27 + 81)}.0"
+    assert "stands aside" in world.hocket("logs").stdout
+
+
 # What a job takes from the system for spilled bytes: chunks of host memory, or a piece where these cannot be mapped.
 @pytest.mark.parametrize(
     ("maps", "host_memory"),
