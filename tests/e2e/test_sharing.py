@@ -227,7 +227,10 @@ def test_a_gang_over_two_devices_and_a_single_job_that_do_not_fit_together(
     ranks = world.start(*hocket_command(), "run", "--", *torchrun, *script)
     # The one on the other device may have begun before it was a rank.
     world.until_all(lambda jobs: len(jobs) == 3 and "waits" in jobs.values(), "the ranks there, and one waiting")
+    assert world.hocket("pause", "other").returncode == 0  # or it may have ended before the ranks need its room
     other.go_on()
+    world.until_spilled("other")
+    assert world.hocket("resume", "other").returncode == 0
     ranks.finishes()
     other.finishes()
     assert world.losses("other").read_text().split() == alone("train", *LARGE)

@@ -238,6 +238,14 @@ class World:
         """Watches the coordinator until it says these words of why job ``name`` stands where it stands."""
         self._until("why", lambda jobs: words in jobs.get(name, ""), f"{name}: {words}")
 
+    def until_spilled(self, name: str) -> None:
+        """Watches the coordinator until bytes of job ``name`` lie on the host."""
+        self._watch(
+            lambda status: {job["name"]: job["spilled"] for job in status["jobs"]},
+            lambda spilled: spilled.get(name, 0) > 0,
+            f"{name} spilled",
+        )
+
     def _until(self, key: str, reached: Callable[[dict[str, str]], bool], what: str) -> None:
         self._watch(lambda status: {job["name"]: job[key] for job in status["jobs"]}, reached, what)
 
