@@ -30,6 +30,7 @@ absl::Status ForkedChild() {
 }
 
 constexpr Bytes kMoreThanAnyDevice = Bytes{1} << 62;  // can be rounded up
+constexpr Bytes kContext = 640_MiB;                   // with the first kernels: docs/decisions/0043
 constexpr std::size_t kMostWatched = 16;              // promises beside each other, all asked at each spill
 
 // docs/decisions/0001-chunk-size.md
@@ -37,6 +38,27 @@ Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
   constexpr Bytes kChunksPerDevice = 2048;
   const Bytes size = std::bit_floor(std::max<Bytes>(1, capacity / kChunksPerDevice));
   return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 8_MiB));
+}
+
+// A context takes some hundred MiB of the device, which other jobs may have filled; how many the driver does
+// not say. Where there is a gate its turn is waited for then, and room is asked for until it fits.
+absl::StatusOr<ContextHandle> MakeContext(const Driver& driver, int device, Bytes capacity, Gate* gate) {
+  const Bytes asked = std::min<Bytes>(kContext, capacity / 8);
+  for (absl::Status room; true;) {
+    absl::StatusOr<ContextHandle> context = driver.PrimaryContext(device);
+    if (gate == nullptr || !absl::IsResourceExhausted(context.status())) return context;
+    if (!room.ok()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(std::string(context.status().message()), ": it finds no room on the device.\n  ",
+                       std::string(room.message())));
+    }
+    if (!gate->HoldsTurn()) {
+      HOCKET_RETURN_IF_ERROR(gate->AwaitTurn());  // others may have ended meanwhile
+      continue;
+    }
+    room = gate->AwaitRoom(asked);
+    if (!room.ok() && !absl::IsResourceExhausted(room)) return room;
+  }
 }
 
 }  // namespace
@@ -69,7 +91,7 @@ absl::StatusOr<std::unique_ptr<CachingAllocator>> AllocatorImpl::Create(Driver& 
                      " and at most its ", FormatBytes(capacity), ".\n  Correct or unset HOCKET_CHUNK_SIZE."));
   }
   if (chosen.memory_limit == 0) chosen.memory_limit = capacity;
-  HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, driver.PrimaryContext(options.device));
+  HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, MakeContext(driver, options.device, capacity, gate));
   const InContext in_context(driver, context);
   HOCKET_RETURN_IF_ERROR(in_context.status());
   auto allocator = std::unique_ptr<AllocatorImpl>(new AllocatorImpl(driver, chosen, gate, context, capacity));
@@ -92,6 +114,7 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
       pacer_(driver, context),
       verifies_(options.verify),
       pending_(driver),
+      headroom_(gate == nullptr ? 0 : options.headroom),
       limit_(options.memory_limit) {}
 
 absl::Status AllocatorImpl::Reserve(bool verify) {
@@ -143,7 +166,11 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
       continue;
     }
     const absl::Status room = gate_->AwaitRoom(request.missing);
-    if (room.ok()) continue;
+    if (room.ok()) {
+      MutexLock lock(&mutex_);
+      headroom_.Renew();
+      continue;
+    }
     if (room.code() != absl::StatusCode::kResourceExhausted) return room;  // interrupted
     request.last_resort = true;
     block = Attempt(request, &turn_lost);
@@ -285,7 +312,7 @@ absl::Status AllocatorImpl::BackTransient(Position position, Stream stream, std:
 }
 
 absl::Status AllocatorImpl::BackWithNewArenaChunk(Position position, Stream stream) {
-  HOCKET_ASSIGN_OR_RETURN(Chunk chunk, Chunk::Create(driver_, device_, chunk_size_));
+  HOCKET_ASSIGN_OR_RETURN(Chunk chunk, NewChunk());
   absl::StatusOr<UniqueFd> descriptor = shares_arena_ ? chunk.Export() : UniqueFd();
   // Without a descriptor nobody else can use the chunk: it is this job's own then.
   const ArenaChunkId id = descriptor.ok() ? Arena::NewId() : 0;
@@ -295,6 +322,17 @@ absl::Status AllocatorImpl::BackWithNewArenaChunk(Position position, Stream stre
   arena_.Place(*arena_.Find(id), position);
   if (shares_arena_) gate_->ArenaGrew(id, chunk_size_, *std::move(descriptor));
   return absl::OkStatus();
+}
+
+absl::StatusOr<Chunk> AllocatorImpl::NewChunk() {
+  absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
+  if (chunk.ok()) AskForHeadroom(chunk_size_);
+  return chunk;
+}
+
+void AllocatorImpl::AskForHeadroom(Bytes taken) {
+  const Bytes lacking = headroom_.LackingAfter(taken, [this] { return DeviceFree(); });
+  if (lacking > 0) gate_->LacksHeadroom(lacking);
 }
 
 bool AllocatorImpl::ArenaCanSpare() {
@@ -314,7 +352,7 @@ bool AllocatorImpl::ArenaCanSpare() {
 // is gone: where its memory comes from the arena, the job never holds both at once.
 absl::StatusOr<Chunk> AllocatorImpl::NewPrivateChunk(bool any_of_arena) {
   if (ArenaCanSpare()) return TakeFromArena();
-  absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
+  absl::StatusOr<Chunk> chunk = NewChunk();
   if (chunk.ok() || chunk.status().code() != absl::StatusCode::kResourceExhausted) return chunk;
   const bool may_take = any_of_arena || ArenaSurplus() > 0;
   if (!may_take || arena_.LastFree() == nullptr) return chunk;

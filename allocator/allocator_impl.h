@@ -27,6 +27,7 @@
 #include "allocator/arena.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/event.h"
+#include "allocator/headroom.h"
 #include "allocator/host_memory.h"
 #include "allocator/in_context.h"
 #include "allocator/pacer.h"
@@ -156,6 +157,10 @@ class AllocatorImpl final : public CachingAllocator {
   // In a job's first steps: whether the arena's last free chunk is one that this job has made; if need be,
   // empty ones are taken from their places, which waits for the device.
   bool ArenaCanSpare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the driver. Where less than the headroom stays free others are asked for it.
+  absl::StatusOr<Chunk> NewChunk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `taken` bytes have been: see Headroom.
+  void AskForHeadroom(Bytes taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A chunk for private memory: from the driver, else one that the lane's arena can spare. In the first steps
   // the other way round.
   absl::StatusOr<Chunk> NewPrivateChunk(bool any_of_arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -364,6 +369,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<Pool> pools_ ABSL_GUARDED_BY(mutex_);  // index: PoolIndex - 1
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int> captures_{0};  // how many of open_pools_ capture, for those who hold the lock or not
+  Headroom headroom_ ABSL_GUARDED_BY(mutex_);
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
   std::string limit_together_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;

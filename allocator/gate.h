@@ -19,9 +19,9 @@ namespace hocket {
 using ArenaChunkId = std::uint64_t;
 
 // Thread-safe. The allocator never holds a lock of its own while it calls AwaitTurn(), AwaitRoom() or
-// WhileBlocked(). It does hold it while it calls HoldsTurn(), ArenaGrew() and ArenaLost(), so that chunks are
-// announced in the order in which they come and go: these queue a message at most, and never call the
-// allocator back or wait for a thread that may.
+// WhileBlocked(). It does hold it while it calls HoldsTurn(), LacksHeadroom(), ArenaGrew() and ArenaLost(),
+// so that chunks are announced in the order in which they come and go: these queue a message at most, and
+// never call the allocator back or wait for a thread that may.
 class Gate {
  public:
   virtual ~Gate() = default;
@@ -40,6 +40,10 @@ class Gate {
   // turn may pass meanwhile, in the midst of a step too, and then the job may be spilled. So ask HoldsTurn()
   // again, with the allocator locked, whatever the answer.
   virtual absl::Status AwaitRoom(Bytes bytes) = 0;
+
+  // `bytes` fewer are free on the device than should stay so (AllocatorOptions::headroom). Asks that others
+  // make room for them meanwhile.
+  virtual void LacksHeadroom(Bytes bytes) {}
 
   // Calls `wait`, which waits for the device: whoever holds what other threads of the program need
   // meanwhile (Python's interpreter) gives it up for so long. The caller is at no door. Nothing is locked.

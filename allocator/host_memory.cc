@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -21,15 +21,10 @@ constexpr Bytes kPage = 4096;
 constexpr Bytes kPiece = Bytes{256} << 20;
 constexpr Bytes kUnknown = Bytes{4} << 30;  // the budget where nobody says what is free
 
-// The number after "MemAvailable:" in /proc/meminfo, in bytes.
+// In bytes; kNoLimit: the kernel does not say.
 Bytes MachineFree() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  Bytes value = 0;
-  while (file >> key >> value && std::getline(file, unit)) {
-    if (key == "MemAvailable:") return value << 10;
-  }
-  return kNoLimit;
+  const std::optional<Bytes> kib = NumberAfter("/proc/meminfo", "MemAvailable:");
+  return kib ? *kib << 10 : kNoLimit;
 }
 
 }  // namespace

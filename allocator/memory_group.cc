@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace hocket {
 namespace {
@@ -27,21 +28,11 @@ Bytes ReadNumber(const std::string& path) {
   return file >> text && absl::SimpleAtoi(text, &value) ? value : kNoLimit;
 }
 
-Bytes ReadLine(const std::string& path, const std::string& wanted) {
-  std::ifstream file(path);
-  std::string key;
-  Bytes value = 0;
-  while (file >> key >> value) {
-    if (key == wanted) return value;
-  }
-  return 0;
-}
-
 Bytes FreeIn(const std::string& group, const Names& names) {
   const Bytes limit = ReadNumber(group + names.limit);
   const Bytes used = ReadNumber(group + names.used);
   if (limit == kNoLimit || used == kNoLimit) return kNoLimit;
-  const Bytes kept = used - std::min(used, ReadLine(group + "/memory.stat", names.cache));
+  const Bytes kept = used - std::min(used, NumberAfter(group + "/memory.stat", names.cache).value_or(0));
   return limit - std::min(limit, kept);
 }
 
@@ -58,6 +49,18 @@ bool IsMemory(const std::string& controllers) {
 }
 
 }  // namespace
+
+// As text, not as a number: in the process of some builds of PyTorch for CUDA a stream reads every number as
+// 0.
+std::optional<Bytes> NumberAfter(const std::string& path, absl::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    Bytes value = 0;
+    if (words.size() >= 2 && words[0] == key && absl::SimpleAtoi(words[1], &value)) return value;
+  }
+  return std::nullopt;
+}
 
 Bytes FreeInMemoryGroup(const std::string& root, const std::string& membership) {
   Bytes free = FreeIn(root, kVersion2);

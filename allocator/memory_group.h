@@ -11,13 +11,18 @@
 #define HOCKET_ALLOCATOR_MEMORY_GROUP_H_
 
 #include <limits>
+#include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "csrc/base/bytes.h"
 
 namespace hocket {
 
 inline constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
+
+// The number behind `key` in a file of lines "KEY NUMBER ..."; nullopt: no such line, or no such file.
+std::optional<Bytes> NumberAfter(const std::string& path, absl::string_view key);
 
 // Bytes that the tightest of the groups still gives, file caches that it can drop included; kNoLimit: none
 // limits. `root` is where the groups are mounted, `membership` the kernel's list of this process's groups.

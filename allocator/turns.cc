@@ -137,6 +137,8 @@ void AllocatorImpl::ShedCache() {
 absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
+  headroom_.Renew();
+  const Bytes spilled = persistent_->spilled() + transient_->spilled();
   if (!sent_.empty()) ReceiveAll();  // of a call that lacked room
   const bool follows = for_step && MayFollow();
   absl::Status sent;
@@ -145,6 +147,7 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
     return RestoreAll(0, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { sent = SendAll(); });
   });
   if (restored.ok()) restored = sent;
+  if (restored.ok() && spilled > 0) AskForHeadroom(0);
   *missing = persistent_->spilled() + transient_->spilled();
   CountReserved();  // chunks of the arena may have taken another place
   return restored;
@@ -167,14 +170,19 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   std::size_t left = at_most / chunk_size_;
+  headroom_.Renew();
+  const auto new_chunk = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<Chunk> {
+    if (!headroom_.CanSpare(chunk_size_, [this] { return DeviceFree(); }))
+      return absl::ResourceExhaustedError("the rest is kept free");
+    return Chunk::Create(driver_, device_, chunk_size_);
+  };
   const auto restore = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     absl::Status stopped;
     for (Space* space : {persistent_.get(), transient_.get()}) {
       if (left == 0 || !stopped.ok()) break;
       std::vector<Position> positions = space->PositionsToRestore();
       if (positions.size() > left) positions.resize(left);
-      const Spiller::Outcome outcome = RestoreSome(
-          *space, positions, [this] { return Chunk::Create(driver_, device_, chunk_size_); }, [] {});
+      const Spiller::Outcome outcome = RestoreSome(*space, positions, new_chunk, [] {});
       left -= outcome.done;
       stopped = outcome.status;
     }

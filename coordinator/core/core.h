@@ -182,6 +182,7 @@ class Core {
   void On(Job* job, const wire::ArenaGrew& event);
   void On(Job* job, const wire::ArenaLost& event);
   void On(Job* job, const wire::ArenaHeard& event);
+  void On(Job* job, const wire::LacksHeadroom& event);
   void On(Job* job, const wire::Gang& event);
   void On(Job* job, const wire::Report& event);
   void On(Job* job, const wire::Leave& event);

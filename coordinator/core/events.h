@@ -120,7 +120,7 @@ struct Event {
                SetSwitchShare, SetLinkBound, SetProductionBound, SetMostTogether, SetOverdue, StepsSeen,
                wire::Wait, wire::TurnOver, wire::YieldAck, wire::NeedRoom, wire::Spilled, wire::ArenaGrew,
                wire::ArenaLost, wire::ArenaHeard, wire::Gang, wire::Report, wire::Leave, wire::Restored,
-               wire::StoodBy>
+               wire::StoodBy, wire::LacksHeadroom>
       what;
 };
 

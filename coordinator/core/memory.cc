@@ -34,6 +34,13 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
                           .freed = event.restoring ? freed : 0};
 }
 
+// Nobody waits for it, so guaranteed bytes stay, and what a job lacks for itself comes first.
+void Core::On(Job* job, const wire::LacksHeadroom& event) {
+  if (job == nullptr || job->gone || job->turn == 0 || IsGuest(*job)) return;
+  if (job->room && job->room->asked) return;
+  AskToSpill(*job, event.bytes, Victims(*job), /*guaranteed_too=*/false);
+}
+
 // Who says so answers, and can be asked to spill again.
 void Core::Holds(Job& job, Bytes persistent, Bytes spilled, bool movable, Bytes host_left) {
   job.persistent = persistent;

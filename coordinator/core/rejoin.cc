@@ -56,7 +56,8 @@ void Core::On(Job*, const JobJoins& event) {
                           .sharing_with = SharingWith(job),
                           .hears_movable = true,
                           .hears_parts = true,
-                          .fills_arena = true});
+                          .fills_arena = true,
+                          .hears_headroom = true});
   if (join.rejoin) return Rejoin(job, join);
   FillArena(job);
 }

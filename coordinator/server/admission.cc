@@ -152,6 +152,9 @@ absl::Status CheckSaid(wire::Leave& leave) {
 
 absl::Status CheckSaid(wire::ArenaLost&) { return absl::OkStatus(); }
 absl::Status CheckSaid(wire::ArenaHeard&) { return absl::OkStatus(); }
+absl::Status CheckSaid(wire::LacksHeadroom& lacks) {
+  return CheckNumbers({{"bytes", lacks.bytes, kMaxBytes}});
+}
 absl::Status CheckSaid(wire::StoodBy&) { return absl::OkStatus(); }
 
 // What only the coordinator says, and what begins a connection.

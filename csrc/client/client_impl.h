@@ -96,6 +96,7 @@ class ClientImpl final : public Client {
   bool HoldsTurn() const override;
   absl::Status AwaitTurn() override;
   absl::Status AwaitRoom(Bytes bytes) override;
+  void LacksHeadroom(Bytes bytes) override;
   void WhileBlocked(absl::FunctionRef<void()> wait) override;
   void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) override;
   void ArenaLost(ArenaChunkId chunk) override;
@@ -383,6 +384,7 @@ class ClientImpl final : public Client {
   bool hears_movable_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator, in a Wait
   bool hears_parts_ ABSL_GUARDED_BY(mutex_) = false;    // of what is spilled
   bool fills_arena_ ABSL_GUARDED_BY(mutex_) = false;    // it asks for descriptors that did not come
+  bool hears_headroom_ ABSL_GUARDED_BY(mutex_) = false;
   bool reader_stalls_ ABSL_GUARDED_BY(mutex_) = false;  // it was waited for in vain, and has not read since
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
   bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;        // the end of this turn

@@ -63,6 +63,11 @@ wire::NeedRoom ClientImpl::Lacks(Bytes bytes, bool restoring) const {
   return need;
 }
 
+void ClientImpl::LacksHeadroom(Bytes bytes) {
+  MutexLock lock(&mutex_);
+  if (!outside_ && hears_headroom_) Tell(wire::LacksHeadroom{.bytes = bytes});
+}
+
 // While bytes come back nothing but an interruption is an answer, and kAborted: others first. It waits, it
 // never fails. An allocation whose turn has passed is answered at once: it tries again, and asks for a turn
 // first.

@@ -35,7 +35,7 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   attached_at_ = Clock::now();
   reconnect_at_ = Clock::time_point::max();
   Tell(facts_, progress_.Descriptor());
-  told_movable_ = hears_movable_ = hears_parts_ = fills_arena_ = false;
+  told_movable_ = hears_movable_ = hears_parts_ = fills_arena_ = hears_headroom_ = false;
   arena_heard_ = arena_heard_told_ = 0;
   if (phase_ == Phase::kAsked) TellWait(held);
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
@@ -68,6 +68,7 @@ void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
   hears_movable_ = joined.hears_movable;
   hears_parts_ = joined.hears_parts;
   fills_arena_ = joined.fills_arena;
+  hears_headroom_ = joined.hears_headroom;
   facts_.job = joined.job;
   facts_.name = joined.name;
   facts_.rejoin = true;

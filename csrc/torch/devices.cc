@@ -30,10 +30,10 @@ class OpenGate final : public Gate {
   void ArenaLost(ArenaChunkId) override {}
 };
 
-// The size in an environment variable; 0 where it is not set.
-absl::StatusOr<Bytes> SizeFromEnvironment(const char* variable) {
+// The size in an environment variable, or `otherwise`.
+absl::StatusOr<Bytes> SizeFromEnvironment(const char* variable, Bytes otherwise) {
   const char* text = std::getenv(variable);
-  if (text == nullptr || *text == 0) return Bytes{0};
+  if (text == nullptr || *text == 0) return otherwise;
   absl::StatusOr<Bytes> size = ParseBytes(text);
   if (size.ok()) return size;
   return absl::InvalidArgumentError(absl::StrCat(variable, ": ", std::string(size.status().message())));
@@ -53,14 +53,23 @@ void SayWhatHasNoEffect(const AllocConfVariable& variable, const AllocConf& conf
 // The smaller of two limits, of which 0 is none.
 Bytes Smaller(Bytes a, Bytes b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-absl::StatusOr<AllocatorOptions> ReadOptions(int device, Bytes memory_limit, bool coordinated) {
+// docs/decisions/0043: the first side stream, and a library's handle or two.
+Bytes HeadroomFor(Bytes capacity) { return std::min(capacity / 128, 192_MiB); }
+
+absl::StatusOr<AllocatorOptions> ReadOptions(int device, Bytes capacity, Bytes memory_limit,
+                                             bool coordinated) {
   AllocatorOptions options;
   options.device = device;
   options.memory_limit = memory_limit;
   options.shares_arena = coordinated;
   options.verify = Devices::Verifies();
-  HOCKET_ASSIGN_OR_RETURN(options.chunk_size, SizeFromEnvironment("HOCKET_CHUNK_SIZE"));
-  HOCKET_ASSIGN_OR_RETURN(options.host_budget, SizeFromEnvironment("HOCKET_HOST_BUDGET"));
+  HOCKET_ASSIGN_OR_RETURN(options.chunk_size, SizeFromEnvironment("HOCKET_CHUNK_SIZE", 0));
+  HOCKET_ASSIGN_OR_RETURN(options.host_budget, SizeFromEnvironment("HOCKET_HOST_BUDGET", 0));
+  HOCKET_ASSIGN_OR_RETURN(options.headroom, SizeFromEnvironment("HOCKET_HEADROOM", HeadroomFor(capacity)));
+  if (options.headroom > capacity / 2)
+    return absl::InvalidArgumentError(
+        absl::StrCat("HOCKET_HEADROOM: ", FormatBytes(options.headroom), " of the ", FormatBytes(capacity),
+                     " of device ", device, " cannot be kept free.\n  Give at most half of it, or 0."));
   return options;
 }
 
@@ -159,8 +168,9 @@ Bytes Devices::MemoryLimit(const Device& device) const {
 absl::Status Devices::MakeAllocator(Device& device) {
   if (!device.client) device.open_gate = std::make_unique<OpenGate>();
   Gate* gate = device.client ? device.client.get() : device.open_gate.get();
-  HOCKET_ASSIGN_OR_RETURN(AllocatorOptions options,
-                          ReadOptions(device.ordinal, MemoryLimit(device), device.client != nullptr));
+  HOCKET_ASSIGN_OR_RETURN(
+      AllocatorOptions options,
+      ReadOptions(device.ordinal, device.capacity, MemoryLimit(device), device.client != nullptr));
   if (shed_cache_) {
     options.serves_segments = true;
     options.shed_cache = [this, ordinal = device.ordinal] { shed_cache_(ordinal); };

@@ -15,6 +15,7 @@
 #include "csrc/client/process_end.h"
 #include "csrc/torch/alloc_conf.h"
 #include "csrc/torch/constants.h"
+#include "csrc/torch/contexts.h"
 #include "csrc/torch/cuda_allocator.h"
 #include "csrc/torch/native_allocator.h"
 #include "csrc/torch/out_of_turn.h"
@@ -132,6 +133,7 @@ absl::Status Process::Install() {
   pytorch::changeCurrentAllocator(allocator_);
   // What torch.accelerator asks. PyTorch's own is registered with priority 1.
   c10::SetAllocator(c10::kCUDA, allocator_.get(), /*priority=*/2);
+  MakeRoomForContexts(devices_, forked_);
   WatchOperators(devices_);
   installed_ = true;
   return absl::OkStatus();
@@ -151,6 +153,7 @@ absl::StatusOr<Bytes> Process::KeepNative() {
   pytorch::caching::allocator.store(gated);
   c10::SetAllocator(c10::kCUDA, gated, /*priority=*/2);
   ServeSegments(devices_, forked_);
+  MakeRoomForContexts(devices_, forked_);
   WatchOperators(devices_);
   native_ = gated;
   return std::accumulate(held.begin(), held.end(), Bytes{0});

@@ -5,7 +5,7 @@
 // Hocket talk to each other as long as the major version of the frame is the same.
 //
 //   job -> coordinator   Join, Gang, Wait, TurnOver, YieldAck, NeedRoom, Spilled, ArenaGrew, ArenaLost,
-//                        Report, Leave, Restored, StoodBy, ArenaHeard
+//                        Report, Leave, Restored, StoodBy, ArenaHeard, LacksHeadroom
 //   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport, Limit,
 //                        Restore, StandBy, GoOn, Pace
 //   CLI <-> coordinator  Command, CommandResult
@@ -76,16 +76,17 @@ struct Join {
 struct Joined {
   static constexpr uint16_t kType = 2;
   static constexpr const char* kName = "Joined";
-  uint64_t job = 0;            // this job's id, unique in the coordinator's life and after a restart
-  std::string name;            // as given, or made unique
-  std::string lane_lock;       // path of the lane's lock file
-  std::string sharing_with;    // names of the other jobs on the device, comma separated
-  bool hears_movable = false;  // the coordinator heeds Wait::movable; an older one has to be told by Spilled
-  bool hears_parts = false;    // and Spilled::more; an older one takes the first part for all
-  bool fills_arena = false;    // and ArenaGrew::bare; an older one passes nothing on then
+  uint64_t job = 0;             // this job's id, unique in the coordinator's life and after a restart
+  std::string name;             // as given, or made unique
+  std::string lane_lock;        // path of the lane's lock file
+  std::string sharing_with;     // names of the other jobs on the device, comma separated
+  bool hears_movable = false;   // the coordinator heeds Wait::movable; an older one has to be told by Spilled
+  bool hears_parts = false;     // and Spilled::more; an older one takes the first part for all
+  bool fills_arena = false;     // and ArenaGrew::bare; an older one passes nothing on then
+  bool hears_headroom = false;  // and LacksHeadroom; an older one is not told
   // Retired, never to be used again: 5.
   HOCKET_FIELDS(F(1, job) F(2, name) F(3, lane_lock) F(4, sharing_with) F(6, hears_movable) F(7, hears_parts)
-                    F(8, fills_arena))
+                    F(8, fills_arena) F(9, hears_headroom))
 };
 
 // The connection ends after it. `reason` is a full sentence for the user. Readable across major versions: its
@@ -282,6 +283,16 @@ struct ArenaHeard {
   HOCKET_FIELDS(F(1, count))
 };
 
+// Job -> coordinator, in a turn: so many bytes fewer are free on the device than should stay so for what the
+// program takes beside Hocket's memory (streams, libraries' handles). Others' are moved if they can be, and
+// the job goes on meanwhile: there is no answer. Only to a coordinator whose Joined says hears_headroom.
+struct LacksHeadroom {
+  static constexpr uint16_t kType = 31;
+  static constexpr const char* kName = "LacksHeadroom";
+  uint64_t bytes = 0;
+  HOCKET_FIELDS(F(1, bytes))
+};
+
 // This process is rank `rank` of `size` of a gang; sent when init_process_group has met. All ranks that
 // name the same id form the gang; it is complete once `size` ranks said so.
 struct Gang {
@@ -404,10 +415,10 @@ struct Pace {
 #undef F
 #undef HOCKET_FIELDS
 
-using Message =
-    std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room, Spill,
-                 Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang, Report, Leave,
-                 Command, CommandResult, Limit, Restore, Restored, StandBy, StoodBy, GoOn, Pace, ArenaHeard>;
+using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room,
+                             Spill, Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang,
+                             Report, Leave, Command, CommandResult, Limit, Restore, Restored, StandBy,
+                             StoodBy, GoOn, Pace, ArenaHeard, LacksHeadroom>;
 
 }  // namespace hocket::wire
 

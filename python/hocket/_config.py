@@ -151,6 +151,7 @@ KEYS = (
     Key("job", "group", "HOCKET_GROUP", None, _group, "the group that jobs belong to: `hocket quota --group`"),
     Key("job", "memory_limit", "HOCKET_MEMORY_LIMIT", None, _size, "most device memory of a job"),
     Key("job", "host_budget", "HOCKET_HOST_BUDGET", None, _size, "most host memory for a job's spilled memory"),
+    Key("job", "headroom", "HOCKET_HEADROOM", None, _size, "device memory that should stay free beside the jobs'"),
     Key("web", "port", "HOCKET_WEB_PORT", 9465, _port, "of `hocket web`"),
     Key("web", "any_user", "HOCKET_WEB_ANY_USER", False, _switch, "other users of this machine may read, too"),
 )  # fmt: skip

@@ -99,6 +99,7 @@ class ScriptedGate : public Gate {
   bool HoldsTurn() const override { return holds_turn; }
   absl::Status AwaitTurn() override { return await_turn(); }
   absl::Status AwaitRoom(Bytes bytes) override { return await_room(bytes); }
+  void LacksHeadroom(Bytes bytes) override { lacking.push_back(bytes); }
   void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) override;
   void ArenaLost(ArenaChunkId chunk) override;
 
@@ -107,6 +108,7 @@ class ScriptedGate : public Gate {
   std::function<absl::Status(Bytes)> await_room;
   std::function<void(ArenaChunkId, Bytes, UniqueFd)> grew = [](ArenaChunkId, Bytes, UniqueFd) {};
   std::function<void(ArenaChunkId)> lost = [](ArenaChunkId) {};
+  std::vector<Bytes> lacking;  // headroom, each time that it was said
 
   ScriptedGate();
 };

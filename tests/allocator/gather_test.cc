@@ -220,7 +220,9 @@ TEST_F(GatherTest, AJobThatWouldGatherForEverTakesMemoryInstead) {
     Large(stream);
     for (const DevicePtr block : held) job.Free(block);
     held.clear();
-    if (i == 20) EXPECT_EQ(job.Held().arena, 4 * kChunk) << "at first it gathers";
+    if (i == 20) {
+      EXPECT_EQ(job.Held().arena, 4 * kChunk) << "at first it gathers";
+    }
   }
   EXPECT_GT(job.Held().arena, 4 * kChunk);
 }

@@ -28,7 +28,7 @@ def _turns(environment: dict[str, str]) -> int:
 
 
 def run(quick: bool) -> None:
-    steps, repeats = (100, 6) if quick else (400, 12)
+    steps, repeats = (100, 6) if quick else (400, 9)
     idle, raw = [], []
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "round-robin"}

@@ -33,13 +33,15 @@ def restored() -> int:
     return _native.holdings()[0]["restored_total"]
 
 
-def copy_seconds(amount: int, hosts: list[torch.Tensor], device: torch.Tensor) -> float:
+def copy_seconds(
+    amount: int, hosts: list[torch.Tensor], device: torch.Tensor, streams: list[torch.cuda.Stream]
+) -> float:
     """Plain copies of so many bytes each way at once, a piece at a time.
 
     The driver's own calls: through the runtime, an emulated GPU that computes nothing writes zeros to the host.
     """
     driver = ctypes.CDLL("libcuda.so.1")
-    out, back = torch.cuda.Stream(), torch.cuda.Stream()
+    out, back = streams
 
     def queue(call: str, to: int, source: int, count: int, stream: torch.cuda.Stream) -> None:
         arguments = [ctypes.c_uint64(value) for value in (to, source, count, stream.cuda_stream)]
@@ -71,14 +73,15 @@ def main() -> None:
     torch.zeros(1, device="cuda").add_(1)  # the context and the kernel are there before the device is filled
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    print(json.dumps({}), flush=True)
     hosts = [torch.empty(PIECE, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
+    streams = [torch.cuda.Stream() for _ in range(2)]  # before the device is filled, too
+    print(json.dumps({}), flush=True)
     with contextlib.ExitStack() as present:
         for line in sys.stdin:
             request = json.loads(line)
             if "plain" in request:
                 assert held is not None
-                print(json.dumps({"plain": copy_seconds(request["plain"], hosts, held)}), flush=True)
+                print(json.dumps({"plain": copy_seconds(request["plain"], hosts, held, streams)}), flush=True)
                 continue
             if held is not None:
                 before = restored()

@@ -498,6 +498,16 @@ TEST(MemoryTest, ANewChunkIsToldWithItsDescriptorAndALostOneToo) {
   EXPECT_EQ(scene.Expects<wire::ArenaLost>().chunk, 9u);
 }
 
+TEST(MemoryTest, LackingHeadroomIsToldToACoordinatorThatHearsIt) {
+  Scene scene;
+  scene.job().LacksHeadroom(30);
+  EXPECT_EQ(scene.Expects<wire::LacksHeadroom>().bytes, 30u);
+  Scene older({.hears_headroom = false});
+  older.job().LacksHeadroom(30);
+  older.job().ArenaLost(9);
+  EXPECT_EQ(older.Expects<wire::ArenaLost>().chunk, 9u) << "the first that it is told";
+}
+
 TEST(MemoryTest, AnExportSendsEveryChunkToTheJobThatAsks) {
   Scene scene;
   scene.Says(wire::ArenaExport{.to_job = 12});

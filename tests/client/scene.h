@@ -112,6 +112,7 @@ class Scene {
     Clock::duration steady = std::chrono::seconds(1);
     Bytes part = 0;
     bool hears_parts = true;
+    bool hears_headroom = true;
   };
 
   // For scenes in which the agent gives no turn on its own account.
@@ -139,7 +140,7 @@ class Scene {
     auto joining = std::async(std::launch::async, [&] {
       return ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0", .capacity = 1000}, tuning);
     });
-    Answers(/*hears_movable=*/true, options.hears_parts);
+    Answers(/*hears_movable=*/true, options.hears_parts, options.hears_headroom);
     auto joined = joining.get();
     EXPECT_TRUE(joined.ok()) << joined.status();
     job_ = *std::move(joined);
@@ -157,13 +158,14 @@ class Scene {
   std::string lock_path() const { return folder_ + "/lane.lock"; }
 
   // --- the coordinator's side
-  wire::Join Answers(bool hears_movable = true, bool hears_parts = true) {
+  wire::Join Answers(bool hears_movable = true, bool hears_parts = true, bool hears_headroom = true) {
     const wire::Join join = Expects<wire::Join>();
     Says(wire::Joined{.job = 5,
                       .name = "job",
                       .lane_lock = lock_path(),
                       .hears_movable = hears_movable,
-                      .hears_parts = hears_parts});
+                      .hears_parts = hears_parts,
+                      .hears_headroom = hears_headroom});
     return join;
   }
   // To a job that may have ended meanwhile.

@@ -49,6 +49,48 @@ TEST(RoomTest, SeveralAreSpilledWhenOneIsNotEnough) {
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
 }
 
+// --- headroom: what should stay free for what programs take beside their tensors ----------------------
+
+TEST(HeadroomTest, OthersSpillForItAndTheJobGoesOn) {
+  Script s = Full();
+  s.Says("a", wire::LacksHeadroom{20});
+  EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 20u) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0);
+  s.Says("a", wire::LacksHeadroom{25});
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 5u) << "20 are on their way";
+  s.Spills("c", 20);
+  s.Spills("b", 5);
+  EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
+  s.GivesUp("a");
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+}
+
+TEST(HeadroomTest, WhatComesForItServesAnAllocationThatFindsNoRoomMeanwhile) {
+  Script s = Full();
+  s.Says("a", wire::LacksHeadroom{20});
+  s.NeedsRoom("a", 15);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 0) << "20 are on their way: " << s.Story();
+  s.Spills("c", 20);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
+}
+
+TEST(HeadroomTest, GuaranteedBytesStay) {
+  Script s = Full();
+  s.Says("c", SetMemoryGuarantee{30});
+  s.Says("b", SetMemoryGuarantee{35});
+  s.Says("a", wire::LacksHeadroom{20});
+  EXPECT_EQ(s.TimesTold<wire::Spill>("c"), 0) << s.Story();
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 5u) << s.Story();
+}
+
+TEST(HeadroomTest, OnlyWhoHasTheTurnIsHeard) {
+  Script s = Full();
+  s.Says("b", wire::LacksHeadroom{20});
+  s.Says("c", wire::LacksHeadroom{20});
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b") + s.TimesTold<wire::Spill>("c"), 0) << s.Story();
+  EXPECT_EQ(s.Rejection(), "");
+}
+
 TEST(RoomTest, ASpillIsRecordedFromItsOrderToItsLastPart) {
   Script s = Full();
   s.NeedsRoom("a", 20);

@@ -115,6 +115,19 @@ TEST(SharingTest, AContextTakesItsOverhead) {
   EXPECT_EQ(a.Ask("used"), "ok 8192 of 65536");
 }
 
+TEST(SharingTest, AStreamTakesMemoryAndCannotBeMadeWhereNoneIsLeft) {
+  World world("HOCKET_EMULATOR_STREAM_MEMORY", "2MiB");
+  Puppet a = world.Start(), b = world.Start();
+  ASSERT_EQ(a.Ask("stream s nonblocking"), "ok");
+  EXPECT_EQ(b.Ask("used"), "ok 2048 of 65536");
+  ASSERT_EQ(b.Ask("alloc x 63488"), "ok");
+  EXPECT_EQ(a.Ask("stream t nonblocking"), "CUDA_ERROR_OUT_OF_MEMORY");
+  ASSERT_EQ(a.Ask("destroy s"), "ok");
+  EXPECT_EQ(a.Ask("stream t nonblocking"), "ok");
+  a.Kill();
+  EXPECT_EQ(b.Ask("used"), "ok 63488 of 65536");
+}
+
 TEST(SharingTest, AChunkPassedOnIsTheSameMemoryAndCountsOnce) {
   World world;
   Puppet a = world.Start(), b = world.Start();

@@ -77,6 +77,31 @@ def test_two_jobs_larger_than_what_others_leave_train_on(device: Device) -> None
 
 
 @pytest.mark.alone
+def test_streams_and_handles_find_room_where_jobs_fill_the_device(device: Device) -> None:
+    mib, headroom = device.scaled(1024), device.scaled(192)
+    device.environment["HOCKET_HEADROOM"] = f"{headroom}MiB"
+    monitor = device.monitor()
+    first = device.program("late", "--mib", mib, "--name", "first")
+    first.expect("held")
+    # The second one's context, too, finds room only because the first one's bytes can go.
+    ballast = device.leave(mib * MIB)
+    second = device.program("late", "--mib", mib, "--name", "second")
+    device.until("second", "waits")
+    first.go_on()
+    first.expect("made")
+    second.expect("held")
+    monitor.milliseconds_until(lambda free: free >= (headroom - 8) * MIB, time.monotonic())
+    second.go_on()
+    second.expect("made")
+    for job in (second, first):
+        job.expect("kept")
+        job.finishes()
+    ballast.go_on()
+    ballast.expect("unchanged")
+    ballast.finishes()
+
+
+@pytest.mark.alone
 def test_what_a_process_costs_beside_its_tensors(device: Device, fact) -> None:
     monitor = device.monitor()
     for allocator in ("plain", "hocket"):

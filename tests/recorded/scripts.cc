@@ -69,6 +69,7 @@ Recording TwoJobs() {
       Hear<wire::Room>(kB),
       Say(kB, wire::TurnOver{.turn = 2, .steps = 1, .turn_steps = 1, .persistent = 500, .movable = true}),
       Hear<wire::Grant>(kA),
+      Say(kA, wire::LacksHeadroom{.bytes = 50}),
   };
 }
 
@@ -201,7 +202,8 @@ Recording JobScript() {
                           .sharing_with = "other",
                           .hears_movable = true,
                           .hears_parts = true,
-                          .fills_arena = true}),
+                          .fills_arena = true,
+                          .hears_headroom = true}),
       Do(0, "await"),
       // An arena that others have made grow, and a limit.
       Say(0, wire::ArenaAdd{.chunk = 3, .size = 64}, Carries::kMemory),

@@ -78,6 +78,7 @@ Settings FromEnvironment() {
   settings.name = ReadName(settings.name);
   ReadBytes("HOCKET_EMULATOR_MEMORY", settings.memory);
   ReadBytes("HOCKET_EMULATOR_CONTEXT_MEMORY", settings.context_memory);
+  ReadBytes("HOCKET_EMULATOR_STREAM_MEMORY", settings.stream_memory);
   settings.context = std::chrono::milliseconds(ReadInt("HOCKET_EMULATOR_CONTEXT_MS", 0, 0, kDayInMs));
   ReadGranularity(settings.granularity);
   settings.devices = ReadInt("HOCKET_EMULATOR_DEVICES", 1, 1, kMaxDevices);

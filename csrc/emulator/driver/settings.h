@@ -23,6 +23,7 @@ struct Settings {
   std::chrono::milliseconds teardown{0};    // HOCKET_EMULATOR_TEARDOWN_MS
   std::chrono::microseconds copy_delay{0};  // HOCKET_EMULATOR_COPY_DELAY_US, added to each copy
   Bytes context_memory = 0;                 // HOCKET_EMULATOR_CONTEXT_MEMORY, taken by each context
+  Bytes stream_memory = 0;                  // HOCKET_EMULATOR_STREAM_MEMORY, taken by each stream made
   std::chrono::milliseconds context{0};     // HOCKET_EMULATOR_CONTEXT_MS, taken by its making
   std::chrono::microseconds slice{2000};    // HOCKET_EMULATOR_SLICE_US, timing mode's time slice
   Bytes granularity = Bytes{2} << 20;       // HOCKET_EMULATOR_GRANULARITY, the unit of mapping; today's GPUs'

@@ -44,7 +44,7 @@ struct SharedLayout {
 namespace {
 
 // Changes with SharedLayout.
-constexpr std::uint64_t kMagic = 0x686f636b65740003;
+constexpr std::uint64_t kMagic = 0x686f636b65740004;
 constexpr int kSlotBits = 16;
 
 std::uint64_t Bit(int process) { return std::uint64_t{1} << (process % 64); }
@@ -196,6 +196,7 @@ void SharedState::Enter() {
     process.dead_since_ns = 0;
     process.contexts = 0;
     process.finished_use = 0;
+    for (std::atomic<std::uint32_t>& streams : process.streams) streams = 0;
     process.pid = getpid();
     self_ = i;
     return;
@@ -251,9 +252,11 @@ void SharedState::CountChunks() {
 
 Bytes SharedState::Sum(int device) const {
   Bytes sum = page_->used[device];
-  if (settings_.context_memory == 0) return sum;
+  if (settings_.context_memory == 0 && settings_.stream_memory == 0) return sum;
   for (const ProcessRecord& process : page_->processes) {
-    if (process.pid != 0 && (process.contexts >> device & 1) != 0) sum += settings_.context_memory;
+    if (process.pid == 0) continue;
+    if ((process.contexts >> device & 1) != 0) sum += settings_.context_memory;
+    sum += process.streams[device] * settings_.stream_memory;
   }
   return sum;
 }
@@ -343,6 +346,20 @@ bool SharedState::AddContext(int device) {
   if (settings_.context_memory > 0 && !Fits(device, settings_.context_memory)) return false;
   contexts |= 1u << device;
   return true;
+}
+
+bool SharedState::AddStream(int device) {
+  if (settings_.stream_memory == 0) return true;
+  const Guard guard(*this);
+  if (!Fits(device, settings_.stream_memory)) return false;
+  ++page_->processes[self_].streams[device];
+  return true;
+}
+
+void SharedState::DropStream(int device) {
+  if (settings_.stream_memory == 0) return;
+  const Guard guard(*this);
+  --page_->processes[self_].streams[device];
 }
 
 void SharedState::Leave() {

@@ -39,11 +39,12 @@ inline constexpr int kMaxSharedEvents = 1024;
 inline constexpr int kOnHost = -1;
 
 struct ProcessRecord {
-  std::int64_t start_time;                  // of the pid, in clock ticks since boot
-  std::int64_t dead_since_ns;               // monotonic; 0 while it lives
-  std::atomic<std::int32_t> pid;            // 0: the record is free. Written last.
-  std::atomic<std::uint32_t> contexts;      // bit per device whose context exists
-  std::atomic<std::uint64_t> finished_use;  // check mode: every use up to here is known to be done
+  std::int64_t start_time;                          // of the pid, in clock ticks since boot
+  std::int64_t dead_since_ns;                       // monotonic; 0 while it lives
+  std::atomic<std::int32_t> pid;                    // 0: the record is free. Written last.
+  std::atomic<std::uint32_t> contexts;              // bit per device whose context exists
+  std::atomic<std::uint64_t> finished_use;          // check mode: every use up to here is known to be done
+  std::atomic<std::uint32_t> streams[kMaxDevices];  // that it has made on each device
 };
 
 struct ChunkRecord {
@@ -95,6 +96,9 @@ class SharedState {
   Bytes UsedBytes(int device);
   // The context of `device` exists in this process: its overhead counts. False: it does not fit.
   bool AddContext(int device);
+  // A stream is made on `device`, or destroyed: what it takes counts. False: it does not fit.
+  bool AddStream(int device);
+  void DropStream(int device);
 
   // This process ends in good order: its holds are dropped and its record is freed. The last one removes
   // the page.

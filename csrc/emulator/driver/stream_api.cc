@@ -41,6 +41,7 @@ HOCKET_DRIVER_API Result cuStreamCreateWithPriority(Stream* stream, unsigned fla
   if (stream == nullptr || flags > cuda::kStreamNonBlocking) return cuda::kInvalidValue;
   const Context* context = CurrentContext();
   if (context == nullptr) return cuda::kInvalidContext;
+  if (!Gpu::Get().state().AddStream(context->device())) return cuda::kOutOfMemory;
   const auto kind =
       flags == cuda::kStreamNonBlocking ? StreamState::Kind::kNonBlocking : StreamState::Kind::kBlocking;
   *stream =
@@ -55,7 +56,7 @@ HOCKET_DRIVER_API Result cuStreamCreate(Stream* stream, unsigned flags) {
 HOCKET_DRIVER_API Result cuStreamDestroy_v2(Stream handle) {
   HOCKET_FIND_STREAM(stream, handle);
   if (stream->kind() == StreamState::Kind::kLegacy) return cuda::kInvalidHandle;
-  Gpu::Get().streams().Destroy(handle);
+  if (Gpu::Get().streams().Destroy(handle)) Gpu::Get().state().DropStream(stream->device());
   return cuda::kSuccess;
 }
 

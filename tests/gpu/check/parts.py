@@ -68,7 +68,7 @@ def parts(emulate: bool, quick: bool, only: str = "") -> list[Part]:
              180 * patience),
         bench("step_time", "step time alone", 60),
         bench("evicted", "a job that had been moved to the host", 60),
-        bench("device_idle", "the device's idleness at a hand-over", 30),
+        bench("device_idle", "the device's idleness at a hand-over", 45),
         bench("spill_rate", "spill and restore rate", 130),
         bench("makespan", "two jobs of 50 % duty", 60),
         bench("exchange", "hand-over of jobs that do not fit together", 75),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import sys
 from typing import Any
 
@@ -26,3 +27,11 @@ def holdings() -> None:
 def wait_for_go() -> None:
     """Until the test says so."""
     sys.stdin.readline()
+
+
+def told_to_go(within: float) -> bool:
+    """Whether the test says so within so many seconds."""
+    if not select.select([sys.stdin], [], [], within)[0]:
+        return False
+    wait_for_go()
+    return True

@@ -1,0 +1,158 @@
+// Device memory that no allocator sees: the job's own context, and the headroom for what its program makes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/allocator/emulated_gpu.h"
+#include "tests/allocator/job.h"
+
+namespace hocket {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::EmulatedGpu;
+using testing::Job;
+using testing::kChunk;
+using testing::kEverything;
+using testing::ScriptedGate;
+
+class ContextTest : public ::testing::Test {
+ protected:
+  ~ContextTest() override { gpu.FailNoCall(); }
+  absl::StatusOr<std::unique_ptr<CachingAllocator>> Create() {
+    return CachingAllocator::Create(gpu.driver(), {.chunk_size = kChunk, .host_budget = 1_GiB}, &gate);
+  }
+
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  ScriptedGate gate;
+};
+
+TEST_F(ContextTest, OneThatFindsNoRoomWaitsForTheTurnAndForRoom) {
+  int turns = 0, asked = 0;
+  gate.holds_turn = false;
+  gate.await_turn = [&] {
+    ++turns;
+    gate.holds_turn = true;
+    return absl::OkStatus();
+  };
+  gate.await_room = [&](Bytes bytes) {
+    EXPECT_EQ(bytes, gpu.capacity() / 8);
+    if (++asked == 2) gpu.FailNoCall();
+    return absl::OkStatus();
+  };
+  gpu.FailEvery("PrimaryCtxRetain", cuda::kOutOfMemory);
+  const auto made = Create();
+  EXPECT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(turns, 1);
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(ContextTest, WhereNobodyGivesRoomTheErrorSaysWhatLackedItAndWhoHoldsWhat) {
+  gate.await_room = [](Bytes) { return absl::ResourceExhaustedError("a holds all of it"); };
+  gpu.FailEvery("PrimaryCtxRetain", cuda::kOutOfMemory);
+  const absl::Status status = Create().status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_THAT(status.message(), HasSubstr("cuDevicePrimaryCtxRetain"));
+  EXPECT_THAT(status.message(), HasSubstr("a holds all of it"));
+}
+
+TEST_F(ContextTest, RoomThatIsThereWithTheTurnIsNotAskedFor) {
+  gate.holds_turn = false;
+  gate.await_turn = [&] {
+    gpu.FailNoCall();  // who held it has ended
+    gate.holds_turn = true;
+    return absl::OkStatus();
+  };
+  gate.await_room = [](Bytes) -> absl::Status {
+    ADD_FAILURE() << "asked for room";
+    return absl::OkStatus();
+  };
+  gpu.FailEvery("PrimaryCtxRetain", cuda::kOutOfMemory);
+  const auto made = Create();
+  EXPECT_TRUE(made.ok()) << made.status();
+}
+
+TEST_F(ContextTest, AnInterruptionEndsTheWait) {
+  gate.await_room = [](Bytes) { return absl::CancelledError("Ctrl-C"); };
+  gpu.FailEvery("PrimaryCtxRetain", cuda::kOutOfMemory);
+  EXPECT_TRUE(absl::IsCancelled(Create().status()));
+}
+
+TEST_F(ContextTest, AnyOtherErrorIsToldAtOnce) {
+  gate.await_room = [](Bytes) -> absl::Status { ADD_FAILURE() << "asked for room"; return absl::OkStatus(); };
+  gpu.FailNext("PrimaryCtxRetain", cuda::kInvalidValue);
+  EXPECT_FALSE(Create().ok());
+}
+
+class HeadroomOfJobTest : public ::testing::Test {
+ protected:
+  // Leaves so much of the device free.
+  void Leave(Bytes free) { ballast = other.Malloc(gpu.capacity() - gpu.used() - free); }
+
+  EmulatedGpu& gpu = EmulatedGpu::Get();
+  Job other;
+  Job job{AllocatorOptions{.headroom = 4 * kChunk}};
+  DevicePtr ballast = 0;
+};
+
+TEST_F(HeadroomOfJobTest, WhoUsesItUpSaysSoAndHasTheMemory) {
+  Leave(7 * kChunk);
+  (void)job.Malloc(3 * kChunk);
+  EXPECT_THAT(job.gate.lacking, IsEmpty());
+  (void)job.Malloc(2 * kChunk);
+  EXPECT_THAT(job.gate.lacking, ElementsAre(kChunk, 2 * kChunk));
+  (void)job.Malloc(2 * kChunk);
+  EXPECT_THAT(job.gate.lacking, ElementsAre(kChunk, 2 * kChunk, 3 * kChunk, 4 * kChunk));
+  EXPECT_EQ(gpu.used(), gpu.capacity());
+}
+
+TEST_F(HeadroomOfJobTest, TransientMemoryUsesItUpToo) {
+  Leave(5 * kChunk);
+  job.allocator->BeginStep();
+  job.Free(job.Malloc(3 * kChunk));
+  job.allocator->EndStep();
+  ASSERT_FALSE(job.gate.lacking.empty());
+  EXPECT_EQ(job.gate.lacking.front(), kChunk);
+}
+
+TEST_F(HeadroomOfJobTest, OnceRoomWasMadeItIsSaidAnew) {
+  Leave(4 * kChunk);
+  (void)job.Malloc(4 * kChunk);
+  ASSERT_EQ(job.gate.lacking.back(), 4 * kChunk);
+  job.gate.lacking.clear();
+  job.gate.await_room = [&](Bytes) {
+    other.Free(ballast);
+    other.allocator->EmptyCache();
+    Leave(2 * kChunk);
+    return absl::OkStatus();
+  };
+  (void)job.Malloc(kChunk);
+  EXPECT_THAT(job.gate.lacking, ElementsAre(3 * kChunk));
+}
+
+TEST_F(HeadroomOfJobTest, BytesThatComeBackUseItUpAndSayWhatLacksThen) {
+  (void)job.Malloc(5 * kChunk);
+  job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), 5 * kChunk);
+  Leave(6 * kChunk);
+  job.TakeTurn();
+  EXPECT_THAT(job.gate.lacking, ElementsAre(3 * kChunk));
+  job.PassTurn();
+  job.TakeTurn();
+  EXPECT_THAT(job.gate.lacking, ElementsAre(3 * kChunk)) << "nothing has come back";
+}
+
+TEST_F(HeadroomOfJobTest, BytesThatComeBackBeforeTheTurnLeaveIt) {
+  (void)job.Malloc(5 * kChunk);
+  job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), 5 * kChunk);
+  Leave(6 * kChunk);
+  EXPECT_EQ(*job.allocator->RestoreAhead(kEverything), 2 * kChunk);
+  EXPECT_THAT(job.gate.lacking, IsEmpty());
+  job.TakeTurn();
+  EXPECT_EQ(job.Held().spilled, 0u);
+}
+
+}  // namespace
+}  // namespace hocket

@@ -1,0 +1,74 @@
+"""Device memory that no allocator sees, where jobs fill the device together: a newcomer's context, and what a program
+makes later (side streams here; a library's handle takes as much)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from world import SMALL, Program, World
+
+MIB = 1 << 20
+EACH_STEP_A_TURN = {"HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "1"}
+
+
+def test_a_job_begins_where_another_one_has_filled_the_device(world: World, alone: Callable[..., list[str]]) -> None:
+    world.memory = "140MiB"
+    world.environment |= {"HOCKET_EMULATOR_CONTEXT_MEMORY": "36MiB", **EACH_STEP_A_TURN}
+    first = world.job("late_stream", "first", 80, "before")
+    first.expect("held")
+    second = world.job("train", "--name", "second", "--losses", world.losses("second"), *SMALL)
+    world.until("second", "waits")
+    first.go_on()
+    second.finishes()
+    first.expect("kept")
+    assert first.finishes().counted("spilled_total") > 0
+    assert world.losses("second").read_text().split() == alone("train", *SMALL)
+
+
+def test_a_job_that_can_never_begin_is_told_who_holds_what(world: World) -> None:
+    world.memory = "100MiB"
+    first = world.job("train", "--name", "first", "--hold", "2", *SMALL)
+    first.expect("step 2")
+    second = world.job("train", "--name", "second", *SMALL, HOCKET_EMULATOR_CONTEXT_MEMORY="110MiB")
+    first.go_on()
+    assert second.wait() == 1
+    assert "cuDevicePrimaryCtxRetain" in second.stderr and "cannot make room for 12.5 MiB" in second.stderr
+    first.finishes()
+
+
+def two_that_do_not_fit(world: World) -> tuple[Program, Program]:
+    """The second one is in its turn; of the first, so many bytes have gone."""
+    world.memory = "128MiB"
+    # PyTorch makes 32 streams of each priority together.
+    world.environment |= {"HOCKET_EMULATOR_STREAM_MEMORY": "128KiB", **EACH_STEP_A_TURN}
+    first = world.job("late_stream", "first", 80, "in")
+    first.expect("held")
+    second = world.job("late_stream", "second", 80, "in")
+    world.until("second", "waits")
+    first.go_on()
+    first.expect("made")
+    second.expect("held")
+    return first, second
+
+
+def test_a_program_may_make_streams_where_jobs_fill_the_device(world: World) -> None:
+    world.environment["HOCKET_HEADROOM"] = "24MiB"
+    first, second = two_that_do_not_fit(world)
+    patience, spilled = world.patience(), 0
+    while spilled < 72 * MIB:
+        patience.look(f"room for both and the headroom: {spilled} bytes spilled")
+        spilled = max(job["spilled"] for job in world.status()["jobs"])
+    second.go_on()
+    second.expect("made")
+    for job in (second, first):
+        job.expect("kept")
+        job.finishes()
+
+
+@pytest.mark.parametrize("headroom", ["a lot", "65MiB"])
+def test_a_headroom_that_cannot_be_kept_is_refused(world: World, headroom: str) -> None:
+    world.memory = "128MiB"
+    job = world.job("late_stream", "a", 10, "in", HOCKET_HEADROOM=headroom)
+    assert job.wait() == 1
+    assert "HOCKET_HEADROOM" in job.stderr
