@@ -48,9 +48,9 @@ absl::StatusOr<ContextHandle> MakeContext(const Driver& driver, int device, Byte
     absl::StatusOr<ContextHandle> context = driver.PrimaryContext(device);
     if (gate == nullptr || !absl::IsResourceExhausted(context.status())) return context;
     if (!room.ok()) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(std::string(context.status().message()), ": it finds no room on the device.\n  ",
-                       std::string(room.message())));
+      return absl::ResourceExhaustedError(absl::StrCat(std::string(context.status().message()),
+                                                       ": it finds no room on the device.\n  ",
+                                                       std::string(room.message())));
     }
     if (!gate->HoldsTurn()) {
       HOCKET_RETURN_IF_ERROR(gate->AwaitTurn());  // others may have ended meanwhile

@@ -2,8 +2,8 @@
 //
 // A program takes device memory that no allocator sees: PyTorch's first side stream, a library's handle, code
 // that is loaded late. Where jobs together fill the device to the last chunk such a call fails, in a program
-// that would have run alone (docs/decisions/0043). The headroom is what is kept for them. Nobody waits for it:
-// an allocation may use it up, and whoever does says so.
+// that would have run alone (docs/decisions/0043). The headroom is what is kept for them. Nobody waits for
+// it: an allocation may use it up, and whoever does says so.
 //
 // Not thread-safe; knows no driver: `free_now` asks it, which takes some 10 us on a GPU, so what it has said
 // is believed until half of what was free above the headroom has been taken.

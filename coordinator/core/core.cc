@@ -75,6 +75,7 @@ void Core::Settle(const SendEarly& early) {
   const std::uint64_t spills = next_spill_;
   for (JobId id : active_) {
     if (job(id).room) ServeRoom(job(id));
+    if (job(id).lacks_headroom > 0) MakeHeadroom(job(id));
   }
   for (auto& [number, turn] : state_.turns) LookAhead(turn);
   KeepMemoryCaps();

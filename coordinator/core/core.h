@@ -386,6 +386,7 @@ class Core {
   // memory.cc
   void Holds(Job& job, Bytes persistent, Bytes spilled, bool movable, Bytes host_left);
   void ServeRoom(Job& job);
+  void MakeHeadroom(Job& job);
   void ServeGuest(Job& job);
   void MakeRoomFromGuests(Job& job);
   void WaitForRoom(Job& job);

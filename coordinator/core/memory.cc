@@ -34,11 +34,17 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
                           .freed = event.restoring ? freed : 0};
 }
 
-// Nobody waits for it, so guaranteed bytes stay, and what a job lacks for itself comes first.
 void Core::On(Job* job, const wire::LacksHeadroom& event) {
   if (job == nullptr || job->gone || job->turn == 0 || IsGuest(*job)) return;
-  if (job->room && job->room->asked) return;
-  AskToSpill(*job, event.bytes, Victims(*job), /*guaranteed_too=*/false);
+  job->lacks_headroom = event.bytes;
+}
+
+// Nobody waits for it, so guaranteed bytes stay, and what the job lacks for itself comes first. Who spills
+// already is asked again when he has answered; when nobody can be moved it is let be.
+void Core::MakeHeadroom(Job& job) {
+  if (job.room && job.room->asked) return;
+  if (AskToSpill(job, job.lacks_headroom, Victims(job), /*guaranteed_too=*/false) == 0)
+    job.lacks_headroom = 0;
 }
 
 // Who says so answers, and can be asked to spill again.
@@ -117,6 +123,7 @@ void Core::Credit(const SpillOrder& order, Bytes bytes) {
   auto found = state_.jobs.find(order.for_job);
   if (found == state_.jobs.end()) return;
   Job& asker = found->second;
+  asker.lacks_headroom -= std::min(asker.lacks_headroom, bytes);
   if (asker.room) {
     asker.room->freed += bytes;
   } else if (asker.turn != 0) {

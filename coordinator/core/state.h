@@ -161,6 +161,7 @@ struct Job {
   int quiet_turns = 0;        // since then, in which it did not ask for any
   Bytes restored_ahead = 0;   // for its next turn, or the one that it has
   absl::Duration ahead_time;  // that took so long
+  Bytes lacks_headroom = 0;   // in its turn, less what others have given back since it said so
   Bytes unclaimed = 0;  // others have given it back for this job's turn, and nobody waited for an answer
   absl::Time room_since = absl::InfinitePast();  // first of several requests in a row
   absl::Time room_answered = absl::InfinitePast();

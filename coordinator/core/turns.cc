@@ -528,7 +528,7 @@ void Core::LeavePart(Job& job) {
   job.room.reset();
   job.restored_ahead = 0;
   job.ahead_time = absl::ZeroDuration();
-  job.unclaimed = 0;
+  job.unclaimed = job.lacks_headroom = 0;
   turn.granted.erase(job.id);
   turn.guests.erase(job.id);
   if (turn.granted.empty()) return EndTurn(turn.number);

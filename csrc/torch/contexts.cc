@@ -46,8 +46,8 @@ void MakeRoomForContexts(Devices& devices, const std::atomic<bool>& forked) {
   served = new Served{devices, forked};
   constexpr const char* kLibrary = "libc10_cuda.so";
   (void)RedirectCalls(kLibrary, {{"cudaSetDevice", reinterpret_cast<void*>(&SetDevice)}});
-  (void)RedirectCalls(
-      kLibrary, {{"cudaDeviceGetStreamPriorityRange", reinterpret_cast<void*>(&StreamPriorityRange)}});
+  (void)RedirectCalls(kLibrary,
+                      {{"cudaDeviceGetStreamPriorityRange", reinterpret_cast<void*>(&StreamPriorityRange)}});
 }
 
 }  // namespace hocket

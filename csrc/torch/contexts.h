@@ -2,8 +2,9 @@
 // have left no room (docs/decisions/0043).
 //
 // An allocation waits for room by itself (CachingAllocator::Create). Before it PyTorch may choose a device
-// other than the first (cudaSetDevice), or ask for its streams' priorities. Where such a call of libc10_cuda's
-// finds no memory, the device is put to use, which waits for the turn and for room, and the call is repeated.
+// other than the first (cudaSetDevice), or ask for its streams' priorities. Where such a call of
+// libc10_cuda's finds no memory, the device is put to use, which waits for the turn and for room, and the
+// call is repeated.
 #ifndef HOCKET_CSRC_TORCH_CONTEXTS_H_
 #define HOCKET_CSRC_TORCH_CONTEXTS_H_
 

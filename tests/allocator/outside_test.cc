@@ -9,9 +9,9 @@ namespace hocket {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::EmulatedGpu;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::EmulatedGpu;
 using testing::Job;
 using testing::kChunk;
 using testing::kEverything;
@@ -80,7 +80,10 @@ TEST_F(ContextTest, AnInterruptionEndsTheWait) {
 }
 
 TEST_F(ContextTest, AnyOtherErrorIsToldAtOnce) {
-  gate.await_room = [](Bytes) -> absl::Status { ADD_FAILURE() << "asked for room"; return absl::OkStatus(); };
+  gate.await_room = [](Bytes) -> absl::Status {
+    ADD_FAILURE() << "asked for room";
+    return absl::OkStatus();
+  };
   gpu.FailNext("PrimaryCtxRetain", cuda::kInvalidValue);
   EXPECT_FALSE(Create().ok());
 }

@@ -65,6 +65,33 @@ TEST(HeadroomTest, OthersSpillForItAndTheJobGoesOn) {
   EXPECT_EQ(s.Holder(), "b") << s.Story();
 }
 
+TEST(HeadroomTest, WhoSpillsAlreadyIsAskedForMoreAfterwards) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 60});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  s.Says("a", wire::LacksHeadroom{10});
+  s.Says("a", wire::LacksHeadroom{25});  // ten of them are on their way
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 1) << s.Story();
+  s.Spills("b", 10);
+  EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 15u) << s.Story();
+  s.Spills("b", 15);
+  s.Passes(Seconds(5));
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 2) << s.Story();
+}
+
+TEST(HeadroomTest, WhereNobodyCanBeMovedItIsLetBe) {
+  Script s = Full();
+  s.Says("a", wire::LacksHeadroom{20});
+  s.Spills("c", 0, /*movable=*/false, "its host memory is full");
+  s.Spills("b", 0, /*movable=*/false, "its host memory is full");
+  const int orders = s.TimesTold<wire::Spill>("b") + s.TimesTold<wire::Spill>("c");
+  s.StandsAtDoors("b");
+  s.Passes(Seconds(5));
+  EXPECT_EQ(s.TimesTold<wire::Spill>("b") + s.TimesTold<wire::Spill>("c"), orders) << s.Story();
+}
+
 TEST(HeadroomTest, WhatComesForItServesAnAllocationThatFindsNoRoomMeanwhile) {
   Script s = Full();
   s.Says("a", wire::LacksHeadroom{20});

@@ -19,7 +19,6 @@ import in_use  # noqa: E402
 import torch  # noqa: E402
 
 
-
 def build() -> torch.Tensor:
     return torch.arange(int(sys.argv[2]) << 18, dtype=torch.int32, device="cuda")
 
