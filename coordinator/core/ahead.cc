@@ -77,8 +77,14 @@ void Core::LookAhead(Turn& turn) {
   SendTo(next.id, wire::Restore{.request = next.ahead->request, .bytes = bytes});
 }
 
-// The policy is asked when somebody waits for whom it would matter. A gang's ranks have several devices.
+// The policy is asked when somebody waits for whom it would matter, and nobody who waits is being spilled: he
+// is no candidate meanwhile, and may be the next all the same. A gang's ranks have several devices.
 JobId Core::NextAfter(const Turn& turn) const {
+  const bool spills = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
+    const Job& other = job(id);
+    return other.info.device == turn.devices.front() && other.waiting && other.spill && !other.unresponsive;
+  });
+  if (spills) return 0;
   const bool matters = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
     const Job& other = job(id);
     return other.info.device == turn.devices.front() && other.turn == 0 && MayRestore(other);

@@ -43,6 +43,22 @@ TEST(AheadTest, TheNextOneRestoresIntoWhatIsFree) {
   EXPECT_EQ(s.JobOf("b").restored_total, 30u);
 }
 
+TEST(AheadTest, WhoIsBeingSpilledMayBeTheNextOneAllTheSame) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 40, .ahead = true});
+  s.Joins("b", {.persistent = 20, .spilled = 10, .ahead = true});
+  s.Joins("c", {.spilled = 20, .ahead = true});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  s.Says("a", wire::LacksHeadroom{10});
+  ASSERT_EQ(s.Told<wire::Spill>("b")->bytes, 10u) << s.Story();
+  s.Passes(Milliseconds(1));
+  s.Asks("c", {.movable = true});
+  s.Spills("b", 10);
+  EXPECT_EQ(s.TimesTold<wire::Restore>("c"), 0) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Restore>("b"), 1) << s.Story();
+}
+
 TEST(AheadTest, WhatIsOnItsWayIsNotOrderedTwice) {
   Script s = OneIsNext();
   s.Passes(Milliseconds(10));
