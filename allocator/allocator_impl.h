@@ -159,6 +159,8 @@ class AllocatorImpl final : public CachingAllocator {
   bool ArenaCanSpare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of the driver. Where less than the headroom stays free others are asked for it.
   absl::StatusOr<Chunk> NewChunk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the driver, unless that would leave less than the headroom.
+  absl::StatusOr<Chunk> ChunkBesideHeadroom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `taken` bytes have been: see Headroom.
   void AskForHeadroom(Bytes taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A chunk for private memory: from the driver, else one that the lane's arena can spare. In the first steps
@@ -370,6 +372,10 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int> captures_{0};  // how many of open_pools_ capture, for those who hold the lock or not
   Headroom headroom_ ABSL_GUARDED_BY(mutex_);
+  // Of one turn, so many calls of TakeTurn() in a row brought nothing back: the second means that room was
+  // asked for, and nobody gave any.
+  static constexpr int kMostInVain = 2;
+  int gave_nothing_ ABSL_GUARDED_BY(mutex_) = 0;
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
   std::string limit_together_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;

@@ -30,7 +30,7 @@ Bytes Headroom::LackingAfter(Bytes taken, FreeNow free_now) {
 }
 
 bool Headroom::CanSpare(Bytes wanted, FreeNow free_now) {
-  if (size_ == 0) return true;
+  if (size_ == 0 || spent_turns_ > 0) return true;
   if (wanted < unasked_) {
     unasked_ -= wanted;
     return true;

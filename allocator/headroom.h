@@ -2,8 +2,8 @@
 //
 // A program takes device memory that no allocator sees: PyTorch's first side stream, a library's handle, code
 // that is loaded late. Where jobs together fill the device to the last chunk such a call fails, in a program
-// that would have run alone (docs/decisions/0043). The headroom is what is kept for them. Nobody waits for
-// it: an allocation may use it up, and whoever does says so.
+// that would have run alone (docs/decisions/0043). The headroom is what is kept for them. An allocation may
+// use it up, and whoever does says so; bytes that come back leave it, unless nobody makes room for both.
 //
 // Not thread-safe; knows no driver: `free_now` asks it, which takes some 10 us on a GPU, so what it has said
 // is believed until half of what was free above the headroom has been taken.
@@ -32,13 +32,20 @@ class Headroom {
   // about as many have been asked for since Renew().
   Bytes LackingAfter(Bytes taken, FreeNow free_now);
 
-  // Whether the headroom would still be free after taking so many bytes, which are taken then.
+  // Whether the headroom would still be free after taking so many bytes, which are taken then. Always, while
+  // it is spent.
   bool CanSpare(Bytes wanted, FreeNow free_now);
+
+  // Room was asked for beside it, and nobody gave any: in this turn and some more bytes come back into it.
+  void Spend() { spent_turns_ = kSpentTurns; }
+  void TurnEnds() { spent_turns_ -= spent_turns_ > 0 ? 1 : 0; }
 
  private:
   const Bytes size_;
   Bytes unasked_ = 0;  // can be taken before the driver is asked again
   Bytes told_ = 0;     // what was returned last
+  static constexpr int kSpentTurns = 8;
+  int spent_turns_ = 0;
 };
 
 }  // namespace hocket

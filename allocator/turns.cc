@@ -140,6 +140,7 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   headroom_.Renew();
   const Bytes spilled = persistent_->spilled() + transient_->spilled();
   if (!sent_.empty()) ReceiveAll();  // of a call that lacked room
+  if (gave_nothing_ >= kMostInVain) headroom_.Spend();
   const bool follows = for_step && MayFollow();
   absl::Status sent;
   absl::Status restored = AmongStrays([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -149,6 +150,7 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   if (restored.ok()) restored = sent;
   if (restored.ok() && spilled > 0) AskForHeadroom(0);
   *missing = persistent_->spilled() + transient_->spilled();
+  gave_nothing_ = *missing < spilled || spilled == 0 ? 0 : gave_nothing_ + 1;
   CountReserved();  // chunks of the arena may have taken another place
   return restored;
 }
@@ -171,11 +173,7 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
   const InContext in_context(driver_, context_);
   std::size_t left = at_most / chunk_size_;
   headroom_.Renew();
-  const auto new_chunk = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<Chunk> {
-    if (!headroom_.CanSpare(chunk_size_, [this] { return DeviceFree(); }))
-      return absl::ResourceExhaustedError("the rest is kept free");
-    return Chunk::Create(driver_, device_, chunk_size_);
-  };
+  const auto new_chunk = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkBesideHeadroom(); };
   const auto restore = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     absl::Status stopped;
     for (Space* space : {persistent_.get(), transient_.get()}) {
@@ -207,11 +205,17 @@ Spiller::Outcome AllocatorImpl::RestoreSome(Space& space, absl::Span<const Posit
   return outcome;
 }
 
+absl::StatusOr<Chunk> AllocatorImpl::ChunkBesideHeadroom() {
+  if (!headroom_.CanSpare(chunk_size_, [this] { return DeviceFree(); }))
+    return absl::ResourceExhaustedError("what is free should stay so, for what programs take beside tensors");
+  return Chunk::Create(driver_, device_, chunk_size_);
+}
+
 // Nothing but the arena is left to take from when the others have been spilled: so all of it can be taken, or
 // a job with little transient and much persistent memory could wait for ever behind one of the other kind.
 absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore(bool& full) {
   if (!full || !ArenaHasFree()) {
-    absl::StatusOr<Chunk> chunk = Chunk::Create(driver_, device_, chunk_size_);
+    absl::StatusOr<Chunk> chunk = ChunkBesideHeadroom();
     full = absl::IsResourceExhausted(chunk.status());
     if (!full || !ArenaHasFree()) return chunk;
   }
@@ -228,6 +232,7 @@ void AllocatorImpl::PassTurn() {
   const InContext in_context(driver_, context_);
   (void)Receive(sent_.size());  // what cannot be is spilled still
   EndLease();
+  headroom_.TurnEnds();
   totals_.transient_peak = ArenaInUse();
   turn_peaks_.push_back(totals_.transient_peak);
   if (turn_peaks_.size() > kRememberedTurns) turn_peaks_.erase(turn_peaks_.begin());

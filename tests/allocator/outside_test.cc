@@ -134,16 +134,44 @@ TEST_F(HeadroomOfJobTest, OnceRoomWasMadeItIsSaidAnew) {
   EXPECT_THAT(job.gate.lacking, ElementsAre(3 * kChunk));
 }
 
-TEST_F(HeadroomOfJobTest, BytesThatComeBackUseItUpAndSayWhatLacksThen) {
+TEST_F(HeadroomOfJobTest, BytesThatComeBackLeaveIt) {
   (void)job.Malloc(5 * kChunk);
   job.PassTurn();
   ASSERT_EQ(*job.Spill(kEverything), 5 * kChunk);
   Leave(6 * kChunk);
+  Bytes missing = 0;
+  EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing)));
+  EXPECT_EQ(missing, 3 * kChunk);
+  other.Free(ballast);
+  other.allocator->EmptyCache();
+  Leave(7 * kChunk);
   job.TakeTurn();
-  EXPECT_THAT(job.gate.lacking, ElementsAre(3 * kChunk));
+  EXPECT_EQ(gpu.used(), gpu.capacity() - 4 * kChunk);
+  EXPECT_THAT(job.gate.lacking, IsEmpty());
+}
+
+TEST_F(HeadroomOfJobTest, WhereNobodyMakesRoomForBothTheyComeBackIntoItForSomeTurns) {
+  const DevicePtr block = job.Malloc(5 * kChunk);
+  gpu.Fill(block, 5 * kChunk, 0x37);
   job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), 5 * kChunk);
+  Leave(5 * kChunk);
+  Bytes missing = 0;
+  for (const Bytes lacks : {4 * kChunk, 4 * kChunk, 4 * kChunk}) {
+    EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing)));
+    EXPECT_EQ(missing, lacks);
+  }
   job.TakeTurn();
-  EXPECT_THAT(job.gate.lacking, ElementsAre(3 * kChunk)) << "nothing has come back";
+  EXPECT_TRUE(gpu.Holds(block, 5 * kChunk, 0x37));
+  EXPECT_EQ(gpu.used(), gpu.capacity());
+  for (int turn = 1; turn < 8; ++turn) {
+    job.PassTurn();
+    ASSERT_EQ(*job.Spill(kEverything), 5 * kChunk);
+    job.TakeTurn();
+  }
+  job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), 5 * kChunk);
+  EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing))) << "tried anew";
 }
 
 TEST_F(HeadroomOfJobTest, BytesThatComeBackBeforeTheTurnLeaveIt) {
@@ -153,8 +181,6 @@ TEST_F(HeadroomOfJobTest, BytesThatComeBackBeforeTheTurnLeaveIt) {
   Leave(6 * kChunk);
   EXPECT_EQ(*job.allocator->RestoreAhead(kEverything), 2 * kChunk);
   EXPECT_THAT(job.gate.lacking, IsEmpty());
-  job.TakeTurn();
-  EXPECT_EQ(job.Held().spilled, 0u);
 }
 
 }  // namespace

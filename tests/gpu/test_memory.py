@@ -90,7 +90,7 @@ def test_streams_and_handles_find_room_where_jobs_fill_the_device(device: Device
     first.go_on()
     first.expect("made")
     second.expect("held")
-    monitor.milliseconds_until(lambda free: free >= (headroom - 8) * MIB, time.monotonic())
+    monitor.milliseconds_until(lambda free: free >= headroom * MIB * 3 // 4, time.monotonic())
     second.go_on()
     second.expect("made")
     for job in (second, first):
