@@ -36,8 +36,9 @@ constexpr std::size_t kMostWatched = 16;              // promises beside each ot
 // docs/decisions/0001-chunk-size.md
 Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
   constexpr Bytes kChunksPerDevice = 2048;
+  const Bytes most = capacity < 96_GiB ? 8_MiB : 16_MiB;
   const Bytes size = std::bit_floor(std::max<Bytes>(1, capacity / kChunksPerDevice));
-  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, 8_MiB));
+  return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, most));
 }
 
 // A context takes some hundred MiB of the device, which other jobs may have filled; how many the driver does

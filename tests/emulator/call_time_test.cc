@@ -121,6 +121,16 @@ TEST_F(CallTimeTest, OtherCallsBesideCopiesToTheHostTakeLongerByAFactor) {
   EXPECT_GE(Milliseconds(a, "create d 4096"), 20);
 }
 
+TEST_F(CallTimeTest, UnmappingTheHostsMemoryBesideCopiesToTheDeviceTakesLongerByAFactor) {
+  Puppet a = Start(
+      "rate copy_in_bytes_per_us 1\ncall host_unmap_us 5000\ncall host_unmap_beside_copy_in_factor 4\n");
+  MapsTwoOfTheHost(a);
+  EXPECT_GE(Milliseconds(a, "unmap r 0 8192"), 10);
+  MapsTwoOfTheHost(a);
+  Copies(a, "to-device");
+  EXPECT_GE(Milliseconds(a, "unmap r 0 8192"), 40);
+}
+
 TEST_F(CallTimeTest, AnAccessWaitsNoLongerThanThereAreCopiesToTheHost) {
   // 100 ms of copies.
   Puppet a = Start(std::string("rate copy_out_bytes_per_us 335\ncall access_behind_copy_us ") + kHour + "\n");

@@ -24,10 +24,13 @@ void CallTime::Add(const timing::CallCost& cost, Bytes size, double factor) {
   if (Counts()) due_ += timing::FromMicroseconds(std::min(factor * cost.Microseconds(size), kLongest));
 }
 
-double CallTime::Factor(int device) {
-  if (!Counts()) return 1;
+bool CallTime::Copies(int device, timing::Engine direction) {
   if (device == kOnHost) device = CurrentContext() == nullptr ? 0 : CurrentContext()->device();
-  return engine_->BusyUntil(device, timing::Engine::kToHost) > Now() ? costs_.beside_copy_factor : 1;
+  return engine_->BusyUntil(device, direction) > Now();
+}
+
+double CallTime::Factor(int device) {
+  return Counts() && Copies(device, timing::Engine::kToHost) ? costs_.beside_copy_factor : 1;
 }
 
 void CallTime::Creates(int device, Bytes size) {
@@ -50,7 +53,13 @@ void CallTime::LetsReach(int to, const Extent& mapping) {
 }
 
 void CallTime::Unmaps(const Extent& mapping) {
-  Add(mapping.device == kOnHost ? costs_.host_unmap : costs_.unmap, mapping.size, Factor(mapping.device));
+  if (mapping.device != kOnHost) {
+    Add(costs_.unmap, mapping.size, Factor(mapping.device));
+  } else {
+    const bool comes_in = Counts() && Copies(kOnHost, timing::Engine::kToDevice);
+    Add(costs_.host_unmap, mapping.size,
+        comes_in ? costs_.host_unmap_beside_copy_in_factor : Factor(kOnHost));
+  }
   Releases(mapping);
 }
 

@@ -48,6 +48,8 @@ class CallTime {
 
  private:
   void Add(const timing::CallCost& cost, Bytes size, double factor = 1);
+  // Whether copies that way are under way, of whom ever. REQUIRES: Counts().
+  bool Copies(int device, timing::Engine direction);
   // Of a call beside copies to the host, if any run.
   double Factor(int device);
 

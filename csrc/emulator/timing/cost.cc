@@ -72,6 +72,7 @@ constexpr CallRow kCalls[] = {
 double* CallNumber(CallCosts& calls, absl::string_view name) {
   if (name == "access_behind_copy_us") return &calls.access_behind_copy_us;
   if (name == "beside_copy_factor") return &calls.beside_copy_factor;
+  if (name == "host_unmap_beside_copy_in_factor") return &calls.host_unmap_beside_copy_in_factor;
   const bool per_mib = absl::ConsumeSuffix(&name, "_us_per_mib");
   if (!per_mib && !absl::ConsumeSuffix(&name, "_us")) return nullptr;
   const auto* row =

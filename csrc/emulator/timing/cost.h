@@ -46,7 +46,7 @@ struct CallCost {
 };
 
 // How long the driver's memory calls keep the thread that makes them: rows `call NAME_us` and `call
-// NAME_us_per_mib`, and the last two by their names. A call over several mappings takes as long as one for
+// NAME_us_per_mib`, and the last three by their names. A call over several mappings takes as long as one for
 // each. Measured on one H200 (driver 580.159.04, a virtual machine) on pieces of 2 to 64 MiB at addresses
 // that had been mapped before, 4 to 128 in a row: the fit is within 8 % of most of them. Again and again on
 // the same few chunks of 4 MiB they took 0.4 to 0.7 of it. What was not measured costs nothing.
@@ -73,6 +73,9 @@ struct CallCosts {
   double access_behind_copy_us = 990;
   // Then other calls take so many times as long as above: 0.9 (release) to 1.3 (map, unmap).
   double beside_copy_factor = 1.2;
+  // While copies to the device run, unmapping the host's memory takes so many times as long: 104 to 134 us
+  // for 8 MiB, where restores on that GPU did it.
+  double host_unmap_beside_copy_in_factor = 2;
 };
 
 // The numbers of the default are those of one H200 SXM.

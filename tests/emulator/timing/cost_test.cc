@@ -62,13 +62,15 @@ TEST(CostTest, ACallTakesItsBaseAndItsMiB) {
 TEST(CostTest, AMeasuredCallReplacesTheDefaults) {
   const auto model = CostModel::Parse(
       "call create_us 11\ncall create_us_per_mib 0\ncall host_own_access_us_per_mib 20.5\n"
-      "call access_behind_copy_us 500\ncall beside_copy_factor 2\n");
+      "call access_behind_copy_us 500\ncall beside_copy_factor 2\n"
+      "call host_unmap_beside_copy_in_factor 3\n");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->calls.create.Microseconds(64_MiB), 11);
   EXPECT_EQ(model->calls.host_own_access.us_per_mib, 20.5);
   EXPECT_EQ(model->calls.host_own_access.us, CallCosts().host_own_access.us);
   EXPECT_EQ(model->calls.access_behind_copy_us, 500);
   EXPECT_EQ(model->calls.beside_copy_factor, 2);
+  EXPECT_EQ(model->calls.host_unmap_beside_copy_in_factor, 3);
 }
 
 TEST(CostTest, ABadRowIsNamedWithItsLine) {

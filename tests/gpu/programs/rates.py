@@ -84,7 +84,7 @@ class Calls:
             do(i)
         return (time.perf_counter() - begin) * 1e6 / self._pieces
 
-    def once(self) -> dict[str, float]:
+    def once(self, before_unmap: Callable[[], object] = lambda: None) -> dict[str, float]:
         """Makes the memory, maps it (the host's once for the host, and once for the device) and gives it back."""
         call, size = self._call, self._size
         handles = [u64() for _ in range(self._pieces)]
@@ -110,6 +110,7 @@ class Calls:
             took["own_access"] = self._each(let(self._second, of_host))
         took["map"] = self._each(put(self._first))
         took["access"] = self._each(let(self._first, of_device))
+        before_unmap()
         took["unmap"] = self._each(take(self._first))
         if self._on_host:
             self._each(take(self._second))
@@ -193,6 +194,28 @@ def beside_copies(call: Callable[..., None], host: torch.Tensor, device: torch.T
     }
 
 
+def beside_copies_in(
+    call: Callable[..., None], node: int, host: torch.Tensor, device: torch.Tensor
+) -> dict[str, float]:
+    """Unmapping host memory while a copy to the device runs."""
+    calls = Calls(call, Location(HOST_NUMA, node), SMALL)
+    idle = calls.best()["unmap"]
+    copied = torch.cuda.Event()
+
+    def copy() -> None:
+        device.copy_(host, non_blocking=True)
+        copied.record()
+
+    busy = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        took = calls.once(before_unmap=copy)["unmap"]
+        if not copied.query():  # it ran all the time
+            busy.append(took)
+    torch.cuda.synchronize()
+    return {"host_unmap_beside_copy_in_factor": min(busy) / idle} if busy and idle > 0 else {}
+
+
 def memory_calls(host: torch.Tensor, device: torch.Tensor) -> dict[str, float]:
     call = driver_calls()
     found = lines(call, Location(DEVICE, 0), "") | pinning(call) | beside_copies(call, host, device)
@@ -200,6 +223,7 @@ def memory_calls(host: torch.Tensor, device: torch.Tensor) -> dict[str, float]:
     try:
         call("cuDeviceGetAttribute", ctypes.byref(node), NUMA_ID, 0)
         found |= lines(call, Location(HOST_NUMA, max(0, node.value)), "host_")
+        found |= beside_copies_in(call, max(0, node.value), host, device)
     except Refused:
         pass  # an older driver, or a container
     return found
