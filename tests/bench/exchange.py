@@ -10,6 +10,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,15 +18,28 @@ from tests.bench import harness, sizes
 from tests.bench.sizes import CONTEXT, GIB
 
 AHEAD = 4 * GIB  # of three jobs
+PATIENCE = 60  # seconds
+
+
+def _jobs(environment: dict[str, str]) -> list[dict[str, Any]]:
+    command = [harness.hocket(), "status", "--json"]
+    said = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True).stdout
+    return json.loads(said)["jobs"]
 
 
 def await_job(environment: dict[str, str], what: Callable[[dict[str, Any]], bool]) -> None:
-    """Until ``what`` holds of a job."""
-    command = [harness.hocket(), "status", "--json"]
-    jobs: list[dict[str, Any]] = []
-    while not any(what(job) for job in jobs):
-        said = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True).stdout
-        jobs = json.loads(said)["jobs"]
+    """Until ``what`` holds of a job; RuntimeError with what the coordinator says if that takes too long."""
+    end = time.monotonic() + PATIENCE
+    while not any(map(what, jobs := _jobs(environment))):
+        if time.monotonic() > end:
+            raise RuntimeError(f"waited {PATIENCE} s in vain for a job: {json.dumps(jobs)}")
+
+
+def await_rest(environment: dict[str, str]) -> None:
+    """Until no more bytes go: two looks in a row see as many on the host."""
+    seen, before = [job["spilled"] for job in _jobs(environment)], None
+    while seen != before:
+        seen, before = [job["spilled"] for job in _jobs(environment)], seen
 
 
 def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
@@ -64,8 +78,7 @@ def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
             begun = workers[holds].end()
             moved = begun["restored"]
             if jobs == 2:  # what goes for the headroom would share the link with the plain copies
-                gone = moved * 0.95
-                await_job(environment, lambda job, name=last, gone=gone: job["name"] == name and job["spilled"] >= gone)
+                await_rest(environment)
             workers[holds].begin(plain=moved or size * 3 // 4)  # none in its first turn
             plain = workers[holds].end()
             measured.append({**begun, **plain})
