@@ -4,6 +4,9 @@ last kernel to the begin of the other's first, with a drain.
 Each step is one kernel of a known time, and a turn of its own where both jobs have another one: so what they take
 together beyond their kernels is the device's idleness, and the number of turns says how often. A kernel's own time is
 that of many queued behind each other, taken before and after each block.
+
+Beside it, without a goal: the same between two processes without Hocket that tell each other in memory that they share,
+and ask for it again and again. So much the device and the driver take themselves.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -25,6 +29,24 @@ def _turns(environment: dict[str, str]) -> int:
     command = [harness.hocket(), "status", "--json"]
     said = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True).stdout
     return sum(job["turns"] for job in json.loads(said)["jobs"])
+
+
+def _without_hocket(kernel: float, rounds: int, repeats: int) -> list[float]:
+    """Microseconds that the device idles each time that it passes from one plain process to the other."""
+    idle = []
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
+        workers = []
+        for number in (0, 1):
+            program = [sys.executable, "-m", "tests.bench.device_switch_job", str(number), f"{folder}/turn"]
+            command = harness.emulate("bench-device-switch", "4GiB", [*program, str(KERNEL_MS)], timing=True)
+            workers.append(stack.enter_context(harness.Worker(command, {}, pathlib.Path(folder) / f"{number}.log")))
+        for _ in range(repeats + 1):
+            for worker in workers:
+                worker.begin(rounds=rounds)
+            blocks = [worker.end() for worker in workers]
+            spent = max(block["ended"] for block in blocks) - min(block["began"] for block in blocks)
+            idle.append(1e6 * (spent - 2 * rounds * kernel) / (2 * rounds))
+    return idle[1:]
 
 
 def run(quick: bool) -> None:
@@ -53,8 +75,10 @@ def run(quick: bool) -> None:
             spent = max(block["ended"] for block in blocks) - min(block["began"] for block in blocks)
             raw.append({"kernel_s": kernel, "turns": turns, "blocks": blocks, "spent_s": spent})
             idle.append(1e6 * (spent - 2 * steps * kernel) / max(1, turns))
+    plain = _without_hocket(raw[-1]["kernel_s"], steps // 4, repeats)
     text = "the device idles at a hand-over without bytes to move, with a drain"
-    figures = [
-        harness.figure("device_idle", text, idle[1:], GOAL_US, "kernels queued behind each other in one job", unit="us")
-    ]
-    harness.record("device_idle", figures, extra={"kernel_ms": KERNEL_MS, "steps": steps, "raw": raw[1:]})
+    baseline = "kernels queued behind each other in one job; two processes without Hocket that share memory idle "
+    baseline += f"{statistics.median(plain):.0f} us [{min(plain):.0f} .. {max(plain):.0f}]"
+    figures = [harness.figure("device_idle", text, idle[1:], GOAL_US, baseline, unit="us")]
+    extra = {"kernel_ms": KERNEL_MS, "steps": steps, "raw": raw[1:], "without_hocket_us": plain}
+    harness.record("device_idle", figures, extra=extra)
