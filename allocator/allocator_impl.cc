@@ -30,7 +30,6 @@ absl::Status ForkedChild() {
 }
 
 constexpr Bytes kMoreThanAnyDevice = Bytes{1} << 62;  // can be rounded up
-constexpr Bytes kContext = 640_MiB;                   // with the first kernels: docs/decisions/0043
 constexpr std::size_t kMostWatched = 16;              // promises beside each other, all asked at each spill
 
 // docs/decisions/0001-chunk-size.md
@@ -39,27 +38,6 @@ Bytes ChunkSizeFor(Bytes capacity, Bytes granularity) {
   const Bytes most = capacity < 96_GiB ? 8_MiB : 16_MiB;
   const Bytes size = std::bit_floor(std::max<Bytes>(1, capacity / kChunksPerDevice));
   return std::max(granularity, std::clamp<Bytes>(size, 2_MiB, most));
-}
-
-// A context takes some hundred MiB of the device, which other jobs may have filled; how many the driver does
-// not say. Where there is a gate its turn is waited for then, and room is asked for until it fits.
-absl::StatusOr<ContextHandle> MakeContext(const Driver& driver, int device, Bytes capacity, Gate* gate) {
-  const Bytes asked = std::min<Bytes>(kContext, capacity / 8);
-  for (absl::Status room; true;) {
-    absl::StatusOr<ContextHandle> context = driver.PrimaryContext(device);
-    if (gate == nullptr || !absl::IsResourceExhausted(context.status())) return context;
-    if (!room.ok()) {
-      return absl::ResourceExhaustedError(absl::StrCat(std::string(context.status().message()),
-                                                       ": it finds no room on the device.\n  ",
-                                                       std::string(room.message())));
-    }
-    if (!gate->HoldsTurn()) {
-      HOCKET_RETURN_IF_ERROR(gate->AwaitTurn());  // others may have ended meanwhile
-      continue;
-    }
-    room = gate->AwaitRoom(asked);
-    if (!room.ok() && !absl::IsResourceExhausted(room)) return room;
-  }
 }
 
 }  // namespace
@@ -92,7 +70,7 @@ absl::StatusOr<std::unique_ptr<CachingAllocator>> AllocatorImpl::Create(Driver& 
                      " and at most its ", FormatBytes(capacity), ".\n  Correct or unset HOCKET_CHUNK_SIZE."));
   }
   if (chosen.memory_limit == 0) chosen.memory_limit = capacity;
-  HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, MakeContext(driver, options.device, capacity, gate));
+  HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, driver.PrimaryContext(options.device));
   const InContext in_context(driver, context);
   HOCKET_RETURN_IF_ERROR(in_context.status());
   auto allocator = std::unique_ptr<AllocatorImpl>(new AllocatorImpl(driver, chosen, gate, context, capacity));

@@ -372,10 +372,12 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int> captures_{0};  // how many of open_pools_ capture, for those who hold the lock or not
   Headroom headroom_ ABSL_GUARDED_BY(mutex_);
-  // Of one turn, so many calls of TakeTurn() in a row brought nothing back: the second means that room was
-  // asked for, and nobody gave any.
+  // The least that calls of TakeTurn() in a row have lacked, and how many of them came no nearer: two mean
+  // that room was asked for, and nobody gave any.
+  static constexpr Bytes kNothingTried = ~Bytes{0};
   static constexpr int kMostInVain = 2;
-  int gave_nothing_ ABSL_GUARDED_BY(mutex_) = 0;
+  Bytes least_missing_ ABSL_GUARDED_BY(mutex_) = kNothingTried;
+  int in_vain_ ABSL_GUARDED_BY(mutex_) = 0;
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
   std::string limit_together_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;

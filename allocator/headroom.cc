@@ -25,6 +25,7 @@ Bytes Headroom::LackingAfter(Bytes taken, FreeNow free_now) {
   if (!free) return 0;
   const Bytes lacking = size_ - std::min(size_, *free);
   unasked_ = (*free - std::min(size_, *free)) / 2;
+  told_ = std::min(told_, lacking);  // others have given some since
   if (lacking == 0 || lacking < told_ + size_ / kSteps) return 0;
   return told_ = lacking;
 }

@@ -43,7 +43,7 @@ class Headroom {
  private:
   const Bytes size_;
   Bytes unasked_ = 0;  // can be taken before the driver is asked again
-  Bytes told_ = 0;     // what was returned last
+  Bytes told_ = 0;     // what was returned last, less what has been given since
   static constexpr int kSpentTurns = 8;
   int spent_turns_ = 0;
 };

@@ -107,8 +107,9 @@ absl::Status AllocatorImpl::AwaitStage(Stage stage, Stream stream) {
     MutexLock lock(&mutex_);
     // Another thread may have done it meanwhile.
     if (arrived.ok() && Receive(FirstOf(next, stage).size())) continue;
-    // Again, in one go.
+    // Again, in one go, and into whatever is free: the step that waits cannot ask for room.
     ReceiveAll();
+    headroom_.Spend();
     const absl::Status restored = RestoreAll(kLastStage, [] {});
     CountReserved();
     if (!restored.ok() || stage < first_sent_.load(std::memory_order_relaxed)) return restored;

@@ -140,7 +140,7 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   headroom_.Renew();
   const Bytes spilled = persistent_->spilled() + transient_->spilled();
   if (!sent_.empty()) ReceiveAll();  // of a call that lacked room
-  if (gave_nothing_ >= kMostInVain) headroom_.Spend();
+  if (in_vain_ >= kMostInVain) headroom_.Spend();
   const bool follows = for_step && MayFollow();
   absl::Status sent;
   absl::Status restored = AmongStrays([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -150,7 +150,9 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   if (restored.ok()) restored = sent;
   if (restored.ok() && spilled > 0) AskForHeadroom(0);
   *missing = persistent_->spilled() + transient_->spilled();
-  gave_nothing_ = *missing < spilled || spilled == 0 ? 0 : gave_nothing_ + 1;
+  const bool nearer = *missing < std::min(least_missing_, spilled);
+  least_missing_ = *missing == 0 ? kNothingTried : std::min(least_missing_, *missing);
+  in_vain_ = nearer || *missing == 0 ? 0 : in_vain_ + 1;
   CountReserved();  // chunks of the arena may have taken another place
   return restored;
 }
@@ -218,6 +220,8 @@ absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore(bool& full) {
     absl::StatusOr<Chunk> chunk = ChunkBesideHeadroom();
     full = absl::IsResourceExhausted(chunk.status());
     if (!full || !ArenaHasFree()) return chunk;
+    // It would be made again in the step, out of the headroom: others are asked first.
+    if (in_vain_ == 0 && DeviceFree().value_or(0) >= chunk_size_) return chunk;
   }
   return TakeFromArena();
 }

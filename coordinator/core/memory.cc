@@ -39,12 +39,16 @@ void Core::On(Job* job, const wire::LacksHeadroom& event) {
   job->lacks_headroom = event.bytes;
 }
 
-// Nobody waits for it, so guaranteed bytes stay, and what the job lacks for itself comes first. Who spills
-// already is asked again when he has answered; when nobody can be moved it is let be.
+// Nobody waits for it: guaranteed bytes stay, and those that the policy wants to stay, and of who serves;
+// what the job lacks for itself comes first. Who spills already is asked again when he has answered; when
+// nobody can be moved it is let be.
 void Core::MakeHeadroom(Job& job) {
   if (job.room && job.room->asked) return;
-  if (AskToSpill(job, job.lacks_headroom, Victims(job), /*guaranteed_too=*/false) == 0)
-    job.lacks_headroom = 0;
+  std::vector<Job*> victims = Victims(job);
+  const Policy& policy = *DeviceOf(job).policy;
+  std::erase_if(victims,
+                [&](Job* victim) { return Serves(*victim) || policy.StaysResident(ViewOf(victim->entity)); });
+  if (AskToSpill(job, job.lacks_headroom, victims, /*guaranteed_too=*/false) == 0) job.lacks_headroom = 0;
 }
 
 // Who says so answers, and can be asked to spill again.

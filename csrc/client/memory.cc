@@ -327,7 +327,10 @@ void ClientImpl::ChangeArena(ArenaChange change) {
   receive_mutex_.AssertHeld();
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator != nullptr) return MakeArenaChange(*allocator, std::move(change));
-  arena_changes_.push_back(std::move(change));
+  if (change.add) return arena_changes_.push_back(std::move(change));
+  // What waits here to be made known keeps the memory of a chunk that others may have given back.
+  arena_heard_ += std::erase_if(
+      arena_changes_, [&](const ArenaChange& add) { return change.chunk == 0 || add.chunk == change.chunk; });
 }
 
 void ClientImpl::MakeArenaChange(CachingAllocator& allocator, ArenaChange change) {

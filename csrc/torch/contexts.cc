@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "csrc/base/redirect.h"
 #include "csrc/base/say.h"
 
@@ -17,8 +17,8 @@ struct Served {
 };
 std::atomic<const Served*> served{nullptr};
 
-cudaError_t WithRoom(int device, absl::FunctionRef<cudaError_t()> call) {
-  const cudaError_t error = call();
+cudaError_t SetDevice(int device) {
+  const cudaError_t error = cudaSetDevice(device);
   const Served* const by = served.load();
   if (error != cudaErrorMemoryAllocation || by == nullptr || by->forked) return error;
   const absl::Status used = by->devices.Use(device).status();
@@ -27,27 +27,14 @@ cudaError_t WithRoom(int device, absl::FunctionRef<cudaError_t()> call) {
     return error;
   }
   (void)cudaGetLastError();
-  return call();
-}
-
-cudaError_t SetDevice(int device) {
-  return WithRoom(device, [&] { return cudaSetDevice(device); });
-}
-
-cudaError_t StreamPriorityRange(int* least, int* greatest) {
-  const auto call = [&] { return cudaDeviceGetStreamPriorityRange(least, greatest); };
-  int device = 0;
-  return cudaGetDevice(&device) == cudaSuccess ? WithRoom(device, call) : call();
+  return cudaSetDevice(device);
 }
 
 }  // namespace
 
 void MakeRoomForContexts(Devices& devices, const std::atomic<bool>& forked) {
   served = new Served{devices, forked};
-  constexpr const char* kLibrary = "libc10_cuda.so";
-  (void)RedirectCalls(kLibrary, {{"cudaSetDevice", reinterpret_cast<void*>(&SetDevice)}});
-  (void)RedirectCalls(kLibrary,
-                      {{"cudaDeviceGetStreamPriorityRange", reinterpret_cast<void*>(&StreamPriorityRange)}});
+  (void)RedirectCalls("libc10_cuda.so", {{"cudaSetDevice", reinterpret_cast<void*>(&SetDevice)}});
 }
 
 }  // namespace hocket

@@ -1,10 +1,10 @@
-// PyTorch's first calls on a device, which make its context there: some hundred MiB, for which other jobs may
-// have left no room (docs/decisions/0043).
+// PyTorch's choice of a device (cudaSetDevice), which makes its context there: some hundred MiB, for which
+// other jobs may have left no room (docs/decisions/0043).
 //
-// An allocation waits for room by itself (CachingAllocator::Create). Before it PyTorch may choose a device
-// other than the first (cudaSetDevice), or ask for its streams' priorities. Where such a call of
-// libc10_cuda's finds no memory, the device is put to use, which waits for the turn and for room, and the
-// call is repeated.
+// An allocation waits for room by itself (Devices::Use). Where the choice finds no memory the device is put
+// to use, too, which waits for the turn and for room, and the call is repeated. Not so where a program's
+// first use of a full device is a stream: PyTorch asks for those inside a std::call_once, where nobody may
+// wait.
 #ifndef HOCKET_CSRC_TORCH_CONTEXTS_H_
 #define HOCKET_CSRC_TORCH_CONTEXTS_H_
 

@@ -154,11 +154,13 @@ void CudaAllocator::ReportToProfiler(void* block, std::int64_t size, c10::Device
 
 c10::DataPtr CudaAllocator::allocate(size_t size) {
   const c10::DeviceIndex device = c10::cuda::current_device();
+  if (size > 0) UseDevice(device);  // before the stream is asked for, which makes the context
   void* block = size == 0 ? nullptr : Malloc(size, device, c10::cuda::getCurrentCUDAStream(device));
   return {block, block, &Delete, c10::Device(c10::kCUDA, device)};
 }
 
 void* CudaAllocator::raw_alloc(size_t size) {
+  if (size > 0) UseDevice(c10::cuda::current_device());
   return raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream());
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "csrc/base/say.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/client/make_in_step.h"
 #include "csrc/torch/alloc_conf.h"
 
 namespace hocket {
@@ -52,6 +53,8 @@ void SayWhatHasNoEffect(const AllocConfVariable& variable, const AllocConf& conf
 
 // The smaller of two limits, of which 0 is none.
 Bytes Smaller(Bytes a, Bytes b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+
+constexpr Bytes kContext = 640_MiB;  // with the first kernels: docs/decisions/0043
 
 // docs/decisions/0043: the first side stream, and a library's handle or two.
 Bytes HeadroomFor(Bytes capacity) { return std::min(capacity / 128, 192_MiB); }
@@ -104,25 +107,48 @@ JobOptions Devices::options() const {
 }
 
 absl::StatusOr<Devices::Device*> Devices::Use(int ordinal) {
-  if (Device* device = Find(ordinal)) return device;
-  Client* joined = nullptr;
-  HOCKET_ASSIGN_OR_RETURN(Device * device, FindOrMake(ordinal, &joined));
-  if (joined != nullptr && on_join_) HOCKET_RETURN_IF_ERROR(on_join_(joined));
-  return device;
+  for (;;) {
+    if (Device* device = Find(ordinal)) return device;
+    Client* joined = nullptr;
+    WithoutContext lacks;
+    absl::StatusOr<Device*> device = FindOrMake(ordinal, &joined, &lacks);
+    if (device.ok() && joined != nullptr && on_join_) HOCKET_RETURN_IF_ERROR(on_join_(joined));
+    if (device.ok() || lacks.client == nullptr) return device;
+    HOCKET_RETURN_IF_ERROR(MakeInStep(*lacks.client, lacks.room,
+                                      [&] { return lacks.driver->PrimaryContext(ordinal).status(); }));
+  }
 }
 
-absl::StatusOr<Devices::Device*> Devices::FindOrMake(int ordinal, Client** joined) {
+absl::StatusOr<Devices::Device*> Devices::FindOrMake(int ordinal, Client** joined, WithoutContext* lacks) {
   absl::MutexLock lock(&mutex_);
   if (Device* device = Find(ordinal)) return device;
-  HOCKET_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Make(ordinal));
+  std::unique_ptr<Device>* begun = nullptr;
+  for (std::unique_ptr<Device>& device : begun_) {
+    if (device->ordinal == ordinal) begun = &device;
+  }
+  if (begun == nullptr) {
+    HOCKET_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Begin(ordinal));
+    begun = &begun_.emplace_back(std::move(device));
+  }
+  Device& device = **begun;
+  if (manages_memory_) {
+    const absl::Status context = driver_->PrimaryContext(ordinal).status();
+    if (absl::IsResourceExhausted(context) && device.client) {
+      *lacks = {device.client.get(), driver_.get(), std::min(kContext, device.capacity / 8)};
+      return context;
+    }
+    HOCKET_RETURN_IF_ERROR(context);
+    HOCKET_RETURN_IF_ERROR(MakeAllocator(device));
+  }
   LeaveCpu();
-  *joined = device->client.get();
-  devices_.push_back(std::move(device));
+  *joined = device.client.get();
+  devices_.push_back(std::move(*begun));
+  std::erase(begun_, nullptr);
   Publish();
   return devices_.back().get();
 }
 
-absl::StatusOr<std::unique_ptr<Devices::Device>> Devices::Make(int ordinal) {
+absl::StatusOr<std::unique_ptr<Devices::Device>> Devices::Begin(int ordinal) {
   HOCKET_ASSIGN_OR_RETURN(Driver * driver, OpenDriver());
   auto device = std::make_unique<Device>();
   device->ordinal = ordinal;
@@ -131,7 +157,6 @@ absl::StatusOr<std::unique_ptr<Devices::Device>> Devices::Make(int ordinal) {
   HOCKET_ASSIGN_OR_RETURN(device->capacity, driver->DeviceCapacity(ordinal));
   if (manages_memory_) HOCKET_RETURN_IF_ERROR(driver->CheckVirtualMemory(ordinal));
   HOCKET_ASSIGN_OR_RETURN(device->client, Join(device->uuid, device->name, device->capacity));
-  if (manages_memory_) HOCKET_RETURN_IF_ERROR(MakeAllocator(*device));
   return device;
 }
 
@@ -231,6 +256,9 @@ void Devices::JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_
   absl::MutexLock lock(&mutex_);
   gang_ = {gang, rank, size};
   for (Client* client : table().participants) client->JoinGang(gang, rank, size);
+  for (const std::unique_ptr<Device>& device : begun_) {
+    if (device->client) device->client->JoinGang(gang, rank, size);
+  }
 }
 
 bool Devices::StartAnewInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -260,6 +288,9 @@ void Devices::Leave() {
   absl::MutexLock lock(&mutex_);
   if (std::exchange(left_, true)) return;
   for (Client* client : table().participants) client->Leave();
+  for (const std::unique_ptr<Device>& device : begun_) {
+    if (device->client) device->client->Leave();
+  }
   joined_.store(true, std::memory_order_release);
 }
 

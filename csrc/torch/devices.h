@@ -102,10 +102,18 @@ class Devices {
     std::uint64_t size = 0;
   };
 
-  // The device and, if this call put it to use, its client in `*joined`.
-  absl::StatusOr<Device*> FindOrMake(int ordinal, Client** joined);
+  // A context that finds no room: for whom and how many bytes to ask.
+  struct WithoutContext {
+    Client* client = nullptr;  // lives as long as the process
+    Driver* driver = nullptr;
+    Bytes room = 0;
+  };
+  // The device and, if this call put it to use, its client in `*joined`. An error with a client in `*lacks`:
+  // it can be put to use once its context is made. Waits for nobody, so who holds Python's lock may call it.
+  absl::StatusOr<Device*> FindOrMake(int ordinal, Client** joined, WithoutContext* lacks);
   absl::StatusOr<Driver*> OpenDriver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::unique_ptr<Device>> Make(int ordinal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Joined, and without an allocator.
+  absl::StatusOr<std::unique_ptr<Device>> Begin(int ordinal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The client of a job on that device; none where no coordinator can be had.
   absl::StatusOr<std::unique_ptr<Client>> Join(const std::string& uuid, const std::string& name,
                                                Bytes capacity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -134,6 +142,7 @@ class Devices {
   std::unique_ptr<Driver> driver_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Client> cpu_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Device>> devices_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Device>> begun_ ABSL_GUARDED_BY(mutex_);  // not in use yet
 };
 
 }  // namespace hocket

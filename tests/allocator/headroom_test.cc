@@ -29,6 +29,16 @@ TEST(HeadroomTest, WhatLacksIsAskedForAndAgainWhenAnEighthMoreLacks) {
   EXPECT_EQ(headroom.LackingAfter(0, device), 42u);
 }
 
+TEST(HeadroomTest, WhatOthersHaveGivenAndWasTakenTooIsAskedForAgain) {
+  Headroom headroom(100);
+  Device device{.free = 20};
+  EXPECT_EQ(headroom.LackingAfter(10, device), 80u);
+  device.free = 100;  // they have given 80
+  EXPECT_EQ(headroom.LackingAfter(0, device), 0u);
+  device.free = 60;
+  EXPECT_EQ(headroom.LackingAfter(40, device), 40u);
+}
+
 TEST(HeadroomTest, OfALittleThatLacksAtLeastAnEighthIsAskedFor) {
   Headroom headroom(100);
   Device device{.free = 89};

@@ -1,4 +1,4 @@
-// Device memory that no allocator sees: the job's own context, and the headroom for what its program makes.
+// The headroom: room for device memory that no allocator sees.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,83 +10,10 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::EmulatedGpu;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Job;
 using testing::kChunk;
 using testing::kEverything;
-using testing::ScriptedGate;
-
-class ContextTest : public ::testing::Test {
- protected:
-  ~ContextTest() override { gpu.FailNoCall(); }
-  absl::StatusOr<std::unique_ptr<CachingAllocator>> Create() {
-    return CachingAllocator::Create(gpu.driver(), {.chunk_size = kChunk, .host_budget = 1_GiB}, &gate);
-  }
-
-  EmulatedGpu& gpu = EmulatedGpu::Get();
-  ScriptedGate gate;
-};
-
-TEST_F(ContextTest, OneThatFindsNoRoomWaitsForTheTurnAndForRoom) {
-  int turns = 0, asked = 0;
-  gate.holds_turn = false;
-  gate.await_turn = [&] {
-    ++turns;
-    gate.holds_turn = true;
-    return absl::OkStatus();
-  };
-  gate.await_room = [&](Bytes bytes) {
-    EXPECT_EQ(bytes, gpu.capacity() / 8);
-    if (++asked == 2) gpu.FailNoCall();
-    return absl::OkStatus();
-  };
-  gpu.FailEvery("PrimaryCtxRetain", cuda::kOutOfMemory);
-  const auto made = Create();
-  EXPECT_TRUE(made.ok()) << made.status();
-  EXPECT_EQ(turns, 1);
-  EXPECT_EQ(asked, 2);
-}
-
-TEST_F(ContextTest, WhereNobodyGivesRoomTheErrorSaysWhatLackedItAndWhoHoldsWhat) {
-  gate.await_room = [](Bytes) { return absl::ResourceExhaustedError("a holds all of it"); };
-  gpu.FailEvery("PrimaryCtxRetain", cuda::kOutOfMemory);
-  const absl::Status status = Create().status();
-  EXPECT_TRUE(absl::IsResourceExhausted(status));
-  EXPECT_THAT(status.message(), HasSubstr("cuDevicePrimaryCtxRetain"));
-  EXPECT_THAT(status.message(), HasSubstr("a holds all of it"));
-}
-
-TEST_F(ContextTest, RoomThatIsThereWithTheTurnIsNotAskedFor) {
-  gate.holds_turn = false;
-  gate.await_turn = [&] {
-    gpu.FailNoCall();  // who held it has ended
-    gate.holds_turn = true;
-    return absl::OkStatus();
-  };
-  gate.await_room = [](Bytes) -> absl::Status {
-    ADD_FAILURE() << "asked for room";
-    return absl::OkStatus();
-  };
-  gpu.FailEvery("PrimaryCtxRetain", cuda::kOutOfMemory);
-  const auto made = Create();
-  EXPECT_TRUE(made.ok()) << made.status();
-}
-
-TEST_F(ContextTest, AnInterruptionEndsTheWait) {
-  gate.await_room = [](Bytes) { return absl::CancelledError("Ctrl-C"); };
-  gpu.FailEvery("PrimaryCtxRetain", cuda::kOutOfMemory);
-  EXPECT_TRUE(absl::IsCancelled(Create().status()));
-}
-
-TEST_F(ContextTest, AnyOtherErrorIsToldAtOnce) {
-  gate.await_room = [](Bytes) -> absl::Status {
-    ADD_FAILURE() << "asked for room";
-    return absl::OkStatus();
-  };
-  gpu.FailNext("PrimaryCtxRetain", cuda::kInvalidValue);
-  EXPECT_FALSE(Create().ok());
-}
 
 class HeadroomOfJobTest : public ::testing::Test {
  protected:
@@ -172,6 +99,22 @@ TEST_F(HeadroomOfJobTest, WhereNobodyMakesRoomForBothTheyComeBackIntoItForSomeTu
   job.PassTurn();
   ASSERT_EQ(*job.Spill(kEverything), 5 * kChunk);
   EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing))) << "tried anew";
+}
+
+TEST_F(HeadroomOfJobTest, WhatComesBackTakesTheArenaOnlyWhenOthersWereAskedInVain) {
+  job.allocator->BeginStep();
+  job.Free(job.Malloc(2 * kChunk));
+  job.allocator->EndStep();
+  (void)job.Malloc(3 * kChunk);
+  job.PassTurn();
+  ASSERT_EQ(*job.Spill(kEverything), 3 * kChunk);
+  Leave(4 * kChunk);
+  Bytes missing = 0;
+  EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing)));
+  EXPECT_EQ(missing, 3 * kChunk);
+  EXPECT_EQ(job.Held().arena, 2 * kChunk);
+  EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing)));
+  EXPECT_EQ(job.Held().arena, 0u) << "nobody gave anything";
 }
 
 TEST_F(HeadroomOfJobTest, BytesThatComeBackBeforeTheTurnLeaveIt) {

@@ -3,10 +3,11 @@ makes later (side streams here; a library's handle takes as much)."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
-from world import SMALL, Program, World
+from world import SMALL, Program, World, hocket_command
 
 MIB = 1 << 20
 EACH_STEP_A_TURN = {"HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "1"}
@@ -14,7 +15,8 @@ EACH_STEP_A_TURN = {"HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "1"}
 
 def test_a_job_begins_where_another_one_has_filled_the_device(world: World, alone: Callable[..., list[str]]) -> None:
     world.memory = "140MiB"
-    world.environment |= {"HOCKET_EMULATOR_CONTEXT_MEMORY": "36MiB", **EACH_STEP_A_TURN}
+    world.environment |= {"HOCKET_EMULATOR_CONTEXT_MEMORY": "36MiB", "HOCKET_EMULATOR_CONTEXT_MS": "60"}
+    world.environment |= EACH_STEP_A_TURN
     first = world.job("late_stream", "first", 80, "before")
     first.expect("held")
     second = world.job("train", "--name", "second", "--losses", world.losses("second"), *SMALL)
@@ -24,6 +26,37 @@ def test_a_job_begins_where_another_one_has_filled_the_device(world: World, alon
     first.expect("kept")
     assert first.finishes().counted("spilled_total") > 0
     assert world.losses("second").read_text().split() == alone("train", *SMALL)
+
+
+PLAIN = """
+import sys
+import torch
+FIRST
+x = torch.arange(1000, device="cuda")
+assert x.sum().item() == 499500
+print("began", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "first", ["torch.cuda.set_device(1)", "with torch.cuda.device(1): torch.cuda.current_stream()"]
+)
+def test_a_plain_program_begins_there_whatever_it_asks_first(world: World, first: str) -> None:
+    """With Python's lock held in the call that makes the context, which takes its time; Hocket's own threads ask for
+    things meanwhile."""
+    world.memory, world.devices = "140MiB", 2
+    world.environment |= {"HOCKET_EMULATOR_CONTEXT_MEMORY": "36MiB", "HOCKET_EMULATOR_CONTEXT_MS": "60"}
+    world.environment |= EACH_STEP_A_TURN
+    holder = world.job("late_stream", "first", 80, "before", "cuda:1")
+    holder.expect("held")
+    program = PLAIN.replace("FIRST", first)
+    second = world.start(*hocket_command(), "run", "--name", "second", "--", sys.executable, "-c", program)
+    world.until("second", "waits")
+    holder.go_on()
+    second.expect("began")
+    second.finishes()
+    holder.expect("kept")
+    assert holder.finishes().counted("spilled_total") > 0
 
 
 def test_a_job_that_can_never_begin_is_told_who_holds_what(world: World) -> None:

@@ -85,9 +85,10 @@ Gpu* Gpu::IfStarted() { return phase == Phase::kRunning || phase == Phase::kEnde
 Context* Gpu::PrimaryContext(int device) {
   const std::lock_guard lock(contexts_mutex_);
   if (Context* context = contexts_[device]) return context;
-  if (!state_.AddContext(device)) return nullptr;
-  // What HOCKET_EMULATOR_CONTEXT_MS asks for: a context takes that long to make. Nobody synchronises by it.
+  // What HOCKET_EMULATOR_CONTEXT_MS asks for: a context takes that long to make, and one for which there is
+  // no room does not fail at once. Nobody synchronises by it.
   std::this_thread::sleep_for(settings_.context);
+  if (!state_.AddContext(device)) return nullptr;
   contexts_[device] = new Context(device, streams_);  // kept: handles of it may be anywhere
   return contexts_[device];
 }

@@ -1,7 +1,7 @@
 """Holds device memory and, when told, takes some that no allocator sees: PyTorch's side streams, made all together when
 the first is asked for.
 
-    late_stream.py NAME MIB before|in
+    late_stream.py NAME MIB before|in [DEVICE]
 
 MIB are made before the first step, or in it.
 Lines: "held" inside a step, where it uses its turn and waits for a line on standard input; then "made"; "kept
@@ -17,6 +17,8 @@ import hocket
 hocket.join(name=sys.argv[1])
 import in_use  # noqa: E402
 import torch  # noqa: E402
+
+torch.cuda.set_device(sys.argv[4] if len(sys.argv) > 4 else "cuda:0")
 
 
 def build() -> torch.Tensor:
