@@ -10,11 +10,11 @@
 
 namespace hocket {
 
-// Calls `make` until it succeeds, in a step of `client` that is not counted: so nobody else has the turn while it
-// is made, and whoever gave room does not take it back meanwhile. While it fails with kResourceExhausted others
-// are asked for `room` bytes. Waits for the turn, and for room as an allocation does; the caller holds no lock
-// that anybody else may want. What `make` fails with otherwise, kResourceExhausted with who holds what where
-// nobody can give room, or kCancelled (Ctrl-C).
+// Calls `make` until it succeeds, in a step of `client` that is not counted: so nobody else has the turn
+// while it is made, and whoever gave room does not take it back meanwhile. While it fails with
+// kResourceExhausted others are asked for `room` bytes. Waits for the turn, and for room as an allocation
+// does; the caller holds no lock that anybody else may want. What `make` fails with otherwise,
+// kResourceExhausted with who holds what where nobody can give room, or kCancelled (Ctrl-C).
 absl::Status MakeInStep(Client& client, Bytes room, absl::FunctionRef<absl::Status()> make);
 
 }  // namespace hocket

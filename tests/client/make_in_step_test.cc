@@ -80,8 +80,7 @@ TEST_F(MakeInStepTest, ATurnThatPassedWhileRoomWasWaitedForIsWaitedForAgain) {
     return absl::OkStatus();
   };
   EXPECT_TRUE(Make(1).ok());
-  EXPECT_THAT(client_.log,
-              ElementsAre("begin", "make", "room 64", "await turn", "make", "end, not counted"));
+  EXPECT_THAT(client_.log, ElementsAre("begin", "make", "room 64", "await turn", "make", "end, not counted"));
 }
 
 TEST_F(MakeInStepTest, WhereNobodyGivesRoomItIsTriedOnceMoreAndTheErrorSaysBoth) {
