@@ -84,9 +84,9 @@ TEST_F(HeadroomOfJobTest, WhereNobodyMakesRoomForBothTheyComeBackIntoItForSomeTu
   ASSERT_EQ(*job.Spill(kEverything), 5 * kChunk);
   Leave(5 * kChunk);
   Bytes missing = 0;
-  for (const Bytes lacks : {4 * kChunk, 4 * kChunk, 4 * kChunk}) {
+  for (int vain = 0; vain <= 8; ++vain) {  // with the first one chunk comes
     EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing)));
-    EXPECT_EQ(missing, lacks);
+    EXPECT_EQ(missing, 4 * kChunk);
   }
   job.TakeTurn();
   EXPECT_TRUE(gpu.Holds(block, 5 * kChunk, 0x37));
@@ -110,9 +110,11 @@ TEST_F(HeadroomOfJobTest, WhatComesBackTakesTheArenaOnlyWhenOthersWereAskedInVai
   ASSERT_EQ(*job.Spill(kEverything), 3 * kChunk);
   Leave(4 * kChunk);
   Bytes missing = 0;
-  EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing)));
-  EXPECT_EQ(missing, 3 * kChunk);
-  EXPECT_EQ(job.Held().arena, 2 * kChunk);
+  for (int vain = 0; vain < 4; ++vain) {
+    EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing)));
+    EXPECT_EQ(missing, 3 * kChunk);
+    EXPECT_EQ(job.Held().arena, 2 * kChunk);
+  }
   EXPECT_TRUE(absl::IsResourceExhausted(job.TakeTurn(/*for_step=*/false, &missing)));
   EXPECT_EQ(job.Held().arena, 0u) << "nobody gave anything";
 }
