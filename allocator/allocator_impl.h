@@ -372,11 +372,10 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int> captures_{0};  // how many of open_pools_ capture, for those who hold the lock or not
   Headroom headroom_ ABSL_GUARDED_BY(mutex_);
-  // The least that calls of TakeTurn() in a row have lacked, and how many of them came no nearer. A few mean
-  // nothing: what others give back comes in parts, and is told before it can be had. After some the arena is
-  // taken, and after twice as many the headroom.
+  // The least that calls of TakeTurn() in a row have lacked, and how many of them came no nearer: after one,
+  // room has been asked for, and nobody gave any. Then the arena and the headroom are taken.
   static constexpr Bytes kNothingTried = ~Bytes{0};
-  static constexpr int kSomeInVain = 4;
+  static constexpr int kOnceInVain = 1;
   Bytes least_missing_ ABSL_GUARDED_BY(mutex_) = kNothingTried;
   int in_vain_ ABSL_GUARDED_BY(mutex_) = 0;
   Bytes limit_ ABSL_GUARDED_BY(mutex_);

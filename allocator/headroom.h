@@ -44,7 +44,7 @@ class Headroom {
   const Bytes size_;
   Bytes unasked_ = 0;  // can be taken before the driver is asked again
   Bytes told_ = 0;     // what was returned last, less what has been given since
-  static constexpr int kSpentTurns = 8;
+  static constexpr int kSpentTurns = 64;
   int spent_turns_ = 0;
 };
 

@@ -140,7 +140,7 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   headroom_.Renew();
   const Bytes spilled = persistent_->spilled() + transient_->spilled();
   if (!sent_.empty()) ReceiveAll();  // of a call that lacked room
-  if (in_vain_ >= 2 * kSomeInVain) headroom_.Spend();
+  if (in_vain_ >= kOnceInVain) headroom_.Spend();
   const bool follows = for_step && MayFollow();
   absl::Status sent;
   absl::Status restored = AmongStrays([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -221,7 +221,7 @@ absl::StatusOr<Chunk> AllocatorImpl::ChunkForRestore(bool& full) {
     full = absl::IsResourceExhausted(chunk.status());
     if (!full || !ArenaHasFree()) return chunk;
     // It would be made again in the step, out of the headroom: others are asked first.
-    if (in_vain_ < kSomeInVain && DeviceFree().value_or(0) >= chunk_size_) return chunk;
+    if (in_vain_ < kOnceInVain && DeviceFree().value_or(0) >= chunk_size_) return chunk;
   }
   return TakeFromArena();
 }

@@ -26,7 +26,7 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
   if (now_ - job->room_answered > kAnswerLimit) job->room_since = now_;
   if (job->turn != 0 && !event.restoring) state_.turns.at(job->turn).lacks_room = true;
   const Bytes freed = job->unclaimed + (job->room ? job->room->freed : 0);
-  job->unclaimed = 0;
+  job->unclaimed = job->lacks_headroom = 0;  // what comes is for this
   job->room = RoomRequest{.bytes = event.bytes,
                           .restoring = event.restoring,
                           .asked = true,
@@ -127,7 +127,10 @@ void Core::Credit(const SpillOrder& order, Bytes bytes) {
   auto found = state_.jobs.find(order.for_job);
   if (found == state_.jobs.end()) return;
   Job& asker = found->second;
-  asker.lacks_headroom -= std::min(asker.lacks_headroom, bytes);
+  const Bytes headroom = std::min(asker.lacks_headroom, bytes);
+  asker.lacks_headroom -= headroom;
+  bytes -= headroom;  // stays free: who restores would look for it in vain
+  if (bytes == 0 && headroom > 0) return;
   if (asker.room) {
     asker.room->freed += bytes;
   } else if (asker.turn != 0) {

@@ -116,7 +116,6 @@ def run(quick: bool) -> None:
                 at_least=True,
             )
         )
-    harness.record("exchange", figures, extra={"raw": raw})  # what is known by now, should the rest take too long
     size = _fitting([GIB if quick else AHEAD], 3)[0]
     rounds = hand_overs(size, 11 if quick else 16, jobs=3)[6:]
     raw["three"] = rounds
