@@ -43,7 +43,8 @@ struct AllocatorOptions {
   Bytes memory_limit = 0;  // of this job on this device, resident and spilled; 0: the device's capacity
   Bytes host_budget = 0;   // host memory for spilled bytes; 0: as much as is left free for others
   // What should stay free on the device for what the program takes beside this allocator's memory (streams,
-  // libraries' handles, code): others are asked for it (Gate::LacksHeadroom), and nobody waits for it.
+  // libraries' handles, code): others are asked for it (Gate::LacksHeadroom). An allocation does not wait for
+  // it, a restore asks once.
   Bytes headroom = 0;
   bool verify = false;       // what is spilled and restored is read back and compared (verifier.h)
   bool shares_arena = true;  // false: no other job will ever map our chunks (one job alone, tests)

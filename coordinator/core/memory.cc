@@ -127,16 +127,15 @@ void Core::Credit(const SpillOrder& order, Bytes bytes) {
   auto found = state_.jobs.find(order.for_job);
   if (found == state_.jobs.end()) return;
   Job& asker = found->second;
+  if (asker.turn != 0) state_.turns.at(asker.turn).spilled += bytes;
+  // What is for the headroom stays free: who restores would look for it in vain.
   const Bytes headroom = std::min(asker.lacks_headroom, bytes);
   asker.lacks_headroom -= headroom;
-  bytes -= headroom;  // stays free: who restores would look for it in vain
-  if (bytes == 0 && headroom > 0) return;
   if (asker.room) {
-    asker.room->freed += bytes;
+    asker.room->freed += bytes - headroom;
   } else if (asker.turn != 0) {
-    asker.unclaimed += bytes;
+    asker.unclaimed += bytes - headroom;
   }
-  if (asker.turn != 0) state_.turns.at(asker.turn).spilled += bytes;
 }
 
 // Who restores uses what there is: while he copies it in, the next part is copied out. An allocation needs

@@ -44,10 +44,11 @@ Devices::Device& CudaAllocator::UseDevice(c10::DeviceIndex device) {
   return **used;
 }
 
-void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream) {
+void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, std::optional<cudaStream_t> given) {
   if (!caches_) [[unlikely]]
     return MallocUncached(size, device);
   Devices::Device& used = UseDevice(device);
+  const cudaStream_t stream = given ? *given : c10::cuda::getCurrentCUDAStream(device).stream();
   const bool recorded = history_.enabled() && !forked_;
   if (recorded) [[unlikely]] {
     used.allocator->RecordSegments(true);  // it may be in use only since a moment ago
@@ -154,14 +155,12 @@ void CudaAllocator::ReportToProfiler(void* block, std::int64_t size, c10::Device
 
 c10::DataPtr CudaAllocator::allocate(size_t size) {
   const c10::DeviceIndex device = c10::cuda::current_device();
-  if (size > 0) UseDevice(device);  // before the stream is asked for, which makes the context
-  void* block = size == 0 ? nullptr : Malloc(size, device, c10::cuda::getCurrentCUDAStream(device));
+  void* block = size == 0 ? nullptr : Malloc(size, device);
   return {block, block, &Delete, c10::Device(c10::kCUDA, device)};
 }
 
 void* CudaAllocator::raw_alloc(size_t size) {
-  if (size > 0) UseDevice(c10::cuda::current_device());
-  return raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream());
+  return size == 0 ? nullptr : Malloc(size, c10::cuda::current_device());
 }
 
 void* CudaAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {

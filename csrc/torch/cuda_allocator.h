@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -114,7 +115,9 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   // The device, put to use if it is not yet; raises what stands in the way.
   Devices::Device& UseDevice(c10::DeviceIndex device);
   CachingAllocator& Use(c10::DeviceIndex device) { return *UseDevice(device).allocator; }
-  void* Malloc(size_t size, c10::DeviceIndex device, cudaStream_t stream);
+  // On the device's current stream where none is given. It is asked for once the device is in use: asking
+  // makes the context, for which there may be no room yet.
+  void* Malloc(size_t size, c10::DeviceIndex device, std::optional<cudaStream_t> given = std::nullopt);
   void Free(void* block);
   void* MallocUncached(size_t size, c10::DeviceIndex device);
   // False: `block` is none of those.
