@@ -470,7 +470,6 @@ TEST(MemoryTest, AGrantDoesNotOvertakeWhatWasToldOfTheArenaBeforeTheAllocatorWas
   scene.Says(wire::ArenaAdd{.chunk = 3, .size = 64}, any.get());
   scene.Says(wire::ArenaAdd{.chunk = 4, .size = 64}, any.get());
   scene.Says(wire::ArenaDrop{.chunk = 3});  // nothing of it is kept until there is an allocator
-  scene.AgentHasObeyed();
   EXPECT_EQ(scene.Expects<wire::ArenaHeard>().count, 1u);
   scene.allocator().SetHook([&](const std::string& call) {
     if (call == "take turn") taken.Happens();
