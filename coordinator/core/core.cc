@@ -9,7 +9,8 @@
 
 namespace hocket::coordinator {
 
-Core::Core(CoreOptions options) : options_(std::move(options)), next_turn_(options_.first_turn) {
+Core::Core(CoreOptions options)
+    : options_(std::move(options)), next_turn_(options_.first_turn), next_pass_(options_.first_pass) {
   state_.policy = options_.policy;
   state_.switch_share = options_.switch_share;
   state_.link_bound = options_.link_bound;
@@ -66,7 +67,9 @@ void Core::Settle(const SendEarly& early) {
   SendNow(early);
   if (anybody_serves_) LetServe();
   for (auto& [number, turn] : state_.turns) {
+    LookAtPromise(turn);
     AskIfContended(turn);
+    SayGrant(turn);
     TakeBackUnread(turn);
     TellInOrder(turn);
     LookAtCompany(turn);
@@ -108,7 +111,8 @@ absl::Time Core::NextDeadline() const {
     next = std::min(next, CloseLanesAt(device));
   }
   for (const auto& [number, turn] : state_.turns) {
-    next = std::min({next, RealignTime(turn), HolderLimit(turn)});
+    next = std::min({next, RealignTime(turn), HolderLimit(turn), turn.say_grant_at});
+    if (state_.overdue_go_on && PassesUntil(turn) > now_) next = std::min(next, PassesUntil(turn));
     if (turn.link_paused) next = std::min(next, LinkFreeAt(turn));
     if (anybody_serves_) next = std::min(next, NextOfServing(turn));
     if (turn.company) next = std::min(next, turn.company->look_at);

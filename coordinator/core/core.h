@@ -21,14 +21,13 @@
 //                             until that is over
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
-//                 taking_back.cc grants that lie unread
-//                 memory.cc room, spills                             rejoin.cc   joining, leaving, restarts
-//                 arena.cc  who is told of which chunk (arena.h)
-//                 ahead.cc  bytes that come back before the turn     guests.cc   several jobs in one turn
-//                 link.cc   what these may cost the holder           link_sense.h how much each suffers
-//                 lanes.cc  who is in which lane                     overdue.cc  a turn that is not given up
-//                 quota.cc  time caps (time_account.h)               memory_caps.cc of groups and users
-//                 lacking.cc who waits for room that others have to give back (lack.h)
+//                 taking_back.cc grants that lie unread              passing.cc  turns passed on by their
+//                 holders memory.cc room, spills                             rejoin.cc   joining, leaving,
+//                 restarts arena.cc  who is told of which chunk (arena.h) ahead.cc  bytes that come back
+//                 before the turn     guests.cc   several jobs in one turn link.cc   what these may cost the
+//                 holder           link_sense.h how much each suffers lanes.cc  who is in which lane
+//                 overdue.cc  a turn that is not given up quota.cc  time caps (time_account.h) memory_caps.cc
+//                 of groups and users lacking.cc who waits for room that others have to give back (lack.h)
 //                 guarantees.cc shares of time (time_guarantee.h)    serving.cc  requests, and who stands by
 //                 slowdown.cc what sharing costs each job
 //                 explain.cc why a job stands where it stands        invariants.cc
@@ -82,6 +81,8 @@ struct CoreOptions {
   // folders of their own, which nobody else can open
   std::function<std::string(unsigned user)> lock_folder;
   TurnNumber first_turn = 1;
+  std::uint64_t first_pass =
+      1;  // of promises; where jobs outlive a coordinator: a number at random, below 2^61
   std::function<std::unique_ptr<Policy>(const std::string& name)> make_policy;  // none: a registered one
 };
 
@@ -109,6 +110,9 @@ class Core {
   std::vector<std::string> Beside(JobId job) const;
   // The names of those who are to stand still there for a request.
   std::vector<std::string> StandingBy(const Device& device) const;
+  // The holder that may pass its turn on to `job`, and whose messages count before the job's: these may
+  // follow from that. 0: nobody.
+  JobId PasserTo(JobId job) const;
   // Who has the turn of `device`; empty when it is free.
   std::string HolderOf(const Device& device) const;
 
@@ -207,24 +211,27 @@ class Core {
   void Schedule(Device& device);
   void GrantWaitingRanks(Turn& turn);
   void AskIfContended(Turn& turn);
-  void GrantTurn(const Next& next);
+  void GrantTurn(const Next& next, TurnNumber number, const Promise* passed = nullptr);
   void GrantJob(Job& job, Turn& turn);
   void AskForTurn(Turn& turn);
   void AskToStop(Turn& turn);
   void TellToStop(Job& job, Turn& turn);
-  void SendYield(const Job& job, bool now, std::uint64_t stop_step);
+  void SendYield(const Job& job, bool now, std::uint64_t stop_step, std::uint64_t pass = 0);
   enum class PartEnds { kGiven, kByDeath, kSetAside };
   void EndPart(Job& job, const wire::TurnOver& last, PartEnds how);
   void LeavePart(Job& job);
   void EndTurn(TurnNumber number);
   void TakeBackUnread(const Turn& turn);
   absl::Time TakeBackTime(const Turn& turn) const;
+  static absl::Time GrantedTo(const Job& job, const Turn& turn);
   void BeginToWait(const Job& job);
   void Charge(Turn& turn, bool contended);
   absl::Duration IdleAtEnd(const Job& job, const wire::TurnOver& last) const;
   void Learn(Job& job, Turn& turn, const wire::TurnOver& last);
   void LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint64_t steps);
   bool KeepFree(Device& device, EntityId next);
+  std::pair<EntityId, absl::Time> WaitedFor(const Device& device, EntityId next) const;
+  std::vector<EntityId> Fitting(const std::vector<EntityId>& candidates) const;
   std::uint64_t StepsSince(const Job& job) const;
   bool IsAbsent(const Job& other, const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
@@ -249,6 +256,19 @@ class Core {
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
   const Job& SlowestOf(EntityId entity, Estimator Job::*time) const;
+
+  // passing.cc
+  bool MayPromise(const Turn& turn) const;
+  std::optional<Next> NextForSure(const Device& device) const;
+  bool CanBePromised(const Job& next, const Job& holder) const;
+  void PromiseNext(Turn& turn);
+  void PromiseLate(Turn& turn);
+  void LookAtPromise(Turn& turn);
+  bool IsPromised(const Job& job) const;
+  void WillNotPass(const Job& holder);
+  absl::Time PassesUntil(const Turn& turn) const;
+  void TakePassed(const Promise& promise);
+  void SayGrant(Turn& turn);
 
   // slowdown.cc
   void TimePasses(Job& job);
@@ -542,6 +562,7 @@ class Core {
   absl::Time now_ = absl::InfinitePast();
   absl::Time timer_ = absl::InfiniteFuture();
   TurnNumber next_turn_;
+  std::uint64_t next_pass_;
   std::uint64_t next_spill_ = 1;
   std::uint64_t next_restore_ = 1;
   EntityId next_gang_ = EntityId{1} << 62;

@@ -12,6 +12,7 @@ namespace hocket::coordinator {
 
 void Core::On(Job* job, const wire::Gang& event) {
   if (job == nullptr || job->gone) return;
+  WillNotPass(*job);
   if (GangOf(*job) != nullptr) {
     return Say(absl::StrCat(job->info.name, " is in a gang already and stays there; it named another, '",
                             event.gang, "'"),

@@ -9,6 +9,9 @@ namespace hocket::coordinator {
 // A job that does not answer for so long is left aside until it does: it has not taken up a Grant while
 // others wait, or not answered a Spill (which may take as long again for each GiB asked for).
 inline constexpr absl::Duration kAnswerLimit = absl::Seconds(1);
+// A turn that was passed on by its last holder is granted all the same after so long, or twice that: before
+// it could be taken back.
+inline constexpr absl::Duration kSayGrantAfter = absl::Milliseconds(250);
 // After a restart nothing is granted for so long, or until every job expected has reported.
 inline constexpr absl::Duration kRejoinWindow = absl::Seconds(1);
 // So long a dead job's memory may take to come back before we stop waiting for it.

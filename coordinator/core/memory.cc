@@ -25,6 +25,7 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
   }
   if (now_ - job->room_answered > kAnswerLimit) job->room_since = now_;
   if (job->turn != 0 && !event.restoring) state_.turns.at(job->turn).lacks_room = true;
+  WillNotPass(*job);
   const Bytes freed = job->unclaimed + (job->room ? job->room->freed : 0);
   job->unclaimed = job->lacks_headroom = 0;  // what comes is for this
   job->room = RoomRequest{.bytes = event.bytes,
@@ -37,6 +38,7 @@ void Core::On(Job* job, const wire::NeedRoom& event) {
 void Core::On(Job* job, const wire::LacksHeadroom& event) {
   if (job == nullptr || job->gone || job->turn == 0 || IsGuest(*job)) return;
   job->lacks_headroom = event.bytes;
+  WillNotPass(*job);
 }
 
 // Nobody waits for it: guaranteed bytes stay, and those that the policy wants to stay, and of who serves;
@@ -278,7 +280,7 @@ std::vector<const Job*> Core::Others(const Job& job) const {
 
 bool Core::CanBeSpilled(const Job& job) const {
   return job.movable && !job.gone && job.turn == 0 && !job.spill && !job.unresponsive && job.persistent > 0 &&
-         job.cannot_spill.empty() && !HoldsStepOpen(job);
+         job.cannot_spill.empty() && !HoldsStepOpen(job) && !IsPromised(job);
 }
 
 // Who can be spilled for `job`, first those that do not wait, then the one whose turn is farthest away. After

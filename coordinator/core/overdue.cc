@@ -43,7 +43,7 @@ void Core::GoOnWithoutOverdue() {
   for (const auto& [number, turn] : state_.turns) {
     const bool ranks = std::any_of(turn.granted.begin(), turn.granted.end(),
                                    [&](JobId id) { return GangOf(job(id)) != nullptr; });
-    if (turn.overdue && !ranks && turn.devices.size() == 1 && SomebodyFits(turn))
+    if (turn.overdue && !ranks && turn.devices.size() == 1 && now_ >= PassesUntil(turn) && SomebodyFits(turn))
       aside.insert(aside.end(), turn.granted.begin(), turn.granted.end());
   }
   for (JobId id : aside) {

@@ -89,6 +89,7 @@ struct Job {
   Bytes lacked = 0;  // what it found no room for in its last turn
   absl::Time asked;
   std::uint64_t wait = 0;     // number of its last Wait; 0: it gives none
+  bool heeds_pass = false;    // as it said there: the turn can be promised to it
   bool grant_open = false;    // its Grant may lie unread, and has not been tried to be taken back
   bool taken_back = false;    // its Grant was taken back: it will ask again when it reads that
   int gangs_first = 0;        // turns of gangs that have begun on its device while it waited for one there
@@ -244,6 +245,18 @@ struct Company {
   std::map<JobId, Mark> seen;  // what has been answered
 };
 
+// The turn after another, promised to a job that waits: the holder may pass it on without us (passing.cc).
+struct Promise {
+  std::uint64_t pass = 0;  // its number: none is given twice
+  JobId to = 0;
+  JobId by = 0;
+  TurnNumber turn = 0;
+  std::string reason;
+  bool contended = false;  // as the job was told
+  // Then the holder was told not to; it may have done so before it heard. Infinite future: not.
+  absl::Time withdrawn = absl::InfiniteFuture();
+};
+
 // The right to use one or more devices, held by an entity. On one device a single job may have *guests*: jobs
 // that have part in its turn, each in a lane of its own (guests.cc).
 struct Turn {
@@ -268,7 +281,13 @@ struct Turn {
   bool in_order = false;                             // and not all have been told (guests.cc)
   absl::Time stops_by;                               // then: when the one who was should have stopped
   absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it, or it is paused
-  bool overdue = false;       // has not stopped within its limit while others wait, and has been named
+  bool overdue = false;  // has not stopped within its limit while others wait, and has been named
+  std::optional<Promise> next_is_promised;
+  bool may_promise = true;   // nobody has been promised the next one yet, and its holder would pass it on
+  std::uint64_t passed = 0;  // it has come by a promise of this number; 0: by a Grant
+  // Then: when its job is sent the Grant all the same. Infinite future: it was.
+  absl::Time say_grant_at = absl::InfiniteFuture();
+  absl::Time grant_said = absl::InfinitePast();
   std::uint64_t stop = 0;     // gangs: the step after which all stop, counted from Gang::base
   int renamed = 0;            // how often a later one had to be named
   Bytes spilled = 0;          // by others, for it

@@ -1,15 +1,22 @@
 // Grants that lie unread, because their job is stopped or in a debugger: taken back for the others.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
 
 namespace hocket::coordinator {
 
+// When it was sent its Grant.
+absl::Time Core::GrantedTo(const Job& job, const Turn& turn) {
+  return std::max(job.granted, turn.grant_said);
+}
+
 // From when on Grants of this turn that may lie unread are to be taken back.
 absl::Time Core::TakeBackTime(const Turn& turn) const {
   absl::Time at = absl::InfiniteFuture();
   for (JobId id : turn.granted) {
-    if (job(id).grant_open) at = std::min(at, job(id).granted + kAnswerLimit);
+    if (job(id).grant_open) at = std::min(at, GrantedTo(job(id), turn) + kAnswerLimit);
   }
   return at;
 }
@@ -19,7 +26,7 @@ void Core::TakeBackUnread(const Turn& turn) {
   if (now_ < TakeBackTime(turn) || !Contended(turn)) return;
   for (JobId id : turn.granted) {
     Job& rank = job(id);
-    if (!rank.grant_open || now_ < rank.granted + kAnswerLimit) continue;
+    if (!rank.grant_open || now_ < GrantedTo(rank, turn) + kAnswerLimit) continue;
     rank.grant_open = false;
     actions_.emplace_back(TakeBack{.job = id, .wait = rank.wait});
   }

@@ -1,5 +1,6 @@
 // Who is next, for how long, and how the turn comes and goes.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,7 @@ void Core::On(Job* job, const wire::Wait& event) {
   if (event.movable) Holds(*job, event.persistent, event.spilled, /*movable=*/true, event.host_left);
   job->waiting = true;
   job->wait = event.number;
+  job->heeds_pass = event.heeds_pass;
   job->need = event.need;
   job->lacked = event.need - std::min<Bytes>(event.need, job->spilled);
   job->asked = now_;
@@ -87,7 +89,10 @@ void Core::On(Job* job, const wire::TurnOver& event) {
   job->after_others = event.stood_aside;
   job->room.reset();
   const TurnNumber turn = job->turn;
+  std::optional<Promise> passed;
+  if (turn != 0 && event.passed != 0) passed = std::move(state_.turns.at(turn).next_is_promised);
   if (turn != 0) EndPart(*job, event, PartEnds::kGiven);
+  if (passed && passed->pass == event.passed) TakePassed(*passed);
   if (event.stood_aside) FellowsStandAside(turn);
   if (job->overstays != 0) ComesBack(*job);
 }
@@ -142,24 +147,30 @@ void Core::Schedule(Device& device) {
     candidates = {reserved_};
   if (const EntityId behind = BehindGangs(all); behind != 0) candidates = {behind};
 
-  std::vector<EntityId> fit;
-  for (EntityId entity : candidates) {
-    if (Fits(entity) || passed_over_[entity] >= kMaxPassedOver) fit.push_back(entity);
-  }
-  if (fit.empty()) fit = candidates;
-
+  std::vector<EntityId> fit = Fitting(candidates);
   while (!fit.empty()) {
     const Next next = PickNext(device, fit);
     if (DevicesFree(next.entity) && !LeavesToSingles(next.entity)) {
       if (!next.by_guarantee && !Serves(next.entity) && KeepFree(device, next.entity)) return;
       for (EntityId entity : candidates) passed_over_[entity] += entity != next.entity;
-      return GrantTurn(next);
+      return GrantTurn(next, next_turn_++);
     }
     // A gang whose other devices are busy: they are kept for it as they come free, for one gang at a time.
     if (reserved_ == 0) reserved_ = next.entity;
     if (reserved_ == next.entity) return;
     fit.erase(std::find(fit.begin(), fit.end(), next.entity));
   }
+}
+
+// Whoever has all he needs, or has been passed over too often; all, where nobody has.
+std::vector<EntityId> Core::Fitting(const std::vector<EntityId>& candidates) const {
+  std::vector<EntityId> fit;
+  for (EntityId entity : candidates) {
+    const auto times = passed_over_.find(entity);
+    if (Fits(entity) || (times != passed_over_.end() && times->second >= kMaxPassedOver))
+      fit.push_back(entity);
+  }
+  return fit.empty() ? candidates : fit;
 }
 
 // Without those that have just stood aside, unless nobody else is there.
@@ -180,18 +191,21 @@ bool Core::IsAbsent(const Job& other, const DeviceKey& device) const {
          other.info.device == device;
 }
 
-// For somebody who may be back before a turn of `next` would be over, if the policy says so.
-bool Core::KeepFree(Device& device, EntityId next) {
-  device.kept_until = absl::InfinitePast();
+// Who may be back before a turn of `next` would be over, if the policy says so, and until when.
+std::pair<EntityId, absl::Time> Core::WaitedFor(const Device& device, EntityId next) const {
+  std::pair<EntityId, absl::Time> kept(0, absl::InfinitePast());
   const JobView view = ViewOf(next);
   for (JobId id : active_) {  // who has left earlier is not waited for
     if (!IsAbsent(job(id), device.key)) continue;
     const JobView absent = ViewOf(id);
     const absl::Time until = absent.left + std::min(kMaxKeepFree, device.policy->KeepFree(absent, view));
-    if (until <= device.kept_until) continue;
-    device.kept_until = until;
-    device.kept_for = absent.id;
+    if (until > kept.second) kept = {absent.id, until};
   }
+  return kept;
+}
+
+bool Core::KeepFree(Device& device, EntityId next) {
+  std::tie(device.kept_for, device.kept_until) = WaitedFor(device, next);
   return device.kept_until > now_;
 }
 
@@ -211,12 +225,14 @@ absl::Time Core::StopForAbsent(const Turn& turn) const {
   return stop;
 }
 
-void Core::GrantTurn(const Next& next) {
+// `passed`: by this promise the job knows of it already.
+void Core::GrantTurn(const Next& next, TurnNumber number, const Promise* passed) {
   const EntityId entity = next.entity;
   if (reserved_ == entity) reserved_ = 0;
   passed_over_.erase(entity);
-  Turn& turn = state_.turns[next_turn_];
-  turn.number = next_turn_++;
+  Turn& turn = state_.turns[number];
+  turn.number = number;
+  turn.passed = passed != nullptr ? passed->pass : 0;
   turn.entity = entity;
   turn.devices = DevicesOf(entity);
   turn.start = turn.ready = turn.charged = now_;
@@ -224,8 +240,9 @@ void Core::GrantTurn(const Next& next) {
   turn.by_guarantee = next.by_guarantee;
   turn.contended = Contended(turn);
   if (turn.contended) turn.first_wanted = now_;
-  turn.asked_idle =
-      (turn.contended || Capped(entity)) && now_ >= IdleTime(turn) && NextGuest(turn).entity == 0;
+  turn.asked_idle = passed != nullptr ? passed->contended
+                                      : (turn.contended || Capped(entity)) && now_ >= IdleTime(turn) &&
+                                            NextGuest(turn).entity == 0;
   for (const DeviceKey& key : turn.devices) {
     Device& device = state_.devices.at(key);
     if (turn.devices.size() > 1) NoteBehindGang(device);
@@ -236,7 +253,7 @@ void Core::GrantTurn(const Next& next) {
     if (std::count(turn.devices.begin(), turn.devices.end(), job(id).info.device) > 0)
       job(id).after_others = false;
   }
-  GrantWaitingRanks(turn);
+  passed != nullptr ? GrantJob(job(entity), turn) : GrantWaitingRanks(turn);
 }
 
 // Also while the turn lasts: a rank that comes later has part in its gang's turn, and a device that its gang
@@ -261,14 +278,15 @@ void Core::GrantJob(Job& job, Turn& turn) {
   wire::Grant grant{.turn = turn.number,
                     .contended = is_guest ? job.info.serves : turn.asked_idle,
                     .reason = is_guest ? guest->second : turn.reason};
-  const int lane = LaneOf(job);
+  const bool knows = turn.passed != 0 && turn.granted.empty();
+  const int lane = knows ? job.lane : LaneOf(job);
   if (lane != job.lane) {
     job.lane = lane;
     ForgetArena(job);
     grant.lane_lock = LaneLock(job, lane);
     grant.fresh_arena = true;
   }
-  grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
+  if (!knows) grant.fresh_arena |= std::exchange(device.lanes[lane].fresh, false);
   job.waiting = job.held_back = job.held_out = job.lacks_room = false;
   job.gangs_first = 0;
   job.waited += now_ - job.asked;
@@ -286,7 +304,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   turn.granted.insert(job.id);
   const bool changed_lane = !grant.lane_lock.empty();
   TellLimit(job);
-  SendTo(job.id, std::move(grant));
+  if (!knows) SendTo(job.id, std::move(grant));
   if (changed_lane) FillArena(job);
   if (turn.asked_stop && !is_guest)
     SendYield(job, true, state_.gangs.at(turn.entity).base[job.id] + turn.stop);
@@ -344,8 +362,8 @@ void Core::AskIfContended(Turn& turn) {
   if (!turn.asked_idle && (paused || (!together && now_ >= AskIdleTime(turn, stop)))) AskForTurn(turn);
 }
 
-void Core::SendYield(const Job& job, bool now, std::uint64_t stop_step) {
-  SendTo(job.id, wire::Yield{.turn = job.told_turn, .now = now, .stop_step = stop_step});
+void Core::SendYield(const Job& job, bool now, std::uint64_t stop_step, std::uint64_t pass) {
+  SendTo(job.id, wire::Yield{.turn = job.told_turn, .now = now, .stop_step = stop_step, .pass = pass});
 }
 
 void Core::AskForTurn(Turn& turn) {
@@ -368,7 +386,8 @@ void Core::TellToStop(Job& job, Turn& turn) {
   const auto trainers = TrainersOf(turn);
   turn.in_order &=
       std::any_of(trainers.begin(), trainers.end(), [&](JobId id) { return !this->job(id).told_stop; });
-  SendYield(job, true, 0);
+  PromiseNext(turn);
+  SendYield(job, true, 0, turn.next_is_promised ? turn.next_is_promised->pass : 0);
 }
 
 // From when on it is to give the turn up between two steps. Where bytes have to move for the others, not for

@@ -20,6 +20,7 @@ namespace hocket::coordinator {
 class Fair final : public Policy {
  public:
   bool Before(const JobView& a, const JobView& b) const override;
+  bool ForeseesNext() const override { return true; }
   std::string Reason(const JobView& next) const override;
   // Until the first of those that wait would be before it: a job of twice the weight keeps the turn twice as
   // long.

@@ -9,6 +9,7 @@ namespace hocket::coordinator {
 class Fifo final : public Policy {
  public:
   bool Before(const JobView& a, const JobView& b) const override { return a.asked < b.asked; }
+  bool ForeseesNext() const override { return true; }
   std::string Reason(const JobView& next) const override;
 };
 

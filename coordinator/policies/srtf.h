@@ -17,6 +17,7 @@ namespace hocket::coordinator {
 class Srtf final : public Policy {
  public:
   bool Before(const JobView& a, const JobView& b) const override;
+  bool ForeseesNext() const override { return true; }
   std::string Reason(const JobView& next) const override;
   std::string Standing(const JobView& job) const override;
   // For ever, while what remains is known and the least; otherwise until it reaches a level above the next

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,12 @@ template <typename Value>
 Value Chosen(const Value& flag, const Value& set_before, const Value& usual) {
   if (flag != Value()) return flag;
   return set_before != Value() ? set_before : usual;
+}
+
+// A lane's page may still say what an earlier daemon's job passed.
+std::uint64_t FirstPass() {
+  std::random_device draw;
+  return std::uniform_int_distribution<std::uint64_t>(1, std::uint64_t{1} << 61)(draw);
 }
 
 std::unique_ptr<Recorder> MakeRecorder(const ServerOptions& options, std::uint64_t epoch, Logger& log) {
@@ -98,6 +105,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
              .quotas = settings_.quotas,
              .runtime_dir = options.runtime_dir,
              .lock_folder = [this](unsigned user) { return LockFolder(user); },
+             .first_pass = FirstPass(),
              .make_policy = [this](const std::string& name) { return MakePolicyNamed(name); }}),
       recorder_(MakeRecorder(options, epoch, log)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
@@ -395,6 +403,7 @@ void Server::RememberSettings() {
 }
 
 void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descriptor) {
+  if (const JobId passer = core_.PasserTo(job); passer != 0) HearOut(passer);
   std::vector<JobId> granted;
   const auto early = [&](const Send& send) {
     Do(job, send, descriptor);

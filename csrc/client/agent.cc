@@ -165,6 +165,9 @@ void ClientImpl::On(const wire::Grant& grant, UniqueFd descriptor) {
 }
 
 void ClientImpl::Granted(const wire::Grant& grant) {
+  if (grant.pass != 0 && !grant.passed) return Promised(grant);
+  if (grant.pass != 0 && (!promise_ || promise_->grant.pass != grant.pass)) return;  // obeyed already
+  const std::optional<Promise> promise = std::exchange(promise_, std::nullopt);
   if (phase_ != Phase::kAsked) return;
   if (!grant.lane_lock.empty()) lane_.SetPath(grant.lane_lock);
   if (!progress_.AcceptGrant(waits_)) return AskAgain();
@@ -173,6 +176,15 @@ void ClientImpl::Granted(const wire::Grant& grant) {
   if (grant.contended) word_.Ask(kAskIdle);
   phase_ = Phase::kGranted;
   if (waiters_.empty()) return ReturnUnwantedTurn();
+  NotifyAll();
+  if (grant.pass != 0 && promise && promise->yield) Yielded(*promise->yield);
+}
+
+// Whoever reads at the door waits for the page from now on, and the agent reads.
+void ClientImpl::Promised(const wire::Grant& grant) {
+  if (phase_ != Phase::kAsked) return;
+  promise_.reset();
+  if (auto page = lane_.Page()) promise_ = Promise{grant, std::move(page)};
   NotifyAll();
 }
 
@@ -191,9 +203,11 @@ void ClientImpl::On(const wire::Yield& yield, UniqueFd descriptor) {
 }
 
 void ClientImpl::Yielded(const wire::Yield& yield) {
+  if (promise_ && promise_->grant.turn == yield.turn) promise_->yield = yield;
   if (phase_ < Phase::kGranted) return;
   if (turn_.number == 0) turn_.number = yield.turn;
   if (yield.turn != turn_.number) return;
+  turn_.pass = yield.pass;
   if (yield.now && yield.stop_step != 0) {
     StopTogether(yield);
   } else {

@@ -205,6 +205,7 @@ void ClientImpl::GoOutside(bool keeps_running) {
   phase_ = Phase::kNone;
   word_.BecomeOutside();
   stand_by_.reset();
+  promise_.reset();
   Tell(wire::Leave{
       .keeps_running = keeps_running, .most_held = held.most_held, .most_transient = held.most_transient});
   AnswerRoom(absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it"));
@@ -220,6 +221,8 @@ void ClientImpl::AfterForkInChild() {
   allocator_.store(nullptr);
   waiters_.clear();
   stand_by_.reset();
+  promise_.reset();
+  awaited_.reset();
   threads_.Forget();
   threads_.Mine().away = false;
   at_doors_ = AtDoors();

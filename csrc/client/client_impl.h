@@ -8,7 +8,8 @@
 //    +------------- drained, survivors adopted, lane lock dropped ----------+
 //
 // A Grant that was taken back before it was read (csrc/wire/grant_word.h) leaves the phase asked, and the
-// Wait goes out again.
+// Wait goes out again. So does a promise of the next turn: who waits then waits for the lane's page to say
+// that the holder has passed it (lane_page.h), or for a Grant as ever.
 //
 // Who does what: a thread at a door asks, reads the Grant, takes and gives (doors.cc, hand_over.cc). The
 // agent receives everything else (agent.cc), gives the turn of an idle job, spills and restores nothing but
@@ -128,6 +129,16 @@ class ClientImpl final : public Client {
     Bytes restored = 0;
     std::uint64_t idle_ns = 0;  // so long it had not been used when it was given up for that
     Clock::time_point held_since;
+    std::uint64_t pass = 0;  // somebody waits for this number in the lane's page; 0: nobody
+    // Nothing of the arena has changed in it, and no room was asked for: whoever is next knows all that
+    // matters.
+    bool passable = true;
+  };
+  // Of the turn after the present one.
+  struct Promise {
+    wire::Grant grant;
+    std::shared_ptr<LanePage> page;
+    std::optional<wire::Yield> yield;  // of that turn: it may be heard of before the pass
   };
   struct RoomRequest {
     Bytes bytes = 0;
@@ -171,6 +182,9 @@ class ClientImpl final : public Client {
   absl::Status Sleep(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Connection::Woken ReadAtDoor(Clock::duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayAwaitPass() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True: a signal was delivered meanwhile.
+  bool AwaitPass(Clock::duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NotifyAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool StopReached() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MustGive(bool step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -204,7 +218,10 @@ class ClientImpl final : public Client {
   bool DrainDevice();
   std::optional<Word> PassMemory();
   bool FinishGiving(std::uint64_t drain_ns);
-  void EndTurn(std::uint64_t drain_ns, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `in_order`: drained, and its memory passed on.
+  void EndTurn(std::uint64_t drain_ns, const Holdings& held, bool in_order = false)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::uint64_t NumberToPass() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AbortGive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- memory.cc: room, spills, the arena, reports
@@ -262,6 +279,7 @@ class ClientImpl final : public Client {
   void On(const wire::Refused& refused, UniqueFd descriptor);
   void On(const wire::Grant& grant, UniqueFd descriptor);
   void Granted(const wire::Grant& grant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Promised(const wire::Grant& grant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Yielded(const wire::Yield& yield) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReturnUnwantedTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -355,7 +373,10 @@ class ClientImpl final : public Client {
   mutable Mutex mutex_;
   Condition changed_;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // a thread at a door waits for messages, not for changed_
-  bool left_to_agent_ ABSL_GUARDED_BY(mutex_) = false;  // something is set aside
+  bool left_to_agent_ ABSL_GUARDED_BY(mutex_) = false;      // something is set aside
+  std::optional<Promise> promise_ ABSL_GUARDED_BY(mutex_);  // only in phase asked
+  std::shared_ptr<LanePage> awaited_
+      ABSL_GUARDED_BY(mutex_);  // a thread at a door waits for it, not for changed_
   wire::Join facts_ ABSL_GUARDED_BY(mutex_);
   JobInfo info_ ABSL_GUARDED_BY(mutex_);
   absl::Status refused_ ABSL_GUARDED_BY(mutex_);

@@ -147,7 +147,11 @@ void ClientImpl::Ask() {
 }
 
 void ClientImpl::TellWait(const Holdings& held) {
-  wire::Wait wait{.need = held.spilled + lacked_, .gang_step = progress_.steps(), .number = ++waits_};
+  promise_.reset();  // it was of the Wait before
+  wire::Wait wait{.need = held.spilled + lacked_,
+                  .gang_step = progress_.steps(),
+                  .number = ++waits_,
+                  .heeds_pass = lane_.Page() != nullptr};
   if (!told_movable_ && Movable()) {
     if (!hears_movable_) TellMovable(held);
     wait.movable = told_movable_ = true;
@@ -246,7 +250,9 @@ absl::Status ClientImpl::Sleep(bool interruptible) {
   const bool asks = interruptible && HasInterruptedHook();
   const Clock::duration limit = asks ? Clock::duration(kInterruptPause) : Connection::kNoLimit;
   bool signal = false;
-  if (MayRead()) {
+  if (MayAwaitPass()) {
+    signal = AwaitPass(limit);
+  } else if (MayRead()) {
     signal = ReadAtDoor(limit) == Connection::Woken::kBySignal;
   } else if (asks) {
     changed_.WaitUntil(&mutex_, Clock::now() + limit);
@@ -265,7 +271,8 @@ absl::Status ClientImpl::Sleep(bool interruptible) {
 // While it waits for the Grant, one thread reads in the agent's place: so the Grant wakes one thread, not two
 // one after the other.
 bool ClientImpl::MayRead() const {
-  return phase_ == Phase::kAsked && !spilling_ && !reading_ && !left_to_agent_ && connection_.up();
+  return phase_ == Phase::kAsked && !spilling_ && !reading_ && !left_to_agent_ && !promise_ &&
+         connection_.up();
 }
 
 Connection::Woken ClientImpl::ReadAtDoor(Clock::duration limit) {
@@ -276,9 +283,32 @@ Connection::Woken ClientImpl::ReadAtDoor(Clock::duration limit) {
   return woken;
 }
 
+bool ClientImpl::MayAwaitPass() const { return phase_ == Phase::kAsked && promise_ && !awaited_; }
+
+// The bell is looked at before anybody can ring it for what changes from here on.
+bool ClientImpl::AwaitPass(Clock::duration limit) {
+  const std::shared_ptr<LanePage> page = promise_->page;
+  const auto passed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return promise_ && promise_->page == page && page->passed() == promise_->grant.pass;
+  };
+  bool signal = false;
+  if (const std::uint32_t bell = page->bell(); !passed()) {
+    awaited_ = page;
+    const MutexUnlock unlock(&mutex_);
+    signal = page->Await(bell, limit);
+  }
+  awaited_.reset();
+  if (!passed()) return signal;
+  wire::Grant grant = promise_->grant;
+  grant.passed = true;
+  Granted(grant);
+  return signal;
+}
+
 void ClientImpl::NotifyAll() {
   changed_.NotifyAll();
   if (reading_) connection_.WakeDoor();
+  if (awaited_) awaited_->Ring();
 }
 
 // One of autograd's threads that stands at a door stands there for the thread that waits for it.

@@ -120,12 +120,23 @@ bool ClientImpl::FinishGiving(std::uint64_t drain_ns) {
   if (!PassMemory()) return false;
   const Holdings held = Held();
   MutexLock lock(&mutex_);
-  EndTurn(drain_ns, held);
+  EndTurn(drain_ns, held, /*in_order=*/true);
   return true;
 }
 
+// Of whoever waits for it without a Grant. Not where the coordinator has to think first, and where it might
+// hear of this turn's end only after that of the next.
+std::uint64_t ClientImpl::NumberToPass() const {
+  const bool may = turn_.passable && !room_ && !stands_aside_ && !spilling_ && facts_.gang.empty() &&
+                   connection_.up() && !connection_.has_queue();
+  return may ? turn_.pass : 0;
+}
+
 // A question for room goes with the turn: the allocation that asked tries again, and asks for a turn first.
-void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
+// The next job is woken when the coordinator has been told: so it is heard of this turn's end first.
+void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held, bool in_order) {
+  const std::shared_ptr<LanePage> page = in_order && NumberToPass() != 0 ? lane_.Page() : nullptr;
+  const std::uint64_t pass = page ? NumberToPass() : 0;
   lane_.Release();
   AnswerRoom(absl::OkStatus());
   const std::uint64_t steps = progress_.steps();
@@ -144,7 +155,9 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held) {
                       .restored = turn_.restored,
                       .stood_aside = std::exchange(stands_aside_, false),
                       .idle_ns = turn_.idle_ns,
-                      .host_left = held.host_left});
+                      .host_left = held.host_left,
+                      .passed = pass});
+  if (page && !connection_.has_queue()) page->Pass(pass);
   word_.Unask(kAsks | kStandBy);
   stand_by_.reset();
   stop_step_ = 0;

@@ -32,6 +32,7 @@ absl::Status LaneLock::Failed(const char* what) const {
 
 absl::Status LaneLock::Open() {
   if (file_ && open_path_ == path_) return absl::OkStatus();
+  page_.reset();
   file_.Reset();
   file_ = UniqueFd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file_) return Failed("open");
@@ -69,6 +70,15 @@ void LaneLock::Release() {
   if (!held_) return;
   (void)SetLock(file_.get(), F_SETLK, F_UNLCK);
   held_ = false;
+}
+
+std::shared_ptr<LanePage> LaneLock::Page() {
+  if (!held_ && (path_.empty() || !Open().ok())) return nullptr;
+  if (!page_) {
+    auto mapped = LanePage::Map(file_.get());
+    if (mapped.ok()) page_ = *std::move(mapped);
+  }
+  return page_;
 }
 
 }  // namespace hocket

@@ -10,10 +10,12 @@
 #define HOCKET_CSRC_CLIENT_LANE_LOCK_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "csrc/base/unique_fd.h"
+#include "csrc/client/lane_page.h"
 
 namespace hocket {
 
@@ -33,6 +35,8 @@ class LaneLock {
   absl::Status TryAcquire();
 
   void Release();
+  // The lane's page: of the file whose lock is held, else of the path. Null: it cannot be had.
+  std::shared_ptr<LanePage> Page();
   bool held() const { return held_; }
   // -1: none open.
   int fd() const { return file_.get(); }
@@ -44,6 +48,7 @@ class LaneLock {
   std::string path_;
   std::string open_path_;
   UniqueFd file_;
+  std::shared_ptr<LanePage> page_;  // of file_
   bool held_ = false;
 };
 

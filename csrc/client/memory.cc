@@ -65,6 +65,7 @@ wire::NeedRoom ClientImpl::Lacks(Bytes bytes, bool restoring) const {
 
 void ClientImpl::LacksHeadroom(Bytes bytes) {
   MutexLock lock(&mutex_);
+  turn_.passable = false;
   if (!outside_ && hears_headroom_) Tell(wire::LacksHeadroom{.bytes = bytes});
 }
 
@@ -81,6 +82,7 @@ absl::Status ClientImpl::AskRoom(wire::NeedRoom need, bool interruptible) {
   if (outside_) return absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it");
   if (!restoring && (phase_ != Phase::kHeld || turn_.number != turn)) return absl::OkStatus();
   room_ = RoomRequest{.bytes = need.bytes, .restoring = restoring};
+  turn_.passable = false;
   if (info_.coordinated) {
     Tell(need);
   } else {
@@ -286,6 +288,7 @@ void ClientImpl::TellMovable(const Holdings& held) {
 
 void ClientImpl::ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) {
   MutexLock lock(&mutex_);
+  turn_.passable = false;
   if (outside_) return;
   if (fills_arena_) {
     if (!reader_stalls_) connection_.AwaitReader(kMostUntold, kReads);
@@ -298,6 +301,7 @@ void ClientImpl::ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) 
 
 void ClientImpl::ArenaLost(ArenaChunkId chunk) {
   MutexLock lock(&mutex_);
+  turn_.passable = false;
   if (!outside_) Tell(wire::ArenaLost{.chunk = chunk});
 }
 

@@ -99,6 +99,8 @@ void ClientImpl::LostCoordinator(const absl::Status& why) {
   connection_.Detach();
   set_aside_.clear();
   left_to_agent_ = false;
+  promise_.reset();
+  turn_.pass = 0;
   EndStandBy();  // nobody would end it any more
   NotifyAll();
   if (outside_ || !refused_.ok()) return;

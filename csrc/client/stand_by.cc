@@ -12,7 +12,7 @@
 namespace hocket {
 namespace {
 
-constexpr auto kLookAgain = std::chrono::milliseconds(1);
+constexpr auto kLookWhoStands = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -69,7 +69,7 @@ void ClientImpl::DrainAndTell() {
   if (!stand_by_ || stand_by_->number != number) return;  // it is over
   if (drained) return TellStoodBy();
   stand_by_->draining = false;
-  stand_check_at_ = Clock::now() + kLookAgain;
+  stand_check_at_ = Clock::now() + kLookWhoStands;
   Wake();
   changed_.WaitUntil(&mutex_, stand_check_at_);
 }
@@ -106,7 +106,7 @@ void ClientImpl::CheckStandBy() {
     }
     if (idle && stand_by_ && stand_by_->number == number && !stand_by_->told) TellStoodBy();
   }
-  if (stand_by_ && !stand_by_->told) stand_check_at_ = Clock::now() + kLookAgain;
+  if (stand_by_ && !stand_by_->told) stand_check_at_ = Clock::now() + kLookWhoStands;
 }
 
 // A capture is not held up: what it queues does not run before it has ended.

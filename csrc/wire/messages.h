@@ -111,14 +111,20 @@ struct Wait {
   uint64_t persistent = 0;  // where movable: bytes, as in Report
   uint64_t spilled = 0;
   uint64_t host_left = kNoHostLimit;  // as in Spilled
+  bool heeds_pass = false;            // it can be told that it is next: Grant::pass
   // Retired, never to be used again: 1.
   HOCKET_FIELDS(F(2, need) F(3, gang_step) F(4, number) F(5, movable) F(6, persistent) F(7, spilled)
-                    F(8, host_left))
+                    F(8, host_left) F(9, heeds_pass))
 };
 
 // The turn is yours, unless this Grant was taken back meanwhile (grant_word.h): then only `fresh_arena` and
 // `lane_lock` hold, and the job sends its Wait again. Take the lane lock, restore, go. A thread that waits in
 // a begin step then runs one step at least, whatever Yield says meanwhile.
+//
+// With `pass` it is a promise: the turn is yours as soon as the lane's page says that this number was passed
+// (csrc/client/lane_page.h), which the present holder may do or not. Until then nothing has changed, and a
+// Grant without `pass` is obeyed as ever, and ends the promise. `passed`: the holder has said that it passed
+// it; obeyed by a job that has not seen it in the page.
 struct Grant {
   static constexpr uint16_t kType = 5;
   static constexpr const char* kName = "Grant";
@@ -127,7 +133,10 @@ struct Grant {
   bool contended = false;    // others wait already: as a Yield with `now` false
   std::string reason;        // why this job, from the policy
   std::string lane_lock;     // where it differs from before: the job is in another lane now (a gang's rank)
-  HOCKET_FIELDS(F(1, turn) F(2, fresh_arena) F(3, contended) F(4, reason) F(5, lane_lock))
+  uint64_t pass = 0;         // of a promise; 0: it is none
+  bool passed = false;
+  HOCKET_FIELDS(F(1, turn) F(2, fresh_arena) F(3, contended) F(4, reason) F(5, lane_lock) F(6, pass)
+                    F(7, passed))
 };
 
 // Others wait. now == false: give the turn up when you would not use it (between two steps, loading data).
@@ -139,7 +148,8 @@ struct Yield {
   uint64_t turn = 0;
   bool now = false;
   uint64_t stop_step = 0;  // gangs: all ranks stop after this step; counts steps completed
-  HOCKET_FIELDS(F(1, turn) F(2, now) F(3, stop_step))
+  uint64_t pass = 0;  // with `now`: somebody waits for this number in the lane's page; 0: nobody (any more)
+  HOCKET_FIELDS(F(1, turn) F(2, now) F(3, stop_step) F(4, pass))
 };
 
 // Rank -> coordinator: `accepted` unless this rank has already gone past `stop_step`.
@@ -171,10 +181,14 @@ struct TurnOver {
   bool stood_aside = false;     // as a Room had asked: others have the next turn
   uint64_t idle_ns = 0;         // so long it had not been used when it was given up for that
   uint64_t host_left = kNoHostLimit;  // as in Spilled
+  // The number of the Yield, where the turn goes on to whoever waits for it without a Grant: it is sent
+  // before that job is told. Only where nothing of the arena has changed in this turn, and no room was asked
+  // for.
+  uint64_t passed = 0;
   // Retired, never to be used again: 7.
   HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled)
                     F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored)
-                        F(13, stood_aside) F(14, idle_ns) F(15, host_left))
+                        F(13, stood_aside) F(14, idle_ns) F(15, host_left) F(16, passed))
 };
 
 // The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per

@@ -36,7 +36,16 @@ class TwoTogether final : public Policy {
   bool Together(const std::vector<JobView>& members) const override { return members.size() <= 2; }
 };
 
+// Who asked last: whoever has been promised the next turn may be another's next in a moment.
+class LastFirst final : public Policy {
+ public:
+  bool Before(const JobView& a, const JobView& b) const override { return a.asked > b.asked; }
+  std::string Reason(const JobView&) const override { return "asked last"; }
+  bool ForeseesNext() const override { return true; }
+};
+
 std::unique_ptr<Policy> MakeForTest(const std::string& name) {
+  if (name == "last") return std::make_unique<LastFirst>();
   return name == "two" ? std::make_unique<TwoTogether>() : *MakePolicy(name);
 }
 
@@ -53,11 +62,28 @@ enum class Deed {
   kRefuseStop,
   kRead,
   kStandBy,
+  kPass,        // gives up, and passes the turn on itself: the next one runs before the core hears of it
+  kPassSlowly,  // the next one does not look before the core has
+  kPassInVain,  // tells so, and is stopped or killed before the next one can see it
+  kTakePassed,
   kTime
 };
-constexpr const char* kDeedNames[] = {"asks",          "gives up",     "needs room",      "spills",
-                                      "spills a part", "restores",     "stands at doors", "dies",
-                                      "acknowledges",  "is past that", "reads its Grant", "stands by",
+constexpr const char* kDeedNames[] = {"asks",
+                                      "gives up",
+                                      "needs room",
+                                      "spills",
+                                      "spills a part",
+                                      "restores",
+                                      "stands at doors",
+                                      "dies",
+                                      "acknowledges",
+                                      "is past that",
+                                      "reads its Grant",
+                                      "stands by",
+                                      "passes its turn on",
+                                      "passes it to a slow one",
+                                      "passes it in vain",
+                                      "takes what was passed",
                                       "time passes"};
 struct Move {
   Deed deed;
@@ -87,7 +113,10 @@ struct Toy {
   std::optional<wire::Spill> spill;
   std::optional<wire::Restore> restore;
   std::optional<wire::StandBy> stand_by;  // not answered yet
-  bool stands = false;                    // it was told, and not to go on
+  std::optional<wire::Grant> promise;
+  std::optional<wire::Yield> promised_yield;  // of that turn
+  std::uint64_t pass = 0;                     // it was told in this turn; it has not read that it is not to
+  bool stands = false;                        // it was told, and not to go on
 };
 
 struct Cast {
@@ -106,13 +135,17 @@ struct Cast {
   bool together = false;  // two may run at the same time
   bool go_on = false;     // beside an overdue one, too
   Bytes transient = 0;    // of each, in a turn
+  bool passes = false;    // they pass turns on, and may be promised one
+  bool last = false;      // who asked last is next, not who asked first
 };
 
 class World {
  public:
   explicit World(const Cast& cast)
       : cast_(cast),
-        core_({.policy = cast.together ? "two" : "fifo",
+        core_({.policy = cast.together ? "two"
+                         : cast.last   ? "last"
+                                       : "fifo",
                .overdue_go_on = cast.go_on,
                .runtime_dir = "/run/test",
                .make_policy = MakeForTest}) {
@@ -146,6 +179,12 @@ class World {
       }
       if (!toy.has_turn && !toy.asked) moves.push_back({Deed::kAsk, id});
       if (toy.has_turn && !toy.asked_room) moves.push_back({Deed::kGiveUp, id});
+      if (toy.has_turn && !toy.asked_room && toy.pass != 0) {
+        moves.push_back({Deed::kPass, id});
+        moves.push_back({Deed::kPassSlowly, id});
+        moves.push_back({Deed::kPassInVain, id});
+      }
+      if (SeesPass(toy)) moves.push_back({Deed::kTakePassed, id});
       if (toy.has_turn && !toy.asked_room && cast_.room) moves.push_back({Deed::kNeedRoom, id});
       if (toy.stand_by) moves.push_back({Deed::kStandBy, id});
       if (toy.restore) {  // one thread obeys, in order
@@ -172,8 +211,15 @@ class World {
         return Ask(move.job, toy);
       case Deed::kGiveUp:
         return GiveUp(move.job, toy);
+      case Deed::kPass:
+      case Deed::kPassSlowly:
+      case Deed::kPassInVain:
+        return Pass(move.job, toy, move.deed);
+      case Deed::kTakePassed:
+        return Take(toy, *toy.promise);
       case Deed::kNeedRoom:
         toy.asked_room = true;
+        toy.pass = 0;
         return Handle(move.job, wire::NeedRoom{.bytes = 20, .restoring = toy.spilled > 0});
       case Deed::kAnswerSpill:
         return AnswerSpill(move.job, toy);
@@ -207,12 +253,13 @@ class World {
     std::string text;
     std::vector<std::pair<absl::Time, JobId>> order;
     for (const auto& [id, toy] : toys_) {
-      absl::StrAppend(&text, toy.alive, toy.asked, toy.has_turn, toy.asked_room, toy.movable, " ",
-                      toy.resident, " ", toy.spilled, " ",
-                      cast_.gang > 0 ? std::min<std::uint64_t>(toy.steps, 5) : 0, toy.spill.has_value(),
-                      toy.spill ? toy.spill->bytes : 0, toy.yield ? (toy.yield->now ? "n" : "i") : "-",
-                      toy.yield ? toy.yield->stop_step : 0, toy.unread, toy.void_grant,
-                      toy.restore ? toy.restore->bytes : 0, toy.stand_by.has_value(), toy.stands, ";");
+      absl::StrAppend(
+          &text, toy.alive, toy.asked, toy.has_turn, toy.asked_room, toy.movable, " ", toy.resident, " ",
+          toy.spilled, " ", cast_.gang > 0 ? std::min<std::uint64_t>(toy.steps, 5) : 0, toy.spill.has_value(),
+          toy.spill ? toy.spill->bytes : 0, toy.yield ? (toy.yield->now ? "n" : "i") : "-",
+          toy.yield ? toy.yield->stop_step : 0, toy.unread, toy.void_grant,
+          toy.restore ? toy.restore->bytes : 0, toy.stand_by.has_value(), toy.stands, toy.promise.has_value(),
+          SeesPass(toy), toy.promised_yield.has_value(), toy.pass != 0, ";");
       auto job = core_.state().jobs.find(id);
       if (job == core_.state().jobs.end()) continue;
       absl::StrAppend(&text, job->second.grant_open, job->second.taken_back, job->second.unresponsive,
@@ -233,7 +280,10 @@ class World {
     for (const auto& [number, turn] : core_.state().turns)
       absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size(),
                       turn.next, turn.lacks_room, turn.no_use, turn.entity, turn.guests.size(),
-                      turn.no_guests, turn.overdue, turn.serves_beside, turn.in_order);
+                      turn.no_guests, turn.overdue, turn.serves_beside, turn.in_order,
+                      turn.next_is_promised ? turn.next_is_promised->to : 0,
+                      turn.next_is_promised && turn.next_is_promised->withdrawn != absl::InfiniteFuture(),
+                      turn.may_promise, turn.passed != 0, turn.say_grant_at != absl::InfiniteFuture());
     return absl::StrCat(text, timer_ != absl::InfiniteFuture());
   }
 
@@ -251,6 +301,7 @@ class World {
       for (auto& [id, toy] : toys_) {
         if (!toy.alive) continue;
         if (toy.unread) Do({Deed::kRead, id});
+        if (SeesPass(toy)) Do({Deed::kTakePassed, id});
         if (!toy.has_turn && !toy.unread && !toy.movable) Do({Deed::kReachDoors, id});
         if (toy.restore) Do({Deed::kAnswerRestore, id});
         if (toy.spill) Do({Deed::kAnswerSpill, id});
@@ -258,7 +309,7 @@ class World {
         if (toy.has_turn) wanting.erase(id);
         if (!toy.has_turn || toy.asked_room || toy.stands) continue;
         if (MayStop(toy)) {
-          Do({Deed::kGiveUp, id});
+          Do({toy.pass != 0 ? Deed::kPass : Deed::kGiveUp, id});
         } else {
           ++toy.steps;
         }
@@ -290,11 +341,40 @@ class World {
 
   void Ask(JobId id, Toy& toy) {
     toy.asked = true;
-    Handle(id, wire::Wait{.need = toy.spilled, .gang_step = toy.steps, .number = ++toy.waits});
+    toy.promise.reset();
+    Handle(
+        id,
+        wire::Wait{
+            .need = toy.spilled, .gang_step = toy.steps, .number = ++toy.waits, .heeds_pass = cast_.passes});
   }
 
-  void GiveUp(JobId id, Toy& toy) {
+  bool SeesPass(const Toy& toy) const {
+    return toy.alive && toy.asked && !toy.unread && toy.promise && toy.promise->pass == page_;
+  }
+
+  void Pass(JobId id, Toy& toy, Deed how) {
+    const std::uint64_t number = std::exchange(toy.pass, 0);
+    if (how != Deed::kPassInVain) page_ = number;
+    toy.has_turn = false;
+    for (auto& [other, next] : toys_) {
+      if (how == Deed::kPass && SeesPass(next)) Take(next, *next.promise);
+    }
+    GiveUp(id, toy, number);
+  }
+
+  void Take(Toy& toy, wire::Grant grant) {
+    toy.asked = toy.movable = false;
+    toy.has_turn = true;
+    toy.turn = grant.turn;
+    toy.promise.reset();
+    toy.yield = std::exchange(toy.promised_yield, std::nullopt);
+    toy.pass = toy.yield ? toy.yield->pass : 0;
+    CheckHolders();
+  }
+
+  void GiveUp(JobId id, Toy& toy, std::uint64_t passed = 0) {
     ++toy.steps;
+    toy.pass = 0;
     toy.has_turn = false;
     toy.resident += std::exchange(toy.spilled, 0);
     const TurnNumber turn = std::exchange(toy.turn, 0);
@@ -306,7 +386,8 @@ class World {
                               .turn_steps = 1,
                               .persistent = toy.resident,
                               .transient_peak = cast_.transient,
-                              .stood_aside = std::exchange(toy.steps_aside, false)});
+                              .stood_aside = std::exchange(toy.steps_aside, false),
+                              .passed = passed});
   }
 
   void StandBy(JobId id, Toy& toy) {
@@ -383,6 +464,7 @@ class World {
     EXPECT_FALSE(toy.void_grant) << action.job << "'s Grant is taken back twice";
     toy.void_grant = true;
     toy.has_turn = false;
+    toy.pass = 0;
     toy.yield.reset();
     toy.stand_by.reset();
     toy.stands = false;
@@ -391,18 +473,30 @@ class World {
 
   void Hear(JobId id, const wire::Message& message) {
     Toy& toy = toys_.at(id);
-    if (auto* grant = std::get_if<wire::Grant>(&message)) {
+    if (auto* grant = std::get_if<wire::Grant>(&message); grant != nullptr && grant->passed) {
+      if (!toy.promise || toy.promise->pass != grant->pass) return;  // obeyed already
+      Take(toy, *grant);
+      toy.unread = cast_.stops;
+    } else if (grant != nullptr) {
       EXPECT_TRUE(toy.asked && !toy.has_turn) << id << " is granted a turn it did not ask for";
       EXPECT_FALSE(toy.spill) << id << " is granted a turn while it is being spilled";
-      toy.asked = toy.movable = false;
       EXPECT_FALSE(toy.unread) << id << " has not read its last Grant yet";
-      toy.has_turn = true;
+      toy.promised_yield.reset();
+      toy.promise.reset();
+      if (grant->pass != 0) {
+        toy.promise = *grant;
+        return;
+      }
+      Take(toy, *grant);
       toy.unread = cast_.stops;
-      toy.turn = grant->turn;
-      toy.yield.reset();
     } else if (auto* yield = std::get_if<wire::Yield>(&message)) {
+      if (toy.promise && toy.promise->turn == yield->turn) {
+        toy.promised_yield = *yield;
+        return;
+      }
       EXPECT_TRUE(toy.has_turn) << id << " is asked for a turn it does not have";
       toy.yield = *yield;
+      if (toy.pass == 0) toy.pass = yield->pass;
     } else if (auto* spill = std::get_if<wire::Spill>(&message)) {
       EXPECT_FALSE(toy.has_turn) << id << " is spilled in its turn";
       toy.spill = *spill;
@@ -441,6 +535,7 @@ class World {
   const Cast cast_;
   Core core_;
   std::map<JobId, Toy> toys_;
+  std::uint64_t page_ = 0;  // the lane's: what was passed last
   absl::Time now_ = absl::UnixEpoch();
   absl::Time timer_ = absl::InfiniteFuture();
   int pauses_ = 0;
@@ -471,6 +566,42 @@ size_t TryEverything(const Cast& cast, size_t max_states) {
 }
 
 TEST(InterleavingTest, ThreeSingleJobs) { EXPECT_GT(TryEverything({.jobs = 3}, 4'000), 10u); }
+
+TEST(InterleavingTest, ThreeJobsThatPassTheirTurnsOn) {
+  EXPECT_GT(TryEverything({.jobs = 3, .passes = true}, 4'000), 100u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatPassTheirTurnsOnAndMayDie) {
+  EXPECT_GT(TryEverything({.jobs = 3, .deaths = true, .passes = true}, 4'000), 100u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatPassTheirTurnsOnToWhomeverAskedLast) {
+  EXPECT_GT(TryEverything({.jobs = 3, .deaths = true, .passes = true, .last = true}, 4'000), 100u);
+}
+
+TEST(InterleavingTest, TwoJobsThatPassTheirTurnsOnAndMayBeStopped) {
+  EXPECT_GT(TryEverything({.jobs = 2, .deaths = true, .stops = true, .passes = true}, 4'000), 50u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatPassTheirTurnsOnAndSpillEachOther) {
+  EXPECT_GT(
+      TryEverything({.jobs = 3, .persistent = 30, .room = true, .deaths = true, .passes = true, .last = true},
+                    4'000),
+      500u);
+}
+
+TEST(InterleavingTest, TwoJobsThatPassTheirTurnsOnAndHaveNoRoomBesideEachOther) {
+  EXPECT_GT(TryEverything({.jobs = 2, .persistent = 45, .room = true, .deaths = true, .passes = true}, 4'000),
+            100u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatPassTheirTurnsOnOfWhichOneIsCapped) {
+  EXPECT_GT(TryEverything({.jobs = 3, .cap = 0.25, .passes = true}, 4'000), 100u);
+}
+
+TEST(InterleavingTest, ThreeJobsThatPassTheirTurnsOnBesideAGang) {
+  EXPECT_GT(TryEverything({.jobs = 3, .gang = 2, .deaths = true, .passes = true}, 4'000), 100u);
+}
 
 TEST(InterleavingTest, ThreeSingleJobsThatMayDie) {
   EXPECT_GT(TryEverything({.jobs = 3, .deaths = true}, 4'000), 80u);

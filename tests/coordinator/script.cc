@@ -110,6 +110,7 @@ void Script::Joins(const std::string& name, Part part) {
   actor.spilled = part.spilled;
   actor.to_grow = part.grows;
   actor.has_turn = part.holds_turn;
+  actor.turn = part.turn;
   wire::Join join{.name = part.name.empty() ? name : part.name,
                   .device = part.device,
                   .capacity = capacity_,
@@ -144,6 +145,8 @@ void Script::Says(const std::string& name, decltype(Event::what) what) {
 void Script::Asks(const std::string& name, wire::Wait wait) {
   wait.gang_step = actors_.at(name).steps;
   wait.number = ++actors_.at(name).waits;
+  wait.heeds_pass = actors_.at(name).part.passes;
+  actors_.at(name).promise.reset();
   if (wait.need == 0) wait.need = actors_.at(name).spilled;
   if (wait.movable) {
     wait.host_left = HostLeft(name);
@@ -163,8 +166,9 @@ void Script::GivesUp(const std::string& name, GiveUp how) {
   Actor& actor = actors_.at(name);
   actor.turn_steps = 0;
   actor.has_turn = actor.stop = actor.restoring = false;
+  actor.pass = 0;
   actor.steps += how.steps;
-  Says(name, wire::TurnOver{.turn = Told<wire::Grant>(name) ? Told<wire::Grant>(name)->turn : actor.part.turn,
+  Says(name, wire::TurnOver{.turn = actor.turn,
                             .steps = actor.steps,
                             .turn_steps = how.steps,
                             .drain_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.drain)),
@@ -176,11 +180,20 @@ void Script::GivesUp(const std::string& name, GiveUp how) {
                             .restored = how.restored,
                             .stood_aside = how.stood_aside,
                             .idle_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.idle)),
-                            .host_left = HostLeft(name)});
+                            .host_left = HostLeft(name),
+                            .passed = how.passed});
+  for (auto& [other, next] : actors_) {
+    if (how.passed == 0 || !next.alive || next.stopped || !next.promise || next.promise->pass != how.passed)
+      continue;
+    wire::Grant grant = *next.promise;
+    grant.passed = true;
+    HearGrant(next, other, grant);
+  }
 }
 
 void Script::NeedsRoom(const std::string& name, Bytes bytes, bool restoring,
                        std::optional<Bytes> device_free) {
+  actors_.at(name).pass = 0;
   Says(name, wire::NeedRoom{.bytes = bytes,
                             .restoring = restoring,
                             .says_free = device_free.has_value(),

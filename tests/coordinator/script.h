@@ -41,7 +41,8 @@ struct Part {
   bool serves = false;
   bool stands_by = false;  // heeds StandBy
   bool counts_arena = false;
-  bool meets = false;  // a rank whose step ends when its fellows have come to the end of theirs
+  bool passes = false;  // can be promised a turn, and passes its own on
+  bool meets = false;   // a rank whose step ends when its fellows have come to the end of theirs
   std::string group;
   // A rejoin: what it says about itself.
   std::optional<KnownNeed> known = std::nullopt;  // from earlier runs
@@ -66,7 +67,8 @@ struct GiveUp {
   Bytes restored = 0;
   bool stood_aside = false;
   absl::Duration idle;
-  Bytes transient = 0;  // that it needed in this turn
+  Bytes transient = 0;       // that it needed in this turn
+  std::uint64_t passed = 0;  // it passes the turn on, by this number: who was promised it has it
 };
 
 class Script {
@@ -166,9 +168,13 @@ class Script {
     std::uint64_t steps = 0;
     std::uint64_t turn_steps = 0;
     bool has_turn = false;
-    bool stop = false;  // asked to give up at the end of the step
-    bool idle = false;  // asked to give up when idle
+    TurnNumber turn = 0;  // that it has, or had last
+    bool stop = false;    // asked to give up at the end of the step
+    bool idle = false;    // asked to give up when idle
     bool in_gap = false;
+    std::optional<wire::Grant> promise;
+    std::optional<wire::Yield> promised_yield;  // of that turn
+    std::uint64_t pass = 0;                     // as its last Yield said
     std::uint64_t stop_step = 0;
     bool restoring = false;
     bool steps_aside = false;  // was told to, and lives
@@ -190,6 +196,7 @@ class Script {
   wire::Spilled Moves(const std::string& name, Bytes freed);
   void TakesBack(const TakeBack& action);
   void Hear(const std::string& name, const wire::Message& message);
+  void HearGrant(Actor& actor, const std::string& name, const wire::Grant& grant);
   void Act(const std::string& name);  // its next deed is due
   absl::Duration LinkTime(Bytes bytes) const;
   void Disturb(const Actor& mover, Bytes bytes);

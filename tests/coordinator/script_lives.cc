@@ -24,20 +24,14 @@ void Script::Lives(const std::string& name) {
 void Script::Hear(const std::string& name, const wire::Message& message) {
   Actor& actor = actors_.at(name);
   actor.told.push_back(message);
-  if (std::holds_alternative<wire::Grant>(message)) {
-    HOCKET_CHECK(!actor.has_turn) << name << " is granted a turn while having one\n" << Story();
-    actor.has_turn = true;
-    actor.stop = actor.in_gap = false;
-    actor.idle = std::get<wire::Grant>(message).contended;
-    actor.turn_steps = actor.restored = 0;
-    actor.ready = absl::ZeroDuration();
-    actor.granted = now_;
-    actor.restoring = true;
-    actor.unread = actor.stopped;
-    const bool moves = link_ > 0 && JobOf(name).ahead;  // to its end, first
-    if (actor.lives && !actor.stopped && !moves) actor.next = now_;
-  } else if (auto* yield = std::get_if<wire::Yield>(&message); yield != nullptr && yield->now) {
+  if (auto* grant = std::get_if<wire::Grant>(&message)) {
+    HearGrant(actor, name, *grant);
+  } else if (auto* yield = std::get_if<wire::Yield>(&message);
+             yield != nullptr && actor.promise && actor.promise->turn == yield->turn) {
+    actor.promised_yield = *yield;
+  } else if (yield != nullptr && yield->now) {
     actor.stop = actor.idle = true;
+    actor.pass = yield->pass;
     actor.stop_step = yield->stop_step;
     if (actor.lives && actor.part.meets && yield->stop_step > 0) unanswered_.emplace_back(name, *yield);
   } else if (yield != nullptr) {
@@ -56,6 +50,29 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
     actor.next = now_;
     if (!room->ok) actor.refused = true;
   }
+}
+
+void Script::HearGrant(Actor& actor, const std::string& name, const wire::Grant& grant) {
+  const auto promise = std::exchange(actor.promise, std::nullopt);
+  const auto yield = std::exchange(actor.promised_yield, std::nullopt);
+  if (grant.pass != 0 && !grant.passed) {
+    actor.promise = grant;
+    return;
+  }
+  if (grant.passed && (!promise || promise->pass != grant.pass)) return;  // obeyed already
+  HOCKET_CHECK(!actor.has_turn) << name << " is granted a turn while having one\n" << Story();
+  actor.has_turn = true;
+  actor.turn = grant.turn;
+  actor.stop = actor.in_gap = false;
+  actor.idle = grant.contended;
+  actor.turn_steps = actor.restored = 0;
+  actor.ready = absl::ZeroDuration();
+  actor.granted = now_;
+  actor.restoring = true;
+  actor.unread = actor.stopped;
+  const bool moves = link_ > 0 && JobOf(name).ahead;  // to its end, first
+  if (actor.lives && !actor.stopped && !moves) actor.next = now_;
+  if (grant.passed && yield) Hear(name, *yield);
 }
 
 void Script::Act(const std::string& name) {
@@ -151,7 +168,9 @@ void Script::EndStep(Actor& actor, const std::string& name) {
     actor.next = now_ + std::min(actor.part.gap, kIdleLimit);
     return;
   }
-  GivesUp(name, {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored});
+  GivesUp(
+      name,
+      {.steps = actor.turn_steps, .ready = actor.ready, .restored = actor.restored, .passed = actor.pass});
   AsksAfter(actor, name, actor.part.gap);
 }
 
@@ -167,7 +186,8 @@ void Script::EndGap(Actor& actor, const std::string& name) {
   GivesUp(name, {.steps = actor.turn_steps,
                  .ready = actor.ready,
                  .restored = actor.restored,
-                 .idle = actor.part.gap - left});
+                 .idle = actor.part.gap - left,
+                 .passed = actor.pass});
   AsksAfter(actor, name, left);
 }
 

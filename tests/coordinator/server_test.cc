@@ -31,6 +31,30 @@ TEST(ServerTest, TwoJobsPassTheTurnOn) {
   EXPECT_EQ(b.Hear<wire::Grant>().turn, turn + 1);
 }
 
+// It has had the turn that it was passed before the daemon came to read anything; its messages are ready
+// first.
+TEST(ServerTest, TheEndOfATurnIsHeardBeforeWhatFollowsFromIt) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  Peer b(daemon, {.name = "b"});
+  a.Say(wire::Wait{.number = 1, .heeds_pass = true});
+  const auto turn = a.Hear<wire::Grant>().turn;
+  b.Say(wire::Wait{.number = 1, .heeds_pass = true});
+  const auto promise = b.Hear<wire::Grant>();
+  ASSERT_NE(promise.pass, 0u);
+  EXPECT_EQ(a.Hear<wire::Yield>().pass, promise.pass);
+  kill(daemon.pid(), SIGSTOP);
+  b.Say(wire::Report{});
+  a.Say(wire::Report{});
+  a.Say(wire::TurnOver{.turn = turn, .steps = 1, .turn_steps = 1, .passed = promise.pass});
+  b.Say(wire::TurnOver{.turn = promise.turn, .steps = 1, .turn_steps = 1});
+  b.Say(wire::Wait{.number = 2, .heeds_pass = true});
+  kill(daemon.pid(), SIGCONT);
+  const auto grant = b.Hear<wire::Grant>();
+  EXPECT_GT(grant.turn, promise.turn);
+  EXPECT_EQ(grant.pass, 0u);
+}
+
 TEST(ServerTest, TheSocketIsForItsUserOnly) {
   Daemon daemon;
   struct stat info {};
