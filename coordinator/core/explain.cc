@@ -166,6 +166,9 @@ std::string Core::ExplainWaiting(const Job& job) const {
       std::find_if(order.begin(), order.end(), [&](const JobView& v) { return v.id == job.entity; });
   absl::StrAppend(&text, "; ", NameFor(job, turn.entity), " has had the turn for ",
                   Seconds(now_ - turn.start));
+  if (turn.next_is_promised && turn.next_is_promised->to == job.id &&
+      turn.next_is_promised->withdrawn == absl::InfiniteFuture())
+    absl::StrAppend(&text, ", and passes it on to this job at the end of its step");
   if (job.info.serves && MayServeIn(turn, job))
     return absl::StrCat(text, " and is to stand by for it, by ", Seconds(ServeAt(turn) - now_), " from now");
   if (!turn.asked_stop && Contended(turn))

@@ -43,6 +43,7 @@ TEST(PassingTest, TheHolderPassesItsTurnOnToTheOneWhoWaits) {
   ASSERT_TRUE(IsPromised(s, "b")) << s.Story();
   EXPECT_EQ(s.Told<wire::Grant>("b")->pass, NumberTold(s, "a"));
   EXPECT_TRUE(s.Told<wire::Yield>("a")->now);
+  EXPECT_THAT(s.Why("b"), testing::HasSubstr("a has had the turn for 0.0 s, and passes it on to this job"));
   s.GivesUp("a", {.passed = NumberTold(s, "a")});
   EXPECT_EQ(s.Holder(), "b") << s.Story();
   EXPECT_EQ(s.TimesTold<wire::Grant>("b"), 1) << "it knows already";
