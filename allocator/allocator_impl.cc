@@ -202,8 +202,13 @@ void AllocatorImpl::Decide(Request& request) {
   }
   request.planned = planned.block;
   request.deviates = planned.deviates;
+  if (planned.at_home) {
+    request.planned = TakeHome(request);
+    request.deviates = request.planned == nullptr;
+    totals_.lodged_allocations += request.planned != nullptr && !survives ? 1 : 0;
+  }
   totals_.step_allocations += survivors_.InStep() ? 1 : 0;
-  totals_.planned_allocations += planned.block != nullptr ? 1 : 0;
+  totals_.planned_allocations += request.planned != nullptr ? 1 : 0;
   request.space = survives ? persistent_.get() : transient_.get();
 }
 
@@ -405,7 +410,7 @@ void AllocatorImpl::Free(DevicePtr address) {
       << (block == nullptr ? 0 : block->address);
   CountFreed(*block);
   if (serves_segments_) return FreeSegment(*block);
-  survivors_.Freed(block->birth);
+  survivors_.Freed(block->birth, address);
   if (!look_alikes_.empty() && block->birth.step > 0 && !transient_->region().Contains(address)) {
     ++look_alikes_[block->size];
   }

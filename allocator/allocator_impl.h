@@ -227,6 +227,16 @@ class AllocatorImpl final : public CachingAllocator {
   // Puts memory behind the plan's places and lends it to the plan; false: there is not enough.
   bool Lease(Plan& plan, bool may_move) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool BackPlaces(const Plan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A step of the plan has ended: where its survivors lie.
+  void LearnHomes(Plan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of free persistent memory what lies in chunks with blocks.
+  void AddInUsedChunks(const Block& free, std::vector<Extent>& extents) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsBacked(DevicePtr address, Bytes size) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The place in persistent memory that the plan has just named; nullptr: it is not free.
+  Block* TakeHome(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Chunks that have been given back come behind it again. False: none is missing, or can be had.
+  bool BackHome(DevicePtr address, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the arena's chunks away from empty positions that a plan does not need.
   void UnplaceOutside(const std::vector<bool>& needed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // No hand-over has given back what the job no longer uses: does it now, where that is worth a wait for the
@@ -367,6 +377,7 @@ class AllocatorImpl final : public CachingAllocator {
   int steps_ended_ ABSL_GUARDED_BY(mutex_) = 0;           // with allocations; no more than kFirstSteps
   int steps_since_tidy_ ABSL_GUARDED_BY(mutex_) = 0;      // or a hand-over
   bool may_follow_plan_ ABSL_GUARDED_BY(mutex_) = false;  // in this step
+  bool lodgers_came_ ABSL_GUARDED_BY(mutex_) = false;     // since the last Tidy() of the arena
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
   std::vector<Pool> pools_ ABSL_GUARDED_BY(mutex_);  // index: PoolIndex - 1
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);

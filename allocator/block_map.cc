@@ -215,6 +215,50 @@ Block* BlockMap::AllocateAt(DevicePtr address, Bytes size, Stream stream, PoolIn
   return AddBlock(address, size, stream, pool);
 }
 
+// Nearly always one free block has it all.
+Block* BlockMap::AllocateIfFree(DevicePtr address, Bytes size, Stream stream) {
+  auto it = blocks_.upper_bound(address);
+  if (it == blocks_.begin()) return nullptr;
+  --it;
+  if (it->second.end() >= address + size) {
+    if (!Joins(it->second, 0, stream)) return nullptr;
+    return it->first == address ? Cut(it, size, stream) : CutMiddle(it, address, size, stream);
+  }
+  for (DevicePtr at = address; at < address + size; at = it->second.end(), ++it) {
+    if (it == blocks_.end() || it->first > at || it->second.end() <= at || !Joins(it->second, 0, stream))
+      return nullptr;
+  }
+  return AllocateAt(address, size, stream, 0);
+}
+
+// In place, as for Cut(): the three parts are in one list.
+Block* BlockMap::CutMiddle(Blocks::iterator it, DevicePtr address, Bytes size, Stream stream) {
+  Block& front = it->second;
+  FreeSet& listed = free_.find(FreeKey(front.pool, front.stream))->second;
+  listed.erase({front.size, front.address});
+  const Bytes behind = front.end() - (address + size);
+  front.size = address - front.address;
+  listed.emplace(front.size, front.address);
+  free_bytes_ -= size;
+  it = blocks_.emplace_hint(std::next(it), address, Block());
+  Block& block = it->second;
+  block.address = address;
+  block.size = block.requested = size;
+  block.stream = stream;
+  block.pool = front.pool;
+  block.state = Block::State::kAllocated;
+  if (behind > 0) {
+    Block& rest = blocks_.emplace_hint(std::next(it), block.end(), Block())->second;
+    rest.address = block.end();
+    rest.size = behind;
+    rest.stream = front.stream;
+    rest.pool = front.pool;
+    listed.emplace(rest.size, rest.address);
+  }
+  AddLive(block);
+  return &block;
+}
+
 Block* BlockMap::AddBlock(DevicePtr address, Bytes size, Stream stream, PoolIndex pool) {
   Block& block = blocks_[address];
   block = Block{.address = address,

@@ -119,6 +119,8 @@ class BlockMap {
   Block* Allocate(Bytes size, Stream stream, PoolIndex pool, Fit fit = Fit::kBest);
   // Exactly these addresses, whatever stream's order they are in. REQUIRES: free memory of the pool.
   Block* AllocateAt(DevicePtr address, Bytes size, Stream stream, PoolIndex pool);
+  // The same; nullptr: not all of it is free memory of no pool that `stream` may use.
+  Block* AllocateIfFree(DevicePtr address, Bytes size, Stream stream);
   // The block is free; pointers to it are invalid. Positions not backed that have no live block any more are
   // passed to `emptied`.
   void Free(Block* block, absl::FunctionRef<void(Position)> emptied);
@@ -192,6 +194,8 @@ class BlockMap {
   void MakeFree(Blocks::iterator block, Stream stream);
   // The free block's first `size` bytes are in use, the rest stays free.
   Block* Cut(Blocks::iterator free, Bytes size, Stream stream);
+  // Those from `address` on are, behind its begin.
+  Block* CutMiddle(Blocks::iterator free, DevicePtr address, Bytes size, Stream stream);
   // Into the list of free blocks, and out of it.
   void List(const Block& free);
   void Unlist(const Block& free);

@@ -82,6 +82,8 @@ struct Holdings {
   // none).
   std::uint64_t step_allocations = 0;
   std::uint64_t planned_allocations = 0;
+  // Of the planned ones, those that lie in private chunks while what outlives a step is away.
+  std::uint64_t lodged_allocations = 0;
 };
 
 // The blocks in use of a graph's private pool, as they were at one moment.

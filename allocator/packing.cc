@@ -8,8 +8,10 @@
 namespace hocket {
 namespace {
 
-constexpr Bytes kSmallShare = 4096;  // small: less than this part of the peak
-constexpr std::uint32_t kForEver = ~std::uint32_t{0};
+constexpr Bytes kSmallShare = 4096;   // small: less than this part of the peak
+constexpr Bytes kSmallLodger = 1024;  // not worth a look: less than this part of it
+constexpr Bytes kSmallGain = 256;     // nor is so little less than the peak
+constexpr std::size_t kMostLodgers = 512;
 
 using Index = std::uint32_t;
 
@@ -41,13 +43,17 @@ class Placed {
  public:
   // The lowest place that is free for `size` bytes from `begin` to `end`; it is taken from now on.
   Bytes Take(Bytes size, std::uint32_t begin, std::uint32_t end) {
+    const Bytes place = Find(size, begin, end);
+    Add(place, size, begin, end);
+    return place;
+  }
+  Bytes Find(Bytes size, std::uint32_t begin, std::uint32_t end) const {
     Bytes place = 0;
     for (const Entry& other : entries_) {
       if (other.begin >= end || begin >= other.end) continue;
       if (other.from >= place + size) break;
       place = std::max(place, other.to);
     }
-    Add(place, size, begin, end);
     return place;
   }
   void Add(Bytes place, Bytes size, std::uint32_t begin, std::uint32_t end) {
@@ -111,7 +117,42 @@ Bytes PackStrip(absl::Span<const Lifetime> all, const std::vector<Index>& small,
   return end;
 }
 
+// Where the rooms have a place for the block, in each of them; empty: one has none.
+std::vector<Bytes> PlacesFor(const Lifetime& block, absl::Span<const Placed> placed,
+                             absl::Span<const Room> rooms) {
+  std::vector<Bytes> places;
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    places.push_back(placed[i].Find(block.size, block.begin, block.end));
+    if (places.back() + block.size > rooms[i].size) return {};
+  }
+  return places;
+}
+
+// Those of the blocks, without `out`, that are alive when most is.
+std::vector<Index> AtThePeak(absl::Span<const Lifetime> blocks, const std::vector<Moment>& moments,
+                             const std::vector<bool>& out) {
+  Bytes live = 0, peak = 0;
+  std::uint32_t when = 0;
+  for (const Moment& moment : moments) {
+    if (out[moment.block]) continue;
+    live = moment.begins ? live + blocks[moment.block].size : live - blocks[moment.block].size;
+    if (live > peak) when = moment.time;
+    peak = std::max(peak, live);
+  }
+  std::vector<Index> found;
+  for (Index i = 0; i < blocks.size(); ++i) {
+    if (!out[i] && blocks[i].begin <= when && when < blocks[i].end) found.push_back(i);
+  }
+  return found;
+}
+
 }  // namespace
+
+bool Overlaps(const std::vector<Extent>& extents, Bytes offset, Bytes size) {
+  const auto behind = std::upper_bound(extents.begin(), extents.end(), offset + size - 1,
+                                       [](Bytes last, const Extent& extent) { return last < extent.offset; });
+  return behind != extents.begin() && std::prev(behind)->offset + std::prev(behind)->size > offset;
+}
 
 Bytes LivePeak(absl::Span<const Lifetime> blocks) {
   std::vector<Index> all(blocks.size());
@@ -123,6 +164,42 @@ Bytes LivePeak(absl::Span<const Lifetime> blocks) {
     peak = std::max(peak, live);
   }
   return peak;
+}
+
+std::vector<Lodger> ChooseLodgers(absl::Span<const Lifetime> blocks, absl::Span<const Room> rooms) {
+  const Bytes border = LivePeak(blocks) / kSmallLodger;
+  std::vector<Placed> placed(rooms.size());
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    for (const Stay& stay : rooms[i].taken) placed[i].Add(stay.place, stay.size, stay.begin, stay.end);
+  }
+  std::vector<Index> all(blocks.size());
+  for (Index i = 0; i < all.size(); ++i) all[i] = i;
+  const std::vector<Moment> moments = Moments(blocks, all);
+  std::vector<bool> out(blocks.size()), tried(blocks.size());
+  std::vector<Lodger> lodgers;
+  for (bool more = true; more && lodgers.size() < kMostLodgers;) {
+    std::vector<Index> candidates = AtThePeak(blocks, moments, out);
+    std::erase_if(candidates, [&](Index i) { return tried[i] || blocks[i].size <= border; });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](Index a, Index b) { return blocks[a].size > blocks[b].size; });
+    more = false;
+    for (const Index i : candidates) {
+      tried[i] = true;
+      std::vector<Bytes> places = PlacesFor(blocks[i], placed, rooms);
+      if (places.empty()) continue;
+      for (std::size_t room = 0; room < rooms.size(); ++room) {
+        placed[room].Add(places[room], blocks[i].size, blocks[i].begin, blocks[i].end);
+      }
+      lodgers.push_back({i, std::move(places)});
+      out[i] = more = true;
+    }
+  }
+  std::vector<Lifetime> rest;
+  for (const Index i : all) {
+    if (!out[i]) rest.push_back(blocks[i]);
+  }
+  if ((LivePeak(blocks) - LivePeak(rest)) < LivePeak(blocks) / kSmallGain) lodgers.clear();
+  return lodgers;
 }
 
 Packing Pack(absl::Span<const Lifetime> blocks, absl::Span<const Extent> taken) {

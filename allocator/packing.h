@@ -25,6 +25,8 @@
 
 namespace hocket {
 
+inline constexpr std::uint32_t kForEver = ~std::uint32_t{0};
+
 // A block that lives in [begin, end), in any unit of time. REQUIRES: begin < end, size > 0.
 struct Lifetime {
   Bytes size = 0;
@@ -44,6 +46,29 @@ Packing Pack(absl::Span<const Lifetime> blocks, absl::Span<const Extent> taken =
 
 // The largest sum of sizes alive at once: no packing can be smaller.
 Bytes LivePeak(absl::Span<const Lifetime> blocks);
+
+// Does [offset, offset + size) overlap one of `extents` (sorted, not overlapping)?
+bool Overlaps(const std::vector<Extent>& extents, Bytes offset, Bytes size);
+
+// Memory in which others lie for part of the time: they have `taken`, and what is behind `size`.
+struct Stay {
+  Bytes place = 0;
+  Bytes size = 0;
+  std::uint32_t begin = 0, end = 0;
+};
+struct Room {
+  std::vector<Stay> taken;
+  Bytes size = 0;
+};
+
+struct Lodger {
+  std::uint32_t block = 0;
+  std::vector<Bytes> places;  // one in each of the rooms
+};
+// Which blocks to put elsewhere than the others, so that the largest sum of what is left is small: of those
+// alive at its peak the largest that has a place in each of the rooms, as long as there is one. Few, as a
+// rule, and none where they would be of little use. Takes time with their number times that of the blocks.
+std::vector<Lodger> ChooseLodgers(absl::Span<const Lifetime> blocks, absl::Span<const Room> rooms);
 
 }  // namespace hocket
 

@@ -17,13 +17,6 @@ Stream StreamWithMostBytes(const std::vector<StepEntry>& step) {
   return most == bytes.end() ? nullptr : most->first;
 }
 
-// Does [offset, offset + size) overlap one of `extents` (sorted, not overlapping)?
-bool Overlaps(const std::vector<Extent>& extents, Bytes offset, Bytes size) {
-  const auto behind = std::upper_bound(extents.begin(), extents.end(), offset + size - 1,
-                                       [](Bytes last, const Extent& extent) { return last < extent.offset; });
-  return behind != extents.begin() && std::prev(behind)->offset + std::prev(behind)->size > offset;
-}
-
 bool SameExtents(const std::vector<Extent>& a, const std::vector<Extent>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Extent& x, const Extent& y) {
     return x.offset == y.offset && x.size == y.size;
@@ -59,6 +52,7 @@ bool Plan::FitsAround(const std::vector<Extent>& taken) const {
 
 void Plan::PlaceAround(const std::vector<Extent>& taken, bool may_move) {
   HOCKET_CHECK(!leased()) << "places move under a lease";
+  if (homes_ && misses_ >= kMisses) ForgetHomes();
   const bool settled = !may_move || !blocked_ || packings_ == kPackings;
   if (packings_ > 0 && settled && SameExtents(taken, taken_)) return;
   if (packings_ == 0 || (may_move && packings_ < kPackings && !FitsAround(taken))) Pack(taken);
@@ -72,7 +66,7 @@ void Plan::Pack(const std::vector<Extent>& taken) {
   std::vector<Index> placed;
   std::vector<Lifetime> lifetimes;
   for (Index i = 0; i < step_.size(); ++i) {
-    if (!HasPlace(i)) continue;
+    if (!HasPlace(i) || HasHome(i)) continue;
     placed.push_back(i);
     lifetimes.push_back({step_[i].size, step_[i].born, step_[i].freed});
   }
@@ -91,6 +85,49 @@ void Plan::ForEachPlace(absl::FunctionRef<void(Bytes offset, Bytes size)> f) con
   for (Index i = 0; i < places_.size(); ++i) {
     if (places_[i].slot != kNone && !places_[i].blocked) f(places_[i].offset, step_[i].size);
   }
+}
+
+// --- homes ----------------------------------------------------------------------------------------------
+
+bool Plan::SetHomes(std::optional<Homes> homes) {
+  HOCKET_CHECK(!leased() && WantsHomes()) << "homes move under a lease";
+  ++homings_;
+  if (!homes) return false;
+  std::vector<Index> transient;
+  std::vector<Lifetime> lifetimes;
+  for (Index i = 0; i < step_.size(); ++i) {
+    if (!HasPlace(i)) continue;
+    transient.push_back(i);
+    lifetimes.push_back({step_[i].size, step_[i].born, step_[i].freed});
+  }
+  const std::vector<Lodger> lodgers = ChooseLodgers(lifetimes, homes->rooms());
+  if (lodgers.empty()) {
+    homings_ = kHomings;
+    return false;
+  }
+  homes_ = std::move(homes);
+  at_.assign(step_.size(), {});
+  for (const Homes::Home& home : homes_->homes()) at_[home.entry] = home.address;
+  for (const Lodger& lodger : lodgers) at_[transient[lodger.block]] = {lodger.places[0], lodger.places[1]};
+  misses_ = packings_ = followed_ = 0;
+  return true;
+}
+
+void Plan::ForgetHomes() {
+  homes_.reset();
+  at_.clear();
+  misses_ = packings_ = 0;
+}
+
+void Plan::Followed() {
+  odd_ = !odd_;
+  misses_ = 0;
+  if (homes_ && ++followed_ == kLong) homings_ = 0;
+}
+
+void Plan::Missed() {
+  ++deviations_;
+  misses_ += std::exchange(missed_, true) ? 0 : 1;
 }
 
 // --- a lease --------------------------------------------------------------------------------------------
@@ -134,6 +171,7 @@ void Plan::BeginStep(std::size_t begun) {
   PassEnds(StepEntry::kAlive);
   next_end_ = 0;
   deviations_ = 0;
+  missed_ = false;
   alignment_.Restart();
   alignment_.Skip(begun);
 }
@@ -182,11 +220,14 @@ Plan::Answer Plan::Next(Bytes size, Stream stream) {
   }
   const Index index = match.index;
   if (match.undid_jump) GoBack(index, match.mistake);
-  if (step_[index].survives()) return {.known = true, .survives = match.sure};
+  const bool at_home = HasHome(index) && match.sure;
+  if (at_home) home_ = at_[index][odd_];
+  if (step_[index].survives()) return {.known = true, .survives = match.sure, .at_home = at_home};
   if (stream != stream_) return {.known = true};
   PassEnds(step_[index].born);
+  if (at_home) return {.known = true, .at_home = true};
   Place& place = places_[index];
-  if (place.blocked || (!strays_.empty() && MeetsStray(index))) {
+  if (place.blocked || place.slot == kNone || (!strays_.empty() && MeetsStray(index))) {
     ++deviations_;
     return {.known = true, .deviates = true};
   }

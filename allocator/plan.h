@@ -9,18 +9,23 @@
 // is a *stray*: a place that overlaps a stray is not given out. So a step that deviates is never wrong; what
 // gets no place here is served by best fit in the memory outside the lease.
 //
+// Some have their place in persistent memory, at home or as lodgers (homes.h). The plan only names it: the
+// block is persistent memory's own, and where the place is not free, best fit must serve.
+//
 // Only allocations on the stream with the most bytes have places; those of others are served by best fit.
 // Knows no device memory, only numbers. Not thread-safe: the allocator's lock guards it.
 #ifndef HOCKET_ALLOCATOR_PLAN_H_
 #define HOCKET_ALLOCATOR_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "allocator/alignment.h"
 #include "allocator/block_map.h"
+#include "allocator/homes.h"
 
 namespace hocket {
 
@@ -48,6 +53,21 @@ class Plan {
   // Calls `f` for every place that may be given out.
   void ForEachPlace(absl::FunctionRef<void(Bytes offset, Bytes size)> f) const;
 
+  // --- homes (homes.h) ---
+  // It is not known where the survivors lie: whoever sees it in a step of the plan should say so.
+  bool WantsHomes() const { return !homes_ && homings_ < kHomings; }
+  // nullopt: that cannot be said now. True: the places change. REQUIRES: WantsHomes(), no lease.
+  bool SetHomes(std::optional<Homes> homes);
+  const std::optional<Homes>& homes() const { return homes_; }
+  // The next step is an odd one, or an even one. After a step that was followed that is known.
+  void SetOdd(bool odd) { odd_ = odd; }
+  // Of the allocation that was answered last: its place in persistent memory.
+  DevicePtr home() const { return home_; }
+  // That was not free.
+  void Missed();
+  // The step has ended, and was the plan's in every place.
+  void Followed();
+
   // --- a lease ---
   // Places are given out from now on, at `base` + offset. No block lives.
   void BeginLease(DevicePtr base);
@@ -64,7 +84,8 @@ class Plan {
     bool known = false;      // the allocation answers to one of the plan's
     bool survives = false;   // which outlived its step
     bool deviates = false;   // it should have a place, or answers to nothing
-    Block* block = nullptr;  // its place, taken; nullptr: best fit must serve
+    bool at_home = false;    // its place is home(), in persistent memory, and to be taken there
+    Block* block = nullptr;  // its place, taken; nullptr: best fit must serve, if it is not at home
   };
   // REQUIRES: leased.
   Answer Next(Bytes size, Stream stream);
@@ -98,6 +119,9 @@ class Plan {
   using Index = std::uint32_t;
   static constexpr Index kNone = ~Index{0};
   static constexpr int kPackings = 8;  // then the places stay
+  static constexpr int kHomings = 8;   // then there are no homes
+  static constexpr int kLong = 64;     // after so many steps with homes it begins to count anew
+  static constexpr int kMisses = 3;    // steps in a row that miss a place: then homes are looked for again
 
   struct Place {
     Bytes offset = 0;
@@ -108,8 +132,11 @@ class Plan {
   };
 
   bool HasPlace(Index index) const { return step_[index].stream == stream_ && !step_[index].survives(); }
+  // It has its place in persistent memory.
+  bool HasHome(Index index) const { return !at_.empty() && at_[index][odd_] != 0; }
   bool IsIn(const std::vector<Extent>& taken, const Place& place) const;
   void Pack(const std::vector<Extent>& taken);
+  void ForgetHomes();
   // Blocks whose end was planned before `now` and that live are strays.
   void PassEnds(std::uint32_t now);
   void GoBack(Index to, Index mistake);
@@ -129,6 +156,16 @@ class Plan {
   Bytes footprint_ = 0;
   bool blocked_ = false;  // some place is
   int packings_ = 0;
+
+  // Places in persistent memory, of survivors and lodgers.
+  std::optional<Homes> homes_;
+  std::vector<EvenAndOdd> at_;  // of each entry; 0: none. Empty: of none
+  int homings_ = 0;
+  int followed_ = 0;     // steps since homes were set
+  int misses_ = 0;       // steps in a row
+  bool missed_ = false;  // in the present step
+  bool odd_ = false;
+  DevicePtr home_ = 0;  // of the last answer, if that is at home
 
   // Of the present lease.
   DevicePtr base_ = 0;

@@ -2,12 +2,15 @@
 //
 //   BeginStep        the plan of this step is expected
 //   first Malloc     memory is put behind its places and lent to it
-//   Malloc           a place of the plan's; what deviates goes to best fit, outside the lease; where that has
-//                    no memory for it, the lease ends: a step that is not the plan's needs what the plan has
-//   EndStep          followed to the end: the lease goes on into the next step; otherwise it ends
+//   Malloc           a place of the plan's, or one that it names in persistent memory (homes.h) if that is
+//                    free; what deviates goes to best fit, outside the lease; where that has no memory for
+//                    it, the lease ends: a step that is not the plan's needs what the plan has
+//   EndStep          followed to the end: the lease goes on into the next step; otherwise it ends. A plan
+//                    that does not know its survivors' homes learns them
 //   PassTurn, Spill, memory short, ...  EndLease first: they see a region of plain blocks. In mid-step the
 //                    plan is left by that, and best fit serves the rest of the step
 #include <algorithm>
+#include <utility>
 
 #include "allocator/allocator_impl.h"
 
@@ -50,8 +53,99 @@ void AllocatorImpl::EndStep() {
   if (survivors_.step().empty()) return;
   steps_ended_ = std::min(steps_ended_ + 1, kFirstSteps);
   const bool followed = plan_ != nullptr && plan_->Finished() && plan_->deviations() == 0;
-  if (!followed) EndLease();
-  plans_.Learn(survivors_.step(), plan_);
+  if (followed) {
+    plan_->Followed();
+  } else {
+    EndLease();
+  }
+  Plan* const plan = plans_.Learn(survivors_.step(), plan_);
+  if (plan != nullptr && plan->WantsHomes()) LearnHomes(*plan);
+}
+
+void AllocatorImpl::LearnHomes(Plan& plan) {
+  const std::vector<StepEntry>& step = survivors_.step();
+  if (survivors_.departures().empty() || !survivors_.Repeats()) return;
+  absl::flat_hash_map<std::uint32_t, std::size_t> numbers;  // of entries, in `homes`
+  std::vector<Homes::Home> homes;
+  for (const Departure& departure : survivors_.departures()) {
+    if (!step[departure.index].survives() || step[departure.index].stream != plan.stream()) continue;
+    numbers[departure.index] = homes.size();
+    homes.push_back({.entry = departure.index, .left = departure.time, .address = {departure.address, 0}});
+  }
+  if (homes.empty()) return;
+  const BlockMap& blocks = persistent_->blocks();
+  std::vector<Extent> empty, taken;
+  for (const auto& [address, block] : blocks.blocks()) {
+    const bool born_now = block.state == Block::State::kAllocated && survivors_.IsOfThisStep(block.birth);
+    const auto number = born_now ? numbers.find(block.birth.index) : numbers.end();
+    if (number != numbers.end()) {
+      homes[number->second].address[1] = address;
+    } else if (block.state != Block::State::kFree || block.pool != 0) {
+      taken.push_back({address, block.size});
+    } else if (block.stream == plan.stream() || block.stream == kAnyStream) {
+      AddInUsedChunks(block, empty);
+    }
+  }
+  // In the first steps some lie elsewhere.
+  const bool settled =
+      std::all_of(homes.begin(), homes.end(), [&](const Homes::Home& home) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return home.address[1] != 0 && IsBacked(home.address[0], step[home.entry].size);
+      });
+  EndLease();
+  if (!plan.SetHomes(settled ? Homes::Of(step, std::move(homes), empty, taken) : std::nullopt)) return;
+  // What the arena no longer needs then is known after some steps.
+  lodgers_came_ = true;
+  steps_since_tidy_ = 0;
+  transient_->blocks().ForgetUse();
+}
+
+bool AllocatorImpl::IsBacked(DevicePtr address, Bytes size) const {
+  const Region& region = persistent_->region();
+  if (!region.Contains(address)) return false;
+  const Position last = region.PositionOf(address + size - 1);
+  for (Position position = region.PositionOf(address); position <= last; ++position) {
+    if (!persistent_->blocks().backed(position)) return false;
+  }
+  return true;
+}
+
+void AllocatorImpl::AddInUsedChunks(const Block& free, std::vector<Extent>& extents) const {
+  const Region& region = persistent_->region();
+  const Position last = region.PositionOf(free.end() - 1);
+  for (Position position = region.PositionOf(free.address); position <= last; ++position) {
+    if (persistent_->blocks().live_blocks(position) == 0) continue;
+    const DevicePtr begin = std::max(free.address, region.AddressOf(position));
+    extents.push_back({begin, std::min(free.end(), region.AddressOf(position + 1)) - begin});
+  }
+}
+
+Block* AllocatorImpl::TakeHome(const Request& request) {
+  BlockMap& blocks = persistent_->blocks();
+  const DevicePtr home = plan_->home();
+  Block* block = blocks.AllocateIfFree(home, request.size, request.stream);
+  if (block == nullptr && BackHome(home, request.size)) {
+    block = blocks.AllocateIfFree(home, request.size, request.stream);
+  }
+  if (block == nullptr) plan_->Missed();
+  return block;
+}
+
+bool AllocatorImpl::BackHome(DevicePtr address, Bytes size) {
+  const Region& region = persistent_->region();
+  const Position last = region.PositionOf(address + size - 1);
+  std::vector<Position> missing;
+  for (Position position = region.PositionOf(address); position <= last; ++position) {
+    if (region.state(position) == Region::State::kEmpty) missing.push_back(position);
+  }
+  if (missing.empty() || Reserved() + missing.size() * chunk_size_ > limit_) return false;
+  const InContext in_context(driver_, context_);
+  const bool backed =
+      std::all_of(missing.begin(), missing.end(), [&](Position position) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        absl::StatusOr<Chunk> chunk = NewPrivateChunk(/*any_of_arena=*/false);
+        return chunk.ok() && persistent_->Back(position, *chunk, 0, kAnyStream).ok();
+      });
+  CountReserved();
+  return backed;
 }
 
 Plan::Answer AllocatorImpl::AskPlan(Bytes size, Stream stream) {
@@ -71,7 +165,10 @@ Plan::Answer AllocatorImpl::AskPlan(Bytes size, Stream stream) {
       answer = other->Next(size, stream);
     }
   }
-  if (answer.block == nullptr && plan_->deviations() > kDeviations + plan_->step().size() / 8) EndLease();
+  if (answer.block == nullptr && plan_->deviations() > kDeviations + plan_->step().size() / 8) {
+    EndLease();
+    answer.at_home = false;
+  }
   return answer;
 }
 
@@ -88,6 +185,12 @@ bool AllocatorImpl::Lease(Plan& plan, bool may_move) {
   if (!BackPlaces(plan)) return false;
   transient_->blocks().Lease(plan.footprint(), plan.stream());
   plan.BeginLease(transient_->region().address());
+  if (plan.homes()) {
+    plan.SetOdd(plan.homes()->IsOdd([this](DevicePtr address) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      const Block* const block = persistent_->blocks().Find(address);
+      return block != nullptr && block->address == address;
+    }));
+  }
   plan_ = &plan;
   return true;
 }
@@ -150,10 +253,11 @@ Bytes AllocatorImpl::UnusedArena() const {
 
 // Giving back needs the device idle, and a wait is worth it only for a good part of what is held.
 void AllocatorImpl::Tidy(bool arena_too) {
-  constexpr Bytes kWorthAWait = 64;  // one part in so many
+  constexpr Bytes kWorthAWait = 64, kWorthOneWait = 1024;  // one part in so many
   EndLease();
   const Bytes unused = UnusedPrivate() + (arena_too ? UnusedArena() : 0);
-  if (unused * kWorthAWait > Reserved() && WaitForDevice().ok()) {
+  const Bytes worth = arena_too && std::exchange(lodgers_came_, false) ? kWorthOneWait : kWorthAWait;
+  if (unused * worth > Reserved() && WaitForDevice().ok()) {
     const InContext in_context(driver_, context_);
     AllStreamsPassed();
     ReleaseEmptyPrivate(*persistent_);

@@ -26,13 +26,14 @@ Plan* Plans::BeginningLike(const std::vector<StepEntry>& begun, const Plan* but)
   return nullptr;
 }
 
-void Plans::Learn(const std::vector<StepEntry>& step, Plan* followed) {
-  if (step.empty()) return;
+Plan* Plans::Learn(const std::vector<StepEntry>& step, Plan* followed) {
+  if (step.empty()) return nullptr;
   if (followed == nullptr && step.size() <= kLongestStep && Seen(step)) followed = Make(step);
   Remember(followed);
   if (followed != nullptr) followed->last_use = ++uses_;
   Plan* const foreseen = Foreseen();
   if (foreseen != nullptr || followed != nullptr) expected_ = foreseen != nullptr ? foreseen : followed;
+  return followed;
 }
 
 void Plans::Remember(Plan* plan) {

@@ -26,8 +26,9 @@ class Plans {
   // Another plan than `but` that begins like the step so far, the next allocation included; nullptr: none.
   Plan* BeginningLike(const std::vector<StepEntry>& begun, const Plan* but) const;
   // A step has ended (an empty one says nothing). `followed`: the plan that it was, to the end and in every
-  // place; nullptr: none. Then a plan may be made and others forgotten. REQUIRES: no other plan is leased.
-  void Learn(const std::vector<StepEntry>& step, Plan* followed);
+  // place; nullptr: none. Then a plan may be made and others forgotten. Returns the plan of that step;
+  // nullptr: it has none. REQUIRES: no other plan is leased.
+  Plan* Learn(const std::vector<StepEntry>& step, Plan* followed);
 
   std::size_t size() const { return plans_.size(); }
 

@@ -13,6 +13,8 @@ bool Survivors::BeginStep() {
     std::swap(now_, last_);
     ++step_;
     gone_.resize(last_.size());
+    std::swap(departures_, left_between_);
+    left_between_.clear();
   }
   now_.clear();
   alignment_.Restart();
@@ -38,13 +40,24 @@ Birth Survivors::Allocated(Bytes size, Stream stream) {
   return {step_, static_cast<std::uint32_t>(now_.size() - 1)};
 }
 
-void Survivors::Freed(Birth birth) {
+void Survivors::Freed(Birth birth, DevicePtr address) {
+  if (birth.step == 0) return;
   if (InStep() && birth.step == step_) {
     now_[birth.index].freed = clock_++;
-  } else if (birth.step == kFirst && step_ <= kFirst + 1) {
+    return;
+  }
+  if (birth.step == step_) left_between_.push_back({birth.index, address, 0});
+  if (birth.step + 1 == step_) departures_.push_back({birth.index, address, clock_});
+  if (birth.step == kFirst && step_ <= kFirst + 1) {
     gone_.resize(std::max(now_.size(), last_.size()));
     gone_[birth.index] = true;
   }
+}
+
+bool Survivors::Repeats() const {
+  return std::equal(
+      now_.begin(), now_.end(), last_.begin(), last_.end(),
+      [](const StepEntry& a, const StepEntry& b) { return a.size == b.size && a.stream == b.stream; });
 }
 
 }  // namespace hocket

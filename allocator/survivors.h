@@ -26,6 +26,13 @@ struct Birth {
   std::uint32_t index = 0;
 };
 
+// A survivor of the step before was freed, at this time of the present step.
+struct Departure {
+  std::uint32_t index = 0;  // of the allocation, in its step
+  DevicePtr address = 0;
+  std::uint32_t time = 0;
+};
+
 class Survivors {
  public:
   // Steps nest or overlap on several threads: the outermost counts. True if this was the outermost.
@@ -42,13 +49,18 @@ class Survivors {
   bool Predict(Bytes size, Stream stream);
   // Somebody else (a plan) has predicted this one.
   void SkipPrediction() { alignment_.Skip(); }
-  // The allocation of that birth is freed.
-  void Freed(Birth birth);
+  // The allocation of that birth, which lies at `address`, is freed.
+  void Freed(Birth birth, DevicePtr address = 0);
 
   // The present step, or the last one.
   const std::vector<StepEntry>& step() const { return now_; }
+  bool IsOfThisStep(Birth birth) const { return birth.step == step_; }
   // Of the last step before the present one that allocated anything.
   std::size_t known_allocations() const { return last_.size(); }
+  // What that step left and has been freed since.
+  const std::vector<Departure>& departures() const { return departures_; }
+  // The present step, or the last one, made the same allocations as the one before it.
+  bool Repeats() const;
 
  private:
   static constexpr std::uint32_t kFirst = 1;
@@ -59,6 +71,8 @@ class Survivors {
   std::vector<StepEntry> now_;
   std::vector<StepEntry> last_;
   std::vector<bool> gone_;  // of the first step: survivors that have been freed since
+  std::vector<Departure> departures_;
+  std::vector<Departure> left_between_;  // since the last step's end
   Alignment alignment_;
 };
 

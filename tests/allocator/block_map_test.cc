@@ -55,6 +55,43 @@ TEST_F(BlockMapTest, TakesTheAddressesItIsTold) {
   EXPECT_EQ(map.free_bytes(), kChunk - 512_KiB);
 }
 
+TEST_F(BlockMapTest, TakesFreeAddressesAndNoOthers) {
+  for (Region::Position position : {0, 1}) map.Back(position, 0, kAnyStream);
+  map.Back(2, 3, kAnyStream);
+  const auto take = [this](Bytes offset, Bytes size, Stream stream) {
+    const Block* block = map.AllocateIfFree(kBase + offset, size, stream);
+    map.CheckInvariants();
+    return block != nullptr && block->address == kBase + offset && block->size == size;
+  };
+  EXPECT_TRUE(take(512_KiB, 512_KiB, kOne)) << "of the midst of a free block";
+  EXPECT_TRUE(take(0, 512_KiB, kOne)) << "all of one";
+  EXPECT_TRUE(take(1_MiB, 512_KiB, kTwo)) << "its begin";
+  EXPECT_FALSE(take(512_KiB, 512_KiB, kOne)) << "in use";
+  EXPECT_FALSE(take(1_MiB, 1_MiB, kOne)) << "the first half is in use";
+  EXPECT_FALSE(take(kChunk + 1_MiB, kChunk, kOne)) << "its end is a pool's";
+  Free(kBase + 1_MiB);
+  EXPECT_FALSE(take(1_MiB, 512_KiB, kOne)) << "another stream's";
+  EXPECT_FALSE(take(1_MiB, 1_MiB, kOne)) << "some of it is another stream's";
+  EXPECT_TRUE(take(1_MiB, 1_MiB, kTwo));
+  Free(kBase + 512_KiB);
+  EXPECT_TRUE(take(kChunk, kChunk, kTwo)) << "up to where a pool's memory begins";
+  EXPECT_FALSE(take(2 * kChunk, 512, kOne)) << "a pool's";
+  EXPECT_FALSE(take(3 * kChunk, 512, kOne)) << "no memory is behind it";
+}
+
+TEST_F(BlockMapTest, TakesFreeAddressesAcrossFreeBlocks) {
+  for (Region::Position position : {0, 1}) map.Back(position, 0, kAnyStream);
+  Free(Allocate(kChunk, kOne));  // in that stream's order
+  map.Unback(1);
+  map.Back(1, 0, kAnyStream);  // in none's: a block of its own
+  EXPECT_EQ(map.blocks().size(), 2u);
+  const Block* block = map.AllocateIfFree(kBase + 1_MiB, kChunk, kOne);
+  map.CheckInvariants();
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(block->address, kBase + 1_MiB);
+  EXPECT_EQ(map.AllocateIfFree(kBase, 1_MiB, kTwo), nullptr);
+}
+
 TEST_F(BlockMapTest, AddressesInUseAreNotTaken) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   map.Back(0, 0, kAnyStream);

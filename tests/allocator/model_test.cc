@@ -72,6 +72,7 @@ std::string ShortStory(const Story& story) {
 void ExpectAllTried(const Outcome& outcome) {
   const testing::Tally& tally = outcome.tally;
   EXPECT_GT(tally.planned_allocations, tally.step_allocations / 10) << "plans";
+  EXPECT_GT(tally.lodged_allocations, 0) << "plans that use the homes of survivors";
   EXPECT_LT(tally.refused, tally.Of(Kind::kMalloc) / 5) << "allocations that succeed";
   if (outcome.applied < 1'000'000) return;
   EXPECT_GE(tally.returns, 5) << "checkpoints";

@@ -127,6 +127,58 @@ TEST(SurvivorsTest, AFreeInALaterStepIsNotTakenForOneOfThatStep) {
   EXPECT_TRUE(Predicted(survivors, 1_KiB));
 }
 
+TEST(SurvivorsTest, ItIsKnownWhenWhatTheLastStepLeftIsFreed) {
+  Survivors survivors;
+  Birth early, late, own, between;
+  RunStep(survivors);
+  survivors.BeginStep();
+  Predicted(survivors, 1_KiB, &early);
+  Predicted(survivors, 2_KiB, &late);
+  Predicted(survivors, 3_KiB, &between);
+  survivors.EndStep();
+  survivors.Freed(between, 300);
+  survivors.BeginStep();
+  survivors.Freed(early, 100);
+  Predicted(survivors, 1_KiB, &own);
+  survivors.Freed(own, 700);
+  survivors.Freed(late, 200);
+  ASSERT_EQ(survivors.departures().size(), 3u);
+  const auto is = [&](std::size_t i, std::uint32_t index, DevicePtr address, std::uint32_t time) {
+    const Departure& found = survivors.departures()[i];
+    return found.index == index && found.address == address && found.time == time;
+  };
+  EXPECT_TRUE(is(0, 2, 300, 0)) << "between the steps";
+  EXPECT_TRUE(is(1, 0, 100, 0));
+  EXPECT_TRUE(is(2, 1, 200, 2)) << "behind one allocation and one free";
+  survivors.EndStep();
+  survivors.BeginStep();
+  EXPECT_TRUE(survivors.departures().empty());
+}
+
+TEST(SurvivorsTest, WhatIsFreedTwoStepsLaterIsNoDeparture) {
+  Survivors survivors;
+  Birth birth;
+  survivors.BeginStep();
+  Predicted(survivors, 1_KiB, &birth);
+  survivors.EndStep();
+  RunStep(survivors);
+  survivors.BeginStep();
+  survivors.Freed(birth, 100);
+  EXPECT_TRUE(survivors.departures().empty());
+}
+
+TEST(SurvivorsTest, AStepRepeatsWhoseAllocationsAreTheSame) {
+  Survivors survivors;
+  RunStep(survivors);
+  EXPECT_FALSE(survivors.Repeats());
+  RunStep(survivors);
+  EXPECT_TRUE(survivors.Repeats());
+  survivors.BeginStep();
+  Predicted(survivors, 1_KiB);
+  survivors.EndStep();
+  EXPECT_FALSE(survivors.Repeats());
+}
+
 TEST(SurvivorsTest, AStepInsideAStepIsPartOfIt) {
   Survivors survivors;
   RunSteps(survivors);

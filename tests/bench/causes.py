@@ -4,15 +4,6 @@ The page of results lists them for the figures that miss their goals, and says s
 here of a figure that meets its goal is not shown.
 """
 
-_KEPT = (
-    "a loop that keeps its gradients until the next step begins. What lives on after a step lies in memory of the "
-    "job's own, whose places are empty from the begin of the step until the gradients come again; the peak lies "
-    "between, and the arena does not use them: 192 of the 1,944 MiB reserved then in the U-Net, 475 of 6,200 in the "
-    "language model, 101 of 3,088 in the ResNet (the arena itself has 8, 1 and 20 unused). PyTorch's allocator "
-    "has one memory for all. Tried: chunks of 2 MiB; to give back what is unused from a sixty-fourth on, not a "
-    "thirty-second (1.028 to 1.014). To let what is gone before the gradients come lie in their places is not "
-    "written; by arithmetic, were all of it used, 0.914, 0.884 and 0.919."
-)
 _SMALL = (
     "chunks are 4 MiB on a device of 80 GiB (2 MiB is the least that drivers give), and a job of 45 MiB holds 60 at "
     "its peak: 11.6 unused in the arena, where best fit places what no plan knows yet (3.6 once there is one), and "
@@ -37,7 +28,6 @@ _EXCHANGE = (
 
 
 CAUSES = {
-    "allocation_steady_reserved": _KEPT,
     "allocation_steady_reserved_first": _SMALL,
     "allocation_steady_redirected": _REDIRECTED,
     "allocation_changing_redirected": _REDIRECTED,

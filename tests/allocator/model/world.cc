@@ -66,6 +66,7 @@ void World::End(Job& job) {
 void World::Count(const Job& job) {
   tally_.step_allocations += job.allocator->Held().step_allocations;
   tally_.planned_allocations += job.allocator->Held().planned_allocations;
+  tally_.lodged_allocations += job.allocator->Held().lodged_allocations;
   tally_.spared += job.allocator->Held().spared_total;
   tally_.gathered += job.allocator->Held().gathered_total;
 }

@@ -26,6 +26,7 @@ struct Tally {
   std::uint64_t gathered = 0;                  // bytes of empty chunks that were mapped elsewhere
   std::uint64_t step_allocations = 0;
   std::uint64_t planned_allocations = 0;
+  std::uint64_t lodged_allocations = 0;
   std::uint64_t digest = 0;  // of what all jobs held at all times when the turn passed
 
   std::uint64_t Of(Kind kind) const { return by_kind[static_cast<std::size_t>(kind)]; }
