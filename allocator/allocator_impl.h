@@ -300,6 +300,8 @@ class AllocatorImpl final : public CachingAllocator {
   void Drop(ArenaChunkId id, bool device_done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Adopt(Position position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes ArenaInUse() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // In the midst of a turn: what of the arena is used is seen anew from here on.
+  void ForgetArenaUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- stages.cc ---
   // A spilled position whose bytes are on their way.
@@ -393,6 +395,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::string limit_together_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
+  Bytes turn_peak_ ABSL_GUARDED_BY(mutex_) = 0;            // of this one, until its use was forgotten last
   Bytes most_alive_ ABSL_GUARDED_BY(mutex_) = 0;           // at a step's end
   Bytes most_reserved_ ABSL_GUARDED_BY(mutex_) = 0;        // at any time; PyTorch's peaks can be reset
   mutable DeviceStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -158,6 +158,7 @@ std::vector<Block> Plan::EndLease() {
   std::sort(live.begin(), live.end(), [](const Block& a, const Block& b) { return a.address < b.address; });
   live_bytes_ = 0;
   base_ = 0;
+  if (!missed_) misses_ = 0;
   return live;
 }
 

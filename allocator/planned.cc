@@ -93,9 +93,16 @@ void AllocatorImpl::LearnHomes(Plan& plan) {
       });
   EndLease();
   if (!plan.SetHomes(settled ? Homes::Of(step, std::move(homes), empty, taken) : std::nullopt)) return;
-  // What the arena no longer needs then is known after some steps.
-  lodgers_came_ = true;
+  // What the arena no longer needs then is known after some steps: of the first plan that has them. Later
+  // ones do not put off what is due.
+  if (std::exchange(lodgers_came_, true)) return;
   steps_since_tidy_ = 0;
+  ForgetArenaUse();
+}
+
+// What the turn has needed so far is told at its end all the same.
+void AllocatorImpl::ForgetArenaUse() {
+  turn_peak_ = std::max(turn_peak_, ArenaInUse());
   transient_->blocks().ForgetUse();
 }
 
@@ -267,7 +274,7 @@ void AllocatorImpl::Tidy(bool arena_too) {
   }
   if (!arena_too) return;
   steps_since_tidy_ = 0;
-  transient_->blocks().ForgetUse();
+  ForgetArenaUse();
 }
 
 // Here, and not when a turn passes: somebody waits then.

@@ -237,7 +237,7 @@ void AllocatorImpl::PassTurn() {
   (void)Receive(sent_.size());  // what cannot be is spilled still
   EndLease();
   headroom_.TurnEnds();
-  totals_.transient_peak = ArenaInUse();
+  totals_.transient_peak = std::max(std::exchange(turn_peak_, Bytes{0}), ArenaInUse());
   turn_peaks_.push_back(totals_.transient_peak);
   if (turn_peaks_.size() > kRememberedTurns) turn_peaks_.erase(turn_peaks_.begin());
   AllStreamsPassed();

@@ -430,6 +430,18 @@ TEST_F(CachingAllocatorTest, APeakIsToldInChunksOfTheArena) {
   job.Free(persistent);
 }
 
+// Between two of its steps unused memory is given back, and what is used is seen anew.
+TEST_F(CachingAllocatorTest, APeakInALongTurnIsToldAtItsEnd) {
+  Job job;
+  for (int step = 0; step < 40; ++step) {
+    job.allocator->BeginStep();
+    job.Free(job.Malloc((step == 0 ? 3 : 1) * kChunk));
+    job.allocator->EndStep();
+  }
+  job.PassTurn();
+  EXPECT_EQ(job.Held().transient_peak, 3 * kChunk);
+}
+
 TEST_F(CachingAllocatorTest, TheMostThatStayedAndTheMostAtOneTimeAreKnownAfterwards) {
   Job job;
   const DevicePtr kept = job.Malloc(2 * kChunk);
