@@ -21,13 +21,14 @@
 //                             until that is over
 //
 // Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
-//                 taking_back.cc grants that lie unread              passing.cc  turns passed on by their
-//                 holders memory.cc room, spills                             rejoin.cc   joining, leaving,
-//                 restarts arena.cc  who is told of which chunk (arena.h) ahead.cc  bytes that come back
-//                 before the turn     guests.cc   several jobs in one turn link.cc   what these may cost the
-//                 holder           link_sense.h how much each suffers lanes.cc  who is in which lane
-//                 overdue.cc  a turn that is not given up quota.cc  time caps (time_account.h) memory_caps.cc
-//                 of groups and users lacking.cc who waits for room that others have to give back (lack.h)
+//                 taking_back.cc grants that lie unread              rejoin.cc   joining, leaving, restarts
+//                 passing.cc turns that holders pass on              ahead.cc    bytes that come back before
+//                 memory.cc room, spills                             link.cc     what these may cost
+//                 arena.cc  who is told of which chunk (arena.h)     link_sense.h how much each suffers
+//                 guests.cc several jobs in one turn                 overdue.cc  a turn that is not given up
+//                 lanes.cc  who is in which lane                     memory_caps.cc of groups and users
+//                 quota.cc  time caps (time_account.h)
+//                 lacking.cc who waits for room that others have to give back (lack.h)
 //                 guarantees.cc shares of time (time_guarantee.h)    serving.cc  requests, and who stands by
 //                 slowdown.cc what sharing costs each job
 //                 explain.cc why a job stands where it stands        invariants.cc
@@ -267,7 +268,7 @@ class Core {
   bool IsPromised(const Job& job) const;
   void WillNotPass(const Job& holder);
   absl::Time PassesUntil(const Turn& turn) const;
-  void TakePassed(const Promise& promise);
+  void TakePassed(const Promise& promise, bool told);
   void SayGrant(Turn& turn);
 
   // slowdown.cc

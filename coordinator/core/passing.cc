@@ -16,6 +16,9 @@
 // think about, and for the next one to hear of first. Its TurnOver says whether it did, and lies in its
 // socket before the next job is woken (PasserTo). A job that was promised a turn is not spilled for others.
 //
+// Where a holder is gone without a word while a promise stands, it may have passed its turn on before: the
+// one who was promised it has it.
+//
 // Nothing depends on the page: where the next job is not seen to use its turn within half a second, it is
 // sent the Grant (kSayGrantAfter), which it heeds if it has not seen the page.
 #include <algorithm>
@@ -35,6 +38,7 @@ absl::Time SayGrantAt(absl::Time now) {
 }  // namespace
 
 JobId Core::PasserTo(JobId job) const {
+  if (job == 0) return 0;
   for (const auto& [number, turn] : state_.turns) {
     if (turn.next_is_promised && turn.next_is_promised->to == job) return turn.next_is_promised->by;
   }
@@ -49,18 +53,26 @@ bool Core::MayPromise(const Turn& turn) const {
       WindowOpen())
     return false;
   const Job& holder = job(*turn.granted.begin());
-  return holder.heeds_pass && holder.entity == holder.id && holder.told_turn == turn.number && !holder.room &&
+  return holder.heeds_pass && GangOf(holder) == nullptr && holder.told_turn == turn.number && !holder.room &&
          holder.lacks_headroom == 0 && DeviceOf(holder).policy->ForeseesNext();
 }
 
-// As Schedule() would choose if the turn of `device` ended now; none: it may be another when it ends.
+// As Schedule() would choose if the turn of `device` ended now; none: it may be another when it ends. A
+// holder that is asked to stop has had as much as its policy wants for it, unless it is asked because it
+// would idle after its step: then it may be expected back first.
 std::optional<Core::Next> Core::NextForSure(const Device& device) const {
   const std::vector<EntityId> all = Candidates(device);
-  if (all.empty() || BehindGangs(all) != 0) return std::nullopt;
+  if (all.empty() || BehindGangs(all) != 0 || reserved_ != 0) return std::nullopt;
   const std::vector<EntityId> fit = Fitting(NotAfterOthers(all));
   if (fit.empty()) return std::nullopt;
   Next next = PickNext(device, fit);
   if (next.by_guarantee || WaitedFor(device, next.entity).second > now_) return std::nullopt;
+  const Turn& turn = state_.turns.at(device.turn);
+  if (IdlesAfterEachStep(turn)) {
+    JobView holder = ViewOf(turn.entity);
+    holder.left = now_;
+    if (device.policy->KeepFree(holder, ViewOf(next.entity)) > absl::ZeroDuration()) return std::nullopt;
+  }
   return next;
 }
 
@@ -72,8 +84,8 @@ bool Core::CanBePromised(const Job& next, const Job& holder) const {
     const Job& other = job(id);
     return other.info.device == device.key && (other.set_aside || other.overstays != 0);
   });
-  return next.heeds_pass && next.entity == next.id && next.lane == holder.lane && keeps_lane && alone_there &&
-         next.need == 0 && next.spilled == 0 && !next.spill && !next.ahead &&
+  return next.heeds_pass && GangOf(next) == nullptr && next.lane == holder.lane && keeps_lane &&
+         alone_there && next.need == 0 && next.spilled == 0 && !next.spill && !next.ahead &&
          (lane == device.lanes.end() || !lane->second.fresh);
 }
 
@@ -129,37 +141,41 @@ void Core::WillNotPass(const Job& holder) {
   turn.next_is_promised.reset();
 }
 
-// From then on the holder has heard that it is not to, or is stopped and passes nothing. Infinite past:
-// nothing was promised. Until then nobody else is given a turn beside it.
+// From then on the holder has heard that it is not to, or its process stands. Infinite past: nothing was
+// promised. Until then nobody else is given a turn beside it.
 absl::Time Core::PassesUntil(const Turn& turn) const {
   return turn.next_is_promised ? turn.next_is_promised->withdrawn + kAnswerLimit : absl::InfinitePast();
 }
 
 // The job runs, whatever has been decided since. In a gang, or where the device is another's meanwhile, as
-// one that joins again with its turn.
-void Core::TakePassed(const Promise& promise) {
+// one that joins again with its turn. Not `told`: the holder is gone and may have passed its turn on or not,
+// so this job has it in either case.
+void Core::TakePassed(const Promise& promise, bool told) {
   const auto found = state_.jobs.find(promise.to);
   if (found == state_.jobs.end() || found->second.gone || !found->second.waiting) return;
   Job& job = found->second;
   Device& device = DeviceOf(job);
-  if (device.turn != 0 || job.entity != job.id) {
-    job.waiting = job.held_back = job.held_out = job.lacks_room = false;
+  if (device.turn != 0 || GangOf(job) != nullptr) {
+    job.waiting = job.held_back = job.held_out = job.lacks_room = job.told_stop = job.movable = false;
+    SendTo(job.id, wire::Grant{.turn = promise.turn, .pass = promise.pass, .passed = true});
     return KeepTurn(job, promise.turn, /*has_lock=*/true);
   }
   for (EntityId entity : NotAfterOthers(Candidates(device))) passed_over_[entity] += entity != job.id;
   GrantTurn({.entity = job.id, .reason = promise.reason}, promise.turn, &promise);
   Turn& turn = state_.turns.at(promise.turn);
-  const bool stood = promise.withdrawn == absl::InfiniteFuture();
+  const bool stood = told && promise.withdrawn == absl::InfiniteFuture();
   turn.say_grant_at = stood ? SayGrantAt(now_) : now_;
 }
 
-// Its holder may not have been told: whoever passed the turn on was killed, or stopped, before he could.
+// Its job may not have been told: whoever passed the turn on was killed, or stopped, before he could.
 void Core::SayGrant(Turn& turn) {
   if (now_ < turn.say_grant_at) return;
   turn.say_grant_at = absl::InfiniteFuture();
   turn.grant_said = now_;
   for (JobId id : turn.granted) {
+    Job& holder = job(id);
     SendTo(id, wire::Grant{.turn = turn.number,
+                           .fresh_arena = std::exchange(DeviceOf(holder).lanes[holder.lane].fresh, false),
                            .contended = turn.asked_idle,
                            .reason = turn.reason,
                            .pass = turn.passed,

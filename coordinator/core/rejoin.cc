@@ -76,6 +76,8 @@ void Core::Replace(Job& former, JobJoins& joins) {
   const OnDevice own(Owner::Job(former.id), former.info.device);
   auto guarantee = state_.guarantees.extract(own);
   if (joins.join.rejoin && guarantee) joins.time_guarantee = guarantee.mapped().share();
+  // It has its turn, so it has not passed it on, and will not now.
+  if (joins.join.holds_turn) WillNotPass(former);
   // What it adopted in a turn that it ended meanwhile it could tell nobody.
   const bool ended_unheard = former.turn != 0 && former.told_turn != joins.join.turn;
   if (!former.gone) Depart(former, /*crashed=*/ended_unheard);
@@ -217,6 +219,12 @@ void Core::On(Job* job, const JobDied& event) {
 // It takes no further part. Its bytes count until its process is dead. `crashed`: where it has the turn, its
 // kernels may still write.
 void Core::Depart(Job& job, bool crashed) {
+  std::optional<Promise> standing;
+  for (auto& [number, turn] : state_.turns) {
+    if (!turn.next_is_promised) continue;
+    if (turn.next_is_promised->to == job.id) turn.next_is_promised->to = 0;
+    if (turn.next_is_promised->by == job.id) standing = std::exchange(turn.next_is_promised, std::nullopt);
+  }
   if (job.turn != 0)
     EndPart(job, wire::TurnOver{.steps = job.steps}, crashed ? PartEnds::kByDeath : PartEnds::kGiven);
   else if (crashed && job.set_aside)
@@ -237,6 +245,7 @@ void Core::Depart(Job& job, bool crashed) {
   job.room.reset();
   ForgetArena(job);
   KeepAccounts();
+  if (standing) TakePassed(*standing, /*told=*/false);
 }
 
 void Core::Erase(Job& job) {

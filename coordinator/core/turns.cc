@@ -92,7 +92,7 @@ void Core::On(Job* job, const wire::TurnOver& event) {
   std::optional<Promise> passed;
   if (turn != 0 && event.passed != 0) passed = std::move(state_.turns.at(turn).next_is_promised);
   if (turn != 0) EndPart(*job, event, PartEnds::kGiven);
-  if (passed && passed->pass == event.passed) TakePassed(*passed);
+  if (passed && passed->pass == event.passed) TakePassed(*passed, /*told=*/true);
   if (event.stood_aside) FellowsStandAside(turn);
   if (job->overstays != 0) ComesBack(*job);
 }
@@ -550,6 +550,7 @@ void Core::LeavePart(Job& job) {
   job.unclaimed = job.lacks_headroom = 0;
   turn.granted.erase(job.id);
   turn.guests.erase(job.id);
+  if (turn.next_is_promised && turn.next_is_promised->by == job.id) turn.next_is_promised.reset();
   if (turn.granted.empty()) return EndTurn(turn.number);
   if (!company) {  // a gang's ranks that have joined again before it is whole: it may have been this one's
     turn.entity = this->job(*turn.granted.begin()).entity;

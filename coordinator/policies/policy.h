@@ -114,8 +114,9 @@ class Policy {
   // Are its bytes spilled only when those of all others are not enough, whether it waits or not?
   virtual bool StaysResident(const JobView& job) const { return false; }
 
-  // Whom it would choose next does not depend on when it is asked, but on who waits and on what was charged:
-  // then the choice can be made, and told, while a turn lasts that will not end in favour of its own holder.
+  // Whom it would choose next does not depend on when it is asked, but on who waits and on what was charged
+  // (what the present turn is still going to be charged may matter by one turn): then the choice can be made,
+  // and told, while a turn lasts.
   virtual bool ForeseesNext() const { return false; }
 
   // Can Together() ever be true? Where it cannot, nobody looks who would fit beside whom.

@@ -9,7 +9,6 @@ namespace hocket::coordinator {
 class RoundRobin final : public Policy {
  public:
   bool Before(const JobView& a, const JobView& b) const override;
-  bool ForeseesNext() const override { return true; }
   std::string Reason(const JobView& next) const override;
   void Charge(const JobView& job, absl::Duration, bool) override { last_ = job.id; }
 

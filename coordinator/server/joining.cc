@@ -101,8 +101,8 @@ void Server::Remember(JobId id) {
   if (!unwritten.empty()) log_.Warning(unwritten, {.event = "state"});
 }
 
-// Of a job with a time cap, at the begin and the end of its turns: it had that time also if we are killed
-// now.
+// Of a job with a time cap, where it is granted a turn and at the end of its turns: it had that time also if
+// we are killed now.
 void Server::RememberTime(JobId id) {
   if (core_.TimeAccountOf(id) == nullptr || !processes_.contains(id) || core_.state().jobs.at(id).gone)
     return;
@@ -214,13 +214,18 @@ void Server::Close(int fd, const std::string& why) {
 
 // What it has said before is heard first: a chunk it lost, a turn it gave up.
 void Server::HearOut(JobId job) {
+  while (HearOne(job)) continue;
+}
+
+// False: there is nothing (any more).
+bool Server::HearOne(JobId job) {
   auto process = processes_.find(job);
   const int session = process == processes_.end() ? -1 : process->second.session;
-  while (session >= 0 && sessions_.contains(session)) {
-    auto received = sessions_.at(session).channel().TryReceive();
-    if (!received.ok() || !*received) break;
-    Received(session, **std::move(received));
-  }
+  if (session < 0 || !sessions_.contains(session)) return false;
+  auto received = sessions_.at(session).channel().TryReceive();
+  if (!received.ok() || !*received) return false;
+  Received(session, **std::move(received));
+  return true;
 }
 
 // All but what the core knows of it.

@@ -127,6 +127,7 @@ class Server {
   void Close(int fd, const std::string& why);
   void ProcessEnded(JobId job);
   void HearOut(JobId job);
+  bool HearOne(JobId job);
   void Forget(JobId job);
   std::vector<JobId> FormerJobs(const JobJoins& joins) const;
   JobId IdFor(const wire::Join& join, const std::vector<JobId>& former);

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,9 +20,18 @@ namespace {
 
 std::uint32_t* Address(std::atomic<std::uint32_t>& bell) { return reinterpret_cast<std::uint32_t*>(&bell); }
 
+// Writing to what is allocated needs no more room there. Elsewhere (copy on write, a network) it may, and a
+// write for which there is none kills the process.
+bool KeepsWhatIsAllocated(int fd) {
+  constexpr long kXfs = 0x58465342;
+  struct statfs system {};
+  if (fstatfs(fd, &system) != 0) return false;
+  return system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC || system.f_type == EXT4_SUPER_MAGIC ||
+         system.f_type == kXfs;
+}
+
 }  // namespace
 
-// Allocated, not only sized: where a file system has no room, writing to a hole would kill the process.
 absl::StatusOr<std::shared_ptr<LanePage>> LanePage::Map(int fd) {
   struct stat file {};
   if (fstat(fd, &file) != 0) return Cannot("see the size of the lane's page");
@@ -28,6 +39,8 @@ absl::StatusOr<std::shared_ptr<LanePage>> LanePage::Map(int fd) {
     if (const int error = posix_fallocate(fd, 0, sizeof(Words)); error != 0)
       return Cannot("allocate the lane's page", error);
   }
+  if (!KeepsWhatIsAllocated(fd))
+    return absl::UnavailableError("the lane's page is on a file system that may need room for it again");
   void* const words = mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (words == MAP_FAILED) return Cannot("map the lane's page");
   return std::shared_ptr<LanePage>(new LanePage(static_cast<Words*>(words)));

@@ -27,8 +27,9 @@ namespace hocket {
 
 class LanePage {
  public:
-  // Of the open file of a lane's lock, which gets the bytes where it lacks them. kUnavailable with errno's
-  // text: there is no room for them, or it cannot be mapped.
+  // Of the open file of a lane's lock, which gets the bytes where it lacks them. kUnavailable, with the
+  // reason: there is no room for them, it cannot be mapped, or its file system is none of tmpfs, ext4 and
+  // xfs, where they stay once they are allocated.
   static absl::StatusOr<std::shared_ptr<LanePage>> Map(int fd);
   ~LanePage();
   LanePage(const LanePage&) = delete;

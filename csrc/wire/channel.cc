@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -50,9 +51,11 @@ absl::StatusOr<Packet> ReceivePacket(int socket, std::string& buffer, int flags)
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
   ssize_t size;
+  // A peer that went with unread messages: the kernel says so once, before what it had said.
+  bool was_reset = false;
   do {
     size = recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
+  } while (size < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(was_reset, true))));
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return absl::ResourceExhaustedError("nothing there");
   if (size < 0) return Cannot("receive");

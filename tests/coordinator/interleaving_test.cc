@@ -64,6 +64,7 @@ enum class Deed {
   kStandBy,
   kPass,        // gives up, and passes the turn on itself: the next one runs before the core hears of it
   kPassSlowly,  // the next one does not look before the core has
+  kPassAndDie,  // the same, and what it has told is lost with it
   kPassInVain,  // tells so, and is stopped or killed before the next one can see it
   kTakePassed,
   kTime
@@ -82,6 +83,7 @@ constexpr const char* kDeedNames[] = {"asks",
                                       "stands by",
                                       "passes its turn on",
                                       "passes it to a slow one",
+                                      "passes it on and dies",
                                       "passes it in vain",
                                       "takes what was passed",
                                       "time passes"};
@@ -182,6 +184,7 @@ class World {
       if (toy.has_turn && !toy.asked_room && toy.pass != 0) {
         moves.push_back({Deed::kPass, id});
         moves.push_back({Deed::kPassSlowly, id});
+        if (cast_.deaths) moves.push_back({Deed::kPassAndDie, id});
         moves.push_back({Deed::kPassInVain, id});
       }
       if (SeesPass(toy)) moves.push_back({Deed::kTakePassed, id});
@@ -213,6 +216,7 @@ class World {
         return GiveUp(move.job, toy);
       case Deed::kPass:
       case Deed::kPassSlowly:
+      case Deed::kPassAndDie:
       case Deed::kPassInVain:
         return Pass(move.job, toy, move.deed);
       case Deed::kTakePassed:
@@ -357,8 +361,10 @@ class World {
     if (how != Deed::kPassInVain) page_ = number;
     toy.has_turn = false;
     for (auto& [other, next] : toys_) {
-      if (how == Deed::kPass && SeesPass(next)) Take(next, *next.promise);
+      const bool at_once = how == Deed::kPass || how == Deed::kPassAndDie;
+      if (at_once && SeesPass(next)) Take(next, *next.promise);
     }
+    if (how == Deed::kPassAndDie) return Do({Deed::kDie, id});
     GiveUp(id, toy, number);
   }
 

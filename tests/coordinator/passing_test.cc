@@ -277,6 +277,54 @@ TEST(PassingTest, WhoeverIsPassedOverIsCounted) {
   EXPECT_LT(turns, 20) << s.Story();
 }
 
+// It may have passed it on and not been heard.
+TEST(PassingTest, OneThatWasPromisedTheTurnOfAHolderThatIsGoneHasIt) {
+  for (const bool dies : {true, false}) {
+    Script s;
+    BWaits(s);
+    s.Joins("c");
+    s.Asks("c");
+    const TurnNumber promised = s.Told<wire::Grant>("b")->turn;
+    dies ? s.Dies("a") : s.HangsUp("a");
+    EXPECT_EQ(s.Holder(), "b") << s.Story();
+    EXPECT_EQ(s.JobOf("b").turn, promised);
+    EXPECT_TRUE(s.Told<wire::Grant>("b")->passed) << "it may not have passed it";
+    EXPECT_TRUE(s.Told<wire::Grant>("b")->fresh_arena);
+  }
+}
+
+TEST(PassingTest, ARankOfAGangThatIsNotCompleteNeitherPassesNorIsPromisedATurn) {
+  for (const char* rank : {"a", "b"}) {
+    Script s;
+    for (const char* name : {"a", "b"}) s.Joins(name, kPasses);
+    s.SaysItsGang(rank, "g", {rank, "later"});
+    s.Asks("a");
+    s.Asks("b");
+    EXPECT_EQ(NumberTold(s, "a"), 0u) << s.Story();
+  }
+}
+
+TEST(PassingTest, APromiseToOneThatJoinsAnewIsNobodys) {
+  Script s;
+  BWaits(s);
+  const std::uint64_t number = NumberTold(s, "a");
+  const JobId former = s.IdOf("b");
+  s.Joins("b", {.passes = true, .rejoin = true, .id = former});
+  s.Asks("b");
+  s.GivesUp("a", {.passed = number});
+  EXPECT_EQ(s.Holder(), "b") << s.Story();
+  EXPECT_EQ(s.Told<wire::Grant>("b")->pass, 0u) << "it knows of no promise";
+}
+
+TEST(PassingTest, AHolderThatJoinsAgainWithItsTurnHasNotPassedIt) {
+  Script s;
+  BWaits(s);
+  const TurnNumber turn = s.JobOf("a").turn;
+  s.Joins("a", {.passes = true, .rejoin = true, .id = s.IdOf("a"), .holds_turn = true, .turn = turn});
+  EXPECT_EQ(s.Holder(), "a") << s.Story();
+  EXPECT_EQ(s.core().PasserTo(s.IdOf("b")), 0u);
+}
+
 TEST(PassingTest, ItIsKnownWhoseMessagesCountFirst) {
   Script s;
   BWaits(s);

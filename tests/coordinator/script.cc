@@ -133,7 +133,9 @@ void Script::Joins(const std::string& name, Part part) {
   join.counts_arena = part.counts_arena;
   join.heeds_limit = true;
   join.group = part.group;
-  Handle(id, JobJoins{.join = join, .user = part.user, .time = part.time, .known = part.known});
+  JobJoins joins{.join = join, .user = part.user, .time = part.time, .known = part.known};
+  if (core_->state().jobs.contains(id)) joins.replaces = {id};
+  Handle(id, std::move(joins));
   if (!part.rejoin && part.persistent + part.spilled > 0)
     Says(name, wire::Report{.persistent = part.persistent, .spilled = part.spilled});
 }

@@ -56,7 +56,7 @@ TEST_P(FairSharesTest, FollowTheWeightsInEveryWindow) {
 }
 
 Part Steps(absl::Duration step, absl::Duration gap, absl::Duration ready = Microseconds(200)) {
-  return {.step = step, .gap = gap, .ready = ready};
+  return {.step = step, .gap = gap, .ready = ready, .passes = true};
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -84,6 +84,18 @@ TEST(ChannelTest, AClosedPeerIsUnavailable) {
   EXPECT_EQ(ends.b.Send(Report{}).code(), absl::StatusCode::kUnavailable);
 }
 
+// The kernel says first that it has gone without reading all.
+TEST(ChannelTest, WhatAPeerHasSaidBeforeItWentIsHeard) {
+  auto [a, b] = Connected();
+  EXPECT_TRUE(a.Send(Wait{}).ok());
+  EXPECT_TRUE(b.Send(Grant{.turn = 7}).ok());
+  { const Channel gone = std::move(b); }
+  const auto received = a.TryReceive();
+  ASSERT_TRUE(received.ok() && *received) << received.status();
+  EXPECT_EQ(std::get<Grant>((*received)->message).turn, 7u);
+  EXPECT_TRUE(absl::IsUnavailable(a.TryReceive().status()));
+}
+
 TEST(ChannelTest, ShutdownWakesAReader) {
   Ends ends = Connected();
   std::thread reader([&] { EXPECT_EQ(ends.b.Receive().status().code(), absl::StatusCode::kUnavailable); });
