@@ -54,10 +54,10 @@ CAUSES = {
     ),
     "device_idle": (
         "by a trace of both jobs: 45 us until the thread that waits for the device has woken, and until a queued "
-        "kernel begins, 13 until the memory is passed, 13 to take the turn, 14 until the program has queued its kernel; "
-        "the rest is the message to the coordinator and the next job's wake-up, whose code has left the caches in the "
-        "2 ms of a kernel. Tried: the holder passes its turn on itself, which saves 30 us (decision 0044). To tell the "
-        "next job before the drain, and to let its work wait for an interprocess event, is not written."
+        "kernel begins, 13 until the memory is passed, 13 to take the turn, 14 until the program has queued its "
+        "kernel; the rest is the message to the coordinator and the next job's wake-up, whose code has left the caches "
+        "in the 2 ms of a kernel. Tried: the holder passes its turn on itself, which saves 30 us (decision 0044). To "
+        "tell the next job before the drain, and to let its work wait for an interprocess event, is not written."
     ),
     "link_limited": (
         "not settled: 1.0237 [1.022 .. 1.028] with parts of 8 MiB, 1.0158 [1.0124 .. 1.0228] with 32 MiB, 1.0221 "
