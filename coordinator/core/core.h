@@ -82,8 +82,8 @@ struct CoreOptions {
   // folders of their own, which nobody else can open
   std::function<std::string(unsigned user)> lock_folder;
   TurnNumber first_turn = 1;
-  std::uint64_t first_pass =
-      1;  // of promises; where jobs outlive a coordinator: a number at random, below 2^61
+  // Of promises; where jobs outlive a coordinator: a number at random, below 2^61.
+  std::uint64_t first_pass = 1;
   std::function<std::unique_ptr<Policy>(const std::string& name)> make_policy;  // none: a registered one
 };
 

@@ -135,8 +135,9 @@ std::uint64_t ClientImpl::NumberToPass() const {
 // A question for room goes with the turn: the allocation that asked tries again, and asks for a turn first.
 // The next job is woken when the coordinator has been told: so it is heard of this turn's end first.
 void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held, bool in_order) {
-  const std::shared_ptr<LanePage> page = in_order && NumberToPass() != 0 ? lane_.Page() : nullptr;
-  const std::uint64_t pass = page ? NumberToPass() : 0;
+  const std::uint64_t wanted = in_order ? NumberToPass() : 0;
+  const std::shared_ptr<LanePage> page = wanted != 0 ? lane_.Page() : nullptr;
+  const std::uint64_t pass = page ? wanted : 0;
   lane_.Release();
   AnswerRoom(absl::OkStatus());
   const std::uint64_t steps = progress_.steps();

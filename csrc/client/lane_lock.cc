@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "csrc/base/cannot.h"
@@ -33,6 +34,7 @@ absl::Status LaneLock::Failed(const char* what) const {
 absl::Status LaneLock::Open() {
   if (file_ && open_path_ == path_) return absl::OkStatus();
   page_.reset();
+  tried_page_ = false;
   file_.Reset();
   file_ = UniqueFd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file_) return Failed("open");
@@ -74,7 +76,7 @@ void LaneLock::Release() {
 
 std::shared_ptr<LanePage> LaneLock::Page() {
   if (!held_ && (path_.empty() || !Open().ok())) return nullptr;
-  if (!page_) {
+  if (!std::exchange(tried_page_, true)) {
     auto mapped = LanePage::Map(file_.get());
     if (mapped.ok()) page_ = *std::move(mapped);
   }

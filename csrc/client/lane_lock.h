@@ -48,7 +48,8 @@ class LaneLock {
   std::string path_;
   std::string open_path_;
   UniqueFd file_;
-  std::shared_ptr<LanePage> page_;  // of file_
+  std::shared_ptr<LanePage> page_;  // of file_; null: not tried yet, or it cannot be had
+  bool tried_page_ = false;
   bool held_ = false;
 };
 

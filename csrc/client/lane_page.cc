@@ -33,14 +33,14 @@ bool KeepsWhatIsAllocated(int fd) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<LanePage>> LanePage::Map(int fd) {
+  if (!KeepsWhatIsAllocated(fd))
+    return absl::UnavailableError("the lane's page is on a file system that may need room for it again");
   struct stat file {};
   if (fstat(fd, &file) != 0) return Cannot("see the size of the lane's page");
   if (file.st_size < static_cast<off_t>(sizeof(Words))) {
     if (const int error = posix_fallocate(fd, 0, sizeof(Words)); error != 0)
       return Cannot("allocate the lane's page", error);
   }
-  if (!KeepsWhatIsAllocated(fd))
-    return absl::UnavailableError("the lane's page is on a file system that may need room for it again");
   void* const words = mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (words == MAP_FAILED) return Cannot("map the lane's page");
   return std::shared_ptr<LanePage>(new LanePage(static_cast<Words*>(words)));

@@ -260,7 +260,7 @@ TEST(LanePageTest, AwaitReturnsWhenTheBellIsRung) {
   unlink(path);
 }
 
-TEST(LanePageTest, AFileWithoutRoomIsAnError) {
+TEST(LanePageTest, AFileSystemThatMayLackRoomLaterIsAnError) {
   const UniqueFd full(open("/dev/full", O_RDWR | O_CLOEXEC));
   const auto page = LanePage::Map(full.get());
   ASSERT_FALSE(page.ok());
