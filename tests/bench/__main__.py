@@ -70,7 +70,9 @@ def main() -> int:
     if not options.emulate and not _gpu():
         parser.error("there is no NVIDIA GPU here; say --emulate to measure on an emulated one")
     os.environ["PYTHONFAULTHANDLER"] = "1"  # a program that aborts says where
-    harness.use(options.emulate, options.results or harness.RESULTS, options.workloads)
+    if options.quick and not options.results:
+        parser.error("--quick needs --results FOLDER: it shows that a benchmark runs, and what it measures is no record")
+    harness.use(options.emulate, options.results or harness.RESULTS, options.workloads, options.quick)
     failed = []
     for name in options.names or BENCHMARKS:
         print(f"== {name}", flush=True)

@@ -160,7 +160,7 @@ def threads(program: str, rounds: int) -> Iterator[harness.Figure]:
 
 def run(quick: bool) -> None:
     program = harness.binary("hocket_allocator_versus_native")
-    rounds = 6 if quick else 20
+    rounds = 2 if quick else 20
     with tempfile.TemporaryDirectory() as made:
         folder = pathlib.Path(os.environ.get("HOCKET_HISTORIES") or made)
         if folder == pathlib.Path(made):

@@ -22,7 +22,7 @@ USUAL = 10 * GIB
 
 
 def run(quick: bool) -> None:
-    wanted, repeats = (GIB, 5) if quick else (USUAL, 7)
+    wanted, repeats = (GIB, 2) if quick else (USUAL, 7)
     size = sizes.fitting(
         "evicted",
         [wanted],

@@ -102,7 +102,7 @@ def _fitting(usual: list[int], jobs: int) -> list[int]:
 def run(quick: bool) -> None:
     figures, raw = [], {}
     for size in _fitting([GIB] if quick else [GIB, 4 * GIB, 16 * GIB], 2):
-        rounds = hand_overs(size, 8 if quick else 13)[3:]  # in the first, host memory is taken and pinned
+        rounds = hand_overs(size, 5 if quick else 13)[3:]  # in the first, host memory is taken and pinned
         gib = size / GIB
         raw[f"{gib:g}"] = rounds
         figures.append(
@@ -117,7 +117,7 @@ def run(quick: bool) -> None:
             )
         )
     size = _fitting([GIB if quick else AHEAD], 3)[0]
-    rounds = hand_overs(size, 11 if quick else 16, jobs=3)[6:]
+    rounds = hand_overs(size, 9 if quick else 16, jobs=3)[6:]
     raw["three"] = rounds
     gib = size / GIB
     figures.append(

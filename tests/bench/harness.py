@@ -41,6 +41,7 @@ class Place:
     """Where benchmarks run and their records go."""
 
     emulated: bool = True
+    quick: bool = False  # what is measured shows that it runs, and is no record
     results: pathlib.Path = RESULTS
     workloads: pathlib.Path | None = None  # traces, which are not part of this tree
 
@@ -48,9 +49,11 @@ class Place:
 PLACE = Place()
 
 
-def use(emulated: bool, results: pathlib.Path = RESULTS, workloads: pathlib.Path | None = None) -> None:
+def use(
+    emulated: bool, results: pathlib.Path = RESULTS, workloads: pathlib.Path | None = None, quick: bool = False
+) -> None:
     """Says where all benchmarks of this process run."""
-    PLACE.emulated, PLACE.results, PLACE.workloads = emulated, results, workloads
+    PLACE.emulated, PLACE.results, PLACE.workloads, PLACE.quick = emulated, results, workloads, quick
 
 
 class NotRun(Exception):
@@ -119,9 +122,10 @@ def figure(
     unit: str = "ratio",
     at_least: bool = False,
 ) -> Figure:
-    """A Figure from raw samples; at least five of them."""
-    if len(samples) < 5:
-        raise ValueError(f"{name}: {len(samples)} samples; a figure needs at least 5")
+    """A Figure from raw samples; at least five of them, or two of a quick run."""
+    fewest = 2 if PLACE.quick else 5
+    if len(samples) < fewest:
+        raise ValueError(f"{name}: {len(samples)} samples; a figure needs at least {fewest}")
     value, low, high = interval(samples)
     return Figure(name, text, value, low, high, goal, baseline, list(samples), unit, at_least)
 

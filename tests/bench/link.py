@@ -36,7 +36,7 @@ def _beside(environment: dict[str, str]) -> dict[str, Any]:
 
 
 def run(quick: bool) -> None:
-    learning, seconds, repeats = (2.0, 1.0, 5) if quick else (30.0, 10.0, 9)
+    learning, seconds, repeats = (2.0, 1.0, 2) if quick else (30.0, 10.0, 9)
     found: dict[str, list[float]] = {"limited": [], "free": []}
     raw = []
     size = sizes.fitting(

@@ -70,7 +70,7 @@ def _ratios(device_ms: float, steps: int, repeats: int, held_mib: int, lacking_m
 
 
 def run(quick: bool) -> None:
-    repeats, steps = (5, 10) if quick else (9, 40)
+    repeats, steps = (2, 10) if quick else (9, 40)
     fit, why = _ratios(20, steps, repeats, 64)
     baseline = "the same two jobs one after the other, plain torch"
     figures = [

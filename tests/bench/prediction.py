@@ -158,7 +158,7 @@ def _hand_over_ms() -> float:
 
 
 def run(quick: bool) -> None:
-    chosen, seconds, repeats = (MIXES[:2], 0.3, 5) if quick else (MIXES, 2.0, 5)
+    chosen, seconds, repeats = (MIXES[:2], 0.3, 2) if quick else (MIXES, 2.0, 5)
     cost = _hand_over_ms()
     mixes: list[dict[str, Any]] = []
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:

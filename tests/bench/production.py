@@ -87,8 +87,8 @@ def _measure(pair: tuple[float, float, float], seconds: float, repeats: int) -> 
 
 
 def run(quick: bool) -> None:
-    pairs, seconds = (PAIRS[:1], 0.8) if quick else (PAIRS, 4.0)
-    found = {pair: _measure(pair, seconds, repeats=5) for pair in pairs}
+    pairs, seconds, repeats = (PAIRS[:1], 0.8, 2) if quick else (PAIRS, 4.0, 5)
+    found = {pair: _measure(pair, seconds, repeats) for pair in pairs}
 
     def worst(key: str, pick: Any) -> list[float]:
         return pick((found[pair][key] for pair in pairs), key=lambda values: harness.interval(values)[0])

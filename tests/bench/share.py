@@ -40,7 +40,7 @@ def _shares(light: int, window: float, repeats: int) -> list[float]:
 
 
 def run(quick: bool) -> None:
-    window, repeats = (1.0, 5) if quick else (10.0, 5)
+    window, repeats = (1.0, 2) if quick else (10.0, 5)
     figures = []
     for light in (10, 25):
         off = [abs(share - light) for share in _shares(light, window, repeats)]
