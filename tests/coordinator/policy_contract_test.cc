@@ -192,6 +192,17 @@ TEST(RoundRobinTest, GoesInACircleWhoeverAskedFirst) {
   EXPECT_EQ(s.Holder(), "c") << s.Story();
 }
 
+// It is behind the holder in the circle, however early it joined.
+TEST(RoundRobinTest, WhoAsksWhileOneBehindItHasTheTurnWaitsForARound) {
+  Script s("round-robin");
+  for (const char* job : {"a", "b", "c"}) s.Joins(job);
+  s.Asks("b");
+  s.Asks("a");
+  s.Asks("c");
+  s.GivesUp("b");
+  EXPECT_EQ(s.Holder(), "c") << s.Story();
+}
+
 TEST(FifoTest, GoesByTheTimeOfAsking) {
   Script s("fifo");
   for (const char* job : {"a", "b", "c"}) s.Joins(job);
