@@ -76,6 +76,8 @@ std::optional<Core::Next> Core::NextForSure(const Device& device) const {
   return next;
 }
 
+// What the holder leaves of a memory cap that both share is known when its turn is over, and to be told
+// first.
 bool Core::CanBePromised(const Job& next, const Job& holder) const {
   const Device& device = DeviceOf(holder);
   const bool keeps_lane = now_ < device.lanes_until || FirstLaneBeside(next.lane) == next.lane;
@@ -86,7 +88,8 @@ bool Core::CanBePromised(const Job& next, const Job& holder) const {
   });
   return next.heeds_pass && GangOf(next) == nullptr && next.lane == holder.lane && keeps_lane &&
          alone_there && next.need == 0 && next.spilled == 0 && !next.spill && !next.ahead &&
-         (lane == device.lanes.end() || !lane->second.fresh);
+         (lane == device.lanes.end() || !lane->second.fresh) &&
+         (state_.quotas.empty() || !ShareMemoryCap(next, holder));
 }
 
 // REQUIRES: its holder is asked to stop, now or since before.

@@ -128,6 +128,25 @@ TEST(PassingTest, NothingIsPromisedBesideOneThatServes) {
   EXPECT_FALSE(s.Told<wire::Grant>("b")) << s.Story();
 }
 
+// What the holder will leave of it is not known before.
+TEST(PassingTest, NothingIsPromisedToOneThatSharesAMemoryCapWithTheHolder) {
+  Script s;
+  s.Allows(Owner::User(1000), {.memory_cap = 60});
+  BWaits(s, With({.persistent = 10}), With({.persistent = 10}));
+  EXPECT_FALSE(IsPromised(s, "b")) << s.Story();
+  s.Says("a", wire::TurnOver{.turn = s.JobOf("a").turn, .steps = 1, .turn_steps = 1, .persistent = 35});
+  ASSERT_EQ(s.Holder(), "b") << s.Story();
+  EXPECT_EQ(s.Told<wire::Limit>("b")->memory, 25u) << s.Story();
+}
+
+TEST(PassingTest, ACapThatIsSetMeanwhileEndsThePromise) {
+  Script s;
+  BWaits(s);
+  ASSERT_NE(NumberTold(s, "a"), 0u) << s.Story();
+  s.Allows(Owner::User(1000), {.memory_cap = 60});
+  EXPECT_EQ(NumberTold(s, "a"), 0u) << s.Story();
+}
+
 TEST(PassingTest, WhoeverIsPausedMeanwhileIsNotPassedIt) {
   Script s;
   BWaits(s);
