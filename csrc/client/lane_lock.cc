@@ -1,6 +1,7 @@
 #include "csrc/client/lane_lock.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +24,17 @@ int SetLock(int fd, int command, short type) {
   return fcntl(fd, command, &lock);
 }
 
+UniqueFd OpenFile(const std::string& path) {
+  return UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+}
+
+bool IsAt(const std::string& path, const UniqueFd& file) {
+  struct stat open {
+  }, there{};
+  return fstat(file.get(), &open) == 0 && stat(path.c_str(), &there) == 0 && open.st_dev == there.st_dev &&
+         open.st_ino == there.st_ino;
+}
+
 }  // namespace
 
 void LaneLock::SetPath(const std::string& path) { path_ = path; }
@@ -33,13 +45,23 @@ absl::Status LaneLock::Failed(const char* what) const {
 
 absl::Status LaneLock::Open() {
   if (file_ && open_path_ == path_) return absl::OkStatus();
+  Use(UniqueFd());
+  Use(OpenFile(path_));
+  return file_ ? absl::OkStatus() : Failed("open");
+}
+
+void LaneLock::Use(UniqueFd file) {
   page_.reset();
   tried_page_ = false;
-  file_.Reset();
-  file_ = UniqueFd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!file_) return Failed("open");
+  file_ = std::move(file);
   open_path_ = path_;
-  return absl::OkStatus();
+}
+
+// Jobs that have opened different files would neither keep each other out nor see what is passed. Where no
+// other file can be had, the one that is open serves.
+void LaneLock::FollowPath() {
+  if (!file_ || open_path_ != path_ || IsAt(path_, file_)) return;
+  if (UniqueFd next = OpenFile(path_)) Use(std::move(next));
 }
 
 absl::Status LaneLock::Acquire(const std::function<bool()>& interrupted) {
@@ -75,7 +97,10 @@ void LaneLock::Release() {
 }
 
 std::shared_ptr<LanePage> LaneLock::Page() {
-  if (!held_ && (path_.empty() || !Open().ok())) return nullptr;
+  if (!held_) {
+    FollowPath();
+    if (path_.empty() || !Open().ok()) return nullptr;
+  }
   if (!std::exchange(tried_page_, true)) {
     auto mapped = LanePage::Map(file_.get());
     if (mapped.ok()) page_ = *std::move(mapped);

@@ -35,7 +35,8 @@ class LaneLock {
   absl::Status TryAcquire();
 
   void Release();
-  // The lane's page: of the file whose lock is held, else of the path. Null: it cannot be had.
+  // The lane's page: of the file whose lock is held, else of the path, where another file may lie by now (who
+  // tidies /tmp has removed the old one): that is the one to lock from then on, too. Null: it cannot be had.
   std::shared_ptr<LanePage> Page();
   bool held() const { return held_; }
   // -1: none open.
@@ -43,6 +44,8 @@ class LaneLock {
 
  private:
   absl::Status Open();
+  void Use(UniqueFd file);
+  void FollowPath();
   absl::Status Failed(const char* what) const;
 
   std::string path_;

@@ -1,6 +1,8 @@
 // The turn is passed on by its holder, through the lane's page, and taken without a Grant.
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "csrc/client/lane_page.h"
@@ -240,6 +242,26 @@ TEST_F(PassingSceneTest, InTheNextTurnItIsAsEver) {
   IsToPass(1);
   scene_->job().ArenaGrew(9, 64, UniqueFd());
   EXPECT_EQ(Passes(), 0u);
+  IsToPass(2);
+  EXPECT_EQ(Passes(), kNumber);
+}
+
+// Jobs that have opened another file would wait for a number that is never written there.
+TEST_F(PassingSceneTest, AFileThatIsRemovedIsFollowedByTheNextOne) {
+  IsToPass(1);
+  unlink(scene_->lock_path().c_str());
+  Page next(scene_->lock_path());
+  EXPECT_EQ(Passes(), kNumber);
+  IsToPass(2);
+  scene_->job().EndStep(true);
+  EXPECT_EQ(scene_->Expects<wire::TurnOver>().passed, kNumber);
+  EXPECT_EQ(next->passed(), kNumber);
+}
+
+TEST_F(PassingSceneTest, WhereNoOtherFileCanBeHadTheOneThatIsOpenServes) {
+  IsToPass(1);
+  EXPECT_EQ(Passes(), kNumber);
+  std::filesystem::remove_all(std::filesystem::path(scene_->lock_path()).parent_path());
   IsToPass(2);
   EXPECT_EQ(Passes(), kNumber);
 }
