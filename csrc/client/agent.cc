@@ -180,11 +180,11 @@ void ClientImpl::Granted(const wire::Grant& grant) {
   if (grant.pass != 0 && promise && promise->yield) Yielded(*promise->yield);
 }
 
-// Whoever reads at the door waits for the page from now on, and the agent reads.
+// Whoever reads at the door waits for the page from now on, and the agent reads. Without a page (it was there
+// when the job asked) the Grant is waited for, which comes where nobody is seen to use the turn.
 void ClientImpl::Promised(const wire::Grant& grant) {
   if (phase_ != Phase::kAsked) return;
-  promise_.reset();
-  if (auto page = lane_.Page()) promise_ = Promise{grant, std::move(page)};
+  promise_ = Promise{grant, lane_.Page(), std::nullopt};
   NotifyAll();
 }
 

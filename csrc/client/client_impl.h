@@ -137,7 +137,7 @@ class ClientImpl final : public Client {
   // Of the turn after the present one.
   struct Promise {
     wire::Grant grant;
-    std::shared_ptr<LanePage> page;
+    std::shared_ptr<LanePage> page;    // null: it cannot be had
     std::optional<wire::Yield> yield;  // of that turn: it may be heard of before the pass
   };
   struct RoomRequest {
@@ -182,6 +182,7 @@ class ClientImpl final : public Client {
   absl::Status Sleep(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Connection::Woken ReadAtDoor(Clock::duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AwaitsPage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayAwaitPass() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True: a signal was delivered meanwhile.
   bool AwaitPass(Clock::duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -271,7 +271,7 @@ absl::Status ClientImpl::Sleep(bool interruptible) {
 // While it waits for the Grant, one thread reads in the agent's place: so the Grant wakes one thread, not two
 // one after the other.
 bool ClientImpl::MayRead() const {
-  return phase_ == Phase::kAsked && !spilling_ && !reading_ && !left_to_agent_ && !promise_ &&
+  return phase_ == Phase::kAsked && !spilling_ && !reading_ && !left_to_agent_ && !AwaitsPage() &&
          connection_.up();
 }
 
@@ -283,7 +283,9 @@ Connection::Woken ClientImpl::ReadAtDoor(Clock::duration limit) {
   return woken;
 }
 
-bool ClientImpl::MayAwaitPass() const { return phase_ == Phase::kAsked && promise_ && !awaited_; }
+bool ClientImpl::AwaitsPage() const { return promise_ && promise_->page; }
+
+bool ClientImpl::MayAwaitPass() const { return phase_ == Phase::kAsked && AwaitsPage() && !awaited_; }
 
 // The bell is looked at before anybody can ring it for what changes from here on.
 bool ClientImpl::AwaitPass(Clock::duration limit) {

@@ -126,6 +126,19 @@ TEST_F(PassingSceneTest, TheGrantOfWhatWasPassedIsObeyedOnce) {
   scene_->Grants(8);
 }
 
+// It was there when the job asked.
+TEST_F(PassingSceneTest, WhereThePageIsGoneTheGrantIsObeyed) {
+  thread_ = std::thread([&] { scene_->Step(); });
+  ASSERT_TRUE(scene_->Expects<wire::Wait>().heeds_pass);
+  unlink(scene_->lock_path().c_str());
+  ASSERT_EQ(symlink("/dev/full", scene_->lock_path().c_str()), 0);
+  scene_->Says(wire::Grant{.turn = 7, .pass = kNumber});
+  scene_->AgentHasObeyed();
+  scene_->Says(wire::Grant{.turn = 7, .pass = kNumber, .passed = true});
+  thread_.join();
+  EXPECT_TRUE(scene_->job().HoldsTurn());
+}
+
 TEST_F(PassingSceneTest, WhatIsAskedOfTheTurnBeforeItIsSeenToBePassedCounts) {
   IsPromised();
   scene_->Says(wire::Yield{.turn = 7, .now = true, .pass = kNumber + 1});
