@@ -9,6 +9,7 @@
 // pauses, and what lies between two answers is told to the policy (Policy::Measured).
 // docs/decisions/0023 has the reasons.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -97,7 +98,9 @@ bool Core::FitsBeside(const Job& job, const Turn& turn) const {
   return promised <= room;
 }
 
-// 0: nobody. Who is owed time that is guaranteed to him does not wait longer for others' guests.
+// 0: nobody. Who is owed time that is guaranteed to him does not wait longer for others' guests. Nor does a
+// job for guests of its own user beside another's: their time is the user's, and as long as that is spent so
+// the user is not next.
 Core::Next Core::NextGuest(const Turn& turn) const {
   if (!MayHaveGuests(turn)) return {};
   const Device& device = state_.devices.at(turn.devices.front());
@@ -106,12 +109,14 @@ Core::Next Core::NextGuest(const Turn& turn) const {
     return state_.jobs.contains(entity) && MayBeGuest(job(entity), turn);
   };
   if (std::none_of(waiting.begin(), waiting.end(), may)) return {};
+  std::set<unsigned> others_wait;  // users of whom a job that cannot be a guest is next
   for (const JobView& view : InTurnOrder(device, waiting)) {
-    if (may(view.id)) {
+    if (!others_wait.contains(view.user) && may(view.id)) {
       return {.entity = view.id,
               .reason = absl::StrCat("beside ", NameFor(job(view.id), turn.entity), ": ",
                                      device.policy->Reason(view))};
     }
+    if (view.user != UserOf(turn.entity)) others_wait.insert(view.user);
     if (Owed(view.id, device.key) > absl::ZeroDuration()) return {};
   }
   return {};

@@ -137,6 +137,20 @@ TEST_F(PackTest, DeviceTimeIsDividedAmongThoseWhoRunTogether) {
   EXPECT_NEAR(static_cast<double>(s.Steps("c") - before), 5000 / 3.0, 200) << s.Story();
 }
 
+// Two jobs of a user wait who have hardly run and so cannot be guests, and the third would run beside the
+// other user's for ever.
+TEST_F(PackTest, AGuestDoesNotSpendTheTimeOfItsUserWhileAnotherOfHisJobsIsNext) {
+  s.Joins("capped", {.weight = 3, .step = Milliseconds(10)});
+  s.Joins("long", {.step = Milliseconds(25)});
+  s.Joins("others", {.user = 1001, .step = Milliseconds(7), .gap = Milliseconds(2)});
+  s.Joins("guest", {.step = Milliseconds(4), .gap = Milliseconds(1)});
+  s.Caps("capped", 0.2);
+  for (const char* name : {"capped", "long", "others", "guest"}) s.Lives(name);
+  s.RunsFor(Seconds(60));
+  EXPECT_NEAR(s.Share("others"), 0.5, 0.05) << s.Story();
+  for (const char* name : {"capped", "long", "guest"}) EXPECT_NEAR(s.Share(name), 1.0 / 6, 0.05) << name;
+}
+
 TEST_F(PackTest, WhatAStepTakesAloneIsMeasuredAnewNowAndThen) {
   Lives("a", {.duty = 0.5});
   Lives("b", {.duty = 0.5});
