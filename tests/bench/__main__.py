@@ -71,7 +71,9 @@ def main() -> int:
         parser.error("there is no NVIDIA GPU here; say --emulate to measure on an emulated one")
     os.environ["PYTHONFAULTHANDLER"] = "1"  # a program that aborts says where
     if options.quick and not options.results:
-        parser.error("--quick needs --results FOLDER: it shows that a benchmark runs, and what it measures is no record")
+        parser.error(
+            "--quick needs --results FOLDER: it shows that a benchmark runs, and what it measures is no record"
+        )
     harness.use(options.emulate, options.results or harness.RESULTS, options.workloads, options.quick)
     failed = []
     for name in options.names or BENCHMARKS:
