@@ -212,9 +212,10 @@ void Server::Close(int fd, const std::string& why) {
   files_.Remove(job);
 }
 
-// What it has said before is heard first: a chunk it lost, a turn it gave up.
+// What it has said before is heard first: a chunk it lost, a turn it gave up. Not what it goes on to say
+// meanwhile.
 void Server::HearOut(JobId job) {
-  while (HearOne(job)) continue;
+  for (int heard = 0; heard < kMostUnread && HearOne(job); ++heard) continue;
 }
 
 // False: there is nothing (any more).

@@ -54,8 +54,6 @@ Value Chosen(const Value& flag, const Value& set_before, const Value& usual) {
   return set_before != Value() ? set_before : usual;
 }
 
-constexpr int kMostUnread = 512;  // messages in a socket
-
 // A lane's page may still say what an earlier daemon's job passed.
 std::uint64_t FirstPass() {
   std::random_device draw;

@@ -126,6 +126,7 @@ class Server {
   void Refuse(int fd, const std::string& reason);
   void Close(int fd, const std::string& why);
   void ProcessEnded(JobId job);
+  static constexpr int kMostUnread = 512;  // messages in a socket
   void HearOut(JobId job);
   bool HearOne(JobId job);
   void Forget(JobId job);
