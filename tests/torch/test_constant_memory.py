@@ -6,11 +6,12 @@ import sys
 import textwrap
 
 import pytest
-from world import Program, World
+from world import PROGRAMS, Program, World
 
 # A frozen backbone of 16 MiB and small matrices that learn. With HOCKET_FORCE_SPILL=1 every step moves everything.
-PRELUDE = """
-import sys
+PRELUDE = (
+    f"import sys; sys.path.append({str(PROGRAMS)!r}); import eager"
+    + """
 import hocket, torch
 from hocket import _native
 
@@ -46,6 +47,7 @@ def train(steps):
 def moved(key):
     return sum(device[key] for device in _native.holdings())
 """
+)
 
 
 def start(world: World, code: str, **variables: str) -> Program:

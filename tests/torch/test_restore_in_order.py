@@ -6,11 +6,12 @@ import sys
 import textwrap
 
 import pytest
-from world import Program, World
+from world import PROGRAMS, Program, World
 
 # Twelve MiB of parameters, and twice as much of an optimizer's state. Every step moves everything.
-PRELUDE = """
-import sys
+PRELUDE = (
+    f"import sys; sys.path.append({str(PROGRAMS)!r}); import eager"
+    + """
 import hocket, torch
 from hocket import _native
 
@@ -36,6 +37,7 @@ def train(steps, early=lambda: None):
         assert now_following() == 0
     return loss.item()
 """
+)
 
 
 def start(world: World, code: str, **variables: str) -> Program:

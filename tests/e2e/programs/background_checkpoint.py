@@ -7,6 +7,7 @@ copied.
 import sys
 import threading
 
+import eager  # noqa: F401
 import hocket
 import torch
 from torch import nn

@@ -6,6 +6,7 @@ Only the last layer learns, so that the model itself is what needs the memory.
 import argparse
 import sys
 
+import eager  # noqa: F401
 import hocket
 import torch
 from torch import nn

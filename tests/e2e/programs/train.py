@@ -49,6 +49,7 @@ if not options.plain:
     import hocket
 
     hocket.join(name=options.name)
+import eager  # noqa: E402, F401
 import in_use  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402

@@ -3,6 +3,7 @@
 import argparse
 import threading
 
+import eager  # noqa: F401
 import hocket
 import torch
 from torch import nn
