@@ -91,6 +91,7 @@ class AllocatorImpl final : public CachingAllocator {
   void PassTurn() override;
   absl::StatusOr<Bytes> SpillInParts(Bytes wanted, const SpillParts& parts) override;
   bool MapSpilled() override;
+  bool UnmapSpilled() override;
   void ExpectStrays(bool expected) override;
   absl::Status AddArenaChunk(ArenaChunkId id, Bytes size, UniqueFd descriptor) override;
   void DropArenaChunk(ArenaChunkId id) override;
@@ -269,6 +270,8 @@ class AllocatorImpl final : public CachingAllocator {
   absl::Status CheckNone(Work seen, const char* when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // No thread of this job that Hocket knows of works now: counts whoever does.
   Work NoteStray() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Strays are to be expected: spilled memory has its copy behind its addresses at all times.
+  bool MapsAtOnce() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Before other memory lies at spilled addresses, work that uses what is mapped there now must be over.
   void AwaitStrays() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What `restore` says, which brings bytes back: after AwaitStrays(), and whoever works then is counted.

@@ -1,5 +1,7 @@
 #include "allocator/region.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "csrc/base/check.h"
@@ -134,6 +136,7 @@ absl::Status Region::TryMapCopies(Position first, Position count, bool may_write
       places_[from + i].copies.mapped = true;
       places_[from + i].copies.read_only = read_only;
     }
+    to_unmap_ = std::min(to_unmap_, from);
     return absl::OkStatus();
   });
 }
@@ -145,6 +148,7 @@ absl::Status Region::TryUnmapCopies(Position first, Position count) {
     HOCKET_RETURN_IF_ERROR(chunk.UnmapFrom(AddressOf(from), many * chunk_size_));
     for (Position i = 0; i < many; ++i)
       places_[from + i].copies.mapped = places_[from + i].copies.read_only = false;
+    to_map_ = std::min(to_map_, from);
     return absl::OkStatus();
   });
 }
@@ -167,26 +171,37 @@ absl::Status Region::UnmapCopies(Position first, Position count) {
   return unmapped;
 }
 
-bool Region::MapSome(Position at_most, absl::FunctionRef<bool(Position)> may_write) {
+template <typename Of>
+std::pair<Region::Position, Region::Position> Region::FindRun(Position first, Position at_most, Of of) const {
   const std::set<Position>& spilled = in_[static_cast<int>(State::kSpilled)];
-  const auto waits = [this](Position position) {
-    const Place& place = places_[position];
-    return place.copies.chunk() != nullptr && !place.copies.mapped && !place.arrival.chunk;
-  };
-  auto next = std::find_if(spilled.lower_bound(to_map_), spilled.end(), waits);
-  if (next == spilled.end()) {
-    to_map_ = positions();
-    return false;
-  }
-  const Position first = *next;
-  const bool writable = may_write(first);
+  auto next = std::find_if(spilled.lower_bound(first), spilled.end(), of);
+  const Position begin = next == spilled.end() ? positions() : *next;
   Position count = 0;
-  for (; count < at_most && next != spilled.end() && *next == first + count; ++next, ++count) {
-    if (!waits(*next) || may_write(*next) != writable) break;
-  }
-  (void)MapCopies(first, count, writable);
+  while (count < at_most && next != spilled.end() && *next == begin + count && of(*next)) ++next, ++count;
+  return {begin, count};
+}
+
+bool Region::MapSome(Position at_most, absl::FunctionRef<bool(Position)> may_write) {
+  std::optional<bool> writable;  // as the first
+  const auto waits = [&](Position position) {
+    const Place& place = places_[position];
+    if (place.copies.chunk() == nullptr || place.copies.mapped || place.arrival.chunk) return false;
+    if (!writable) writable = may_write(position);
+    return may_write(position) == *writable;
+  };
+  const auto [first, count] = FindRun(to_map_, at_most, waits);
+  if (count > 0) (void)MapCopies(first, count, *writable);
   to_map_ = first + count;
-  return true;
+  return count > 0;
+}
+
+bool Region::UnmapSome(Position at_most, absl::FunctionRef<bool(Position)> may) {
+  const auto [first, count] = FindRun(to_unmap_, at_most, [&](Position position) {
+    return places_[position].copies.mapped && !places_[position].arrival.chunk && may(position);
+  });
+  if (count > 0) (void)TryUnmapCopies(first, count);
+  to_unmap_ = first + count;
+  return count > 0;
 }
 
 absl::Status Region::FinishSpill(Position first, absl::Span<HostCopies> copies) {

@@ -44,6 +44,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -156,6 +157,10 @@ class Region {
   // The same of at most `at_most` spilled positions that lie one behind the other, and have nothing behind
   // their addresses yet. False: there are none. What the driver refuses is not tried again.
   bool MapSome(Position at_most, absl::FunctionRef<bool(Position)> may_write);
+  // And back: takes away the mapped copies of at most `at_most` spilled positions that lie one behind the
+  // other, have no arrival, and of which `may` is true. False: there are none. What the driver refuses is not
+  // tried again before something is mapped again. REQUIRES: no device work uses mapped copies.
+  bool UnmapSome(Position at_most, absl::FunctionRef<bool(Position)> may);
   // spilled -> restoring. Takes `chunks` only on success. REQUIRES: no device work uses mapped copies.
   absl::Status StartRestore(Position first, absl::Span<Chunk> chunks);
   // restoring -> private: drops the host copies, or keeps that of the constant bytes, if these are still the
@@ -226,6 +231,10 @@ class Region {
   // one returns an error.
   template <typename Of, typename Function>
   absl::Status ForEachRun(Position first, Position count, Of of, Function f);
+  // The first spilled position from `first` on of which `of` is true, and how many are that lie there one
+  // behind the other; none: positions() and 0.
+  template <typename Of>
+  std::pair<Position, Position> FindRun(Position first, Position at_most, Of of) const;
   // Those copies that are. On an error what has been done is undone, if that is possible.
   absl::Status UnmapCopies(Position first, Position count);
   // The same, and nothing is undone.
@@ -244,7 +253,8 @@ class Region {
   Bytes counts_[5] = {};
   std::set<Position> in_[5];  // of each state but kEmpty
   Bytes arrivals_ = 0;
-  Position to_map_ = 0;  // no spilled position before it waits for MapSome()
+  Position to_map_ = 0;    // no spilled position before it waits for MapSome()
+  Position to_unmap_ = 0;  // and none is for UnmapSome()
   bool records_changes_ = false;
   std::vector<SegmentChange> changes_;
 };

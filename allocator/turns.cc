@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kRememberedTurns = 16;
 constexpr Bytes kParts = 128, kLeastPart = 8_MiB, kNoParts = 32_MiB;  // docs/decisions/0017
 constexpr Bytes kQueued = 16_MiB;                                     // docs/decisions/0042
+constexpr Bytes kQueuedBeside = 8_MiB;  // while others restore: docs/decisions/0045
 // How long an idle device may take to say so: the answer is asked for while others allocate, or with nothing
 // else to do. The second is several time slices of other processes' contexts (guessed, not measured).
 constexpr auto kGlance = std::chrono::microseconds(200);
@@ -337,7 +338,8 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     const Bytes bytes = positions.size() * chunk_size_;
     const Bytes least = bytes > kNoParts ? kLeastPart : kNoParts;
     const Bytes part_told = parts.size != 0 ? parts.size : std::max(bytes / kParts, least);
-    const std::size_t in_part = std::max<Bytes>(std::min(part_told, kQueued) / chunk_size_, 1);
+    const Bytes queued = parts.told ? kQueuedBeside : kQueued;
+    const std::size_t in_part = std::max<Bytes>(std::min(part_told, queued) / chunk_size_, 1);
     const auto contents = [&](Position position) { return space->ContentsOf(position); };
     const auto moved = [&](Position position) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       space->blocks().Unback(position, /*keep=*/!PoolIsReleased(space->blocks().pool(position)));
@@ -368,12 +370,14 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
                          .was_idle = was_idle,
                          .moved = moved,
                          .part_done = part_done,
-                         .map_at_once = verifies_ || expects_strays_ || totals_.strays > 0}));
+                         .map_at_once = MapsAtOnce()}));
   }
   return given_back();
 }
 
 void AllocatorImpl::ExpectStrays(bool expected) { expects_strays_ = expected; }
+
+bool AllocatorImpl::MapsAtOnce() const { return verifies_ || expects_strays_ || totals_.strays > 0; }
 
 bool AllocatorImpl::MapSpilled() {
   constexpr Position kTogether = 4;  // whoever wants the lock meanwhile waits for so many
@@ -384,6 +388,21 @@ bool AllocatorImpl::MapSpilled() {
   const auto some = [](Space& space) {
     return space.region().MapSome(kTogether,
                                   [&](Position position) { return space.blocks().StageOf(position) == 0; });
+  };
+  return some(*persistent_) || some(*transient_);
+}
+
+// Work that begins after the look finds nothing, as it does where bytes come back.
+bool AllocatorImpl::UnmapSpilled() {
+  constexpr Position kTogether = 4;
+  MutexLock lock(&mutex_);
+  if (MapsAtOnce()) return false;
+  const InContext in_context(driver_, context_);
+  if (NoteStray() != Work::kNone || !sees_all_streams_) return false;
+  // What follows its turn is read there until it has come (Region::StartArrival): it would be mapped again.
+  const auto some = [](Space& space) {
+    return space.region().UnmapSome(kTogether,
+                                    [&](Position position) { return space.blocks().StageOf(position) == 0; });
   };
   return some(*persistent_) || some(*transient_);
 }

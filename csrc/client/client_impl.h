@@ -13,7 +13,7 @@
 //
 // Who does what: a thread at a door asks, reads the Grant, takes and gives (doors.cc, hand_over.cc). The
 // agent receives everything else (agent.cc), gives the turn of an idle job, spills and restores nothing but
-// what it is told to (memory.cc), and finds the next coordinator (rejoin.cc). README.md draws a turn.
+// what it is told to (memory.cc), maps and unmaps what is spilled (mapping_times.h), and finds the next coordinator (rejoin.cc). README.md draws a turn.
 //
 // Invariants:
 //   kStandBy only in phases granted to giving; who stands by keeps the turn, the lane's lock and all memory
@@ -43,6 +43,7 @@
 #include "csrc/client/connection.h"
 #include "csrc/client/door.h"
 #include "csrc/client/lane_lock.h"
+#include "csrc/client/mapping_times.h"
 #include "csrc/client/mutex.h"
 #include "csrc/client/progress.h"
 #include "csrc/client/state_word.h"
@@ -70,7 +71,7 @@ struct ClientTuning {
   Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
   // A connection that ended sooner may have been refused: the next one is made after a pause.
   Clock::duration steady = std::chrono::seconds(1);
-  // What was spilled is mapped at its addresses so long after.
+  // What was spilled is mapped at its addresses so long after (mapping_times.h).
   Clock::duration map_after = std::chrono::milliseconds(50);
   Bytes part = 0;                // of a spill that is told in parts; 0: the allocator's choice
   bool force_spill = false;      // HOCKET_FORCE_SPILL
@@ -391,9 +392,9 @@ class ClientImpl final : public Client {
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
   bool spilling_ ABSL_GUARDED_BY(mutex_) = false;  // bytes move, or the job leaves
-  // What was spilled may have nothing behind its addresses yet: when to see to it
-  // (CachingAllocator::MapSpilled).
-  Clock::time_point map_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
+  // What was spilled may have nothing behind its addresses yet, or should have nothing any more: when to see
+  // to it (CachingAllocator::MapSpilled, UnmapSpilled).
+  MappingTimes mapping_times_ ABSL_GUARDED_BY(mutex_){tuning_.map_after};
   bool mapping_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun
   // This turn has brought back the bytes of a thread that was away: it is not given before that one's step.

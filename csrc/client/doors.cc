@@ -141,6 +141,8 @@ void ClientImpl::Ask() {
   if (phase_ != Phase::kNone || spilling_ || outside_) return;
   phase_ = Phase::kAsked;
   TellWait(held);
+  mapping_times_.Asked(Clock::now());
+  if (mapping_times_.Next().at != Clock::time_point::max()) Wake();  // perhaps sooner than it looks
   if (connection_.up()) return;
   reconnect_at_ = Clock::now();  // if there is still no coordinator, it may be done alone
   Wake();

@@ -17,6 +17,7 @@ namespace hocket {
 absl::Status ClientImpl::FinishTaking(bool for_step, bool interruptible) {
   absl::Status taken;
   Holdings before, after;
+  const Clock::time_point came = Clock::now();
   {
     const MutexUnlock unlock(&mutex_);
     before = Held();
@@ -30,7 +31,7 @@ absl::Status ClientImpl::FinishTaking(bool for_step, bool interruptible) {
     return absl::IsAborted(taken) ? absl::OkStatus() : taken;  // it stepped aside, and asks again
   }
   Holds(after);
-  map_at_ = Clock::time_point::max();  // nothing is spilled, or it is on its way
+  mapping_times_.TurnBegan(came, before.spilled > 0);  // nothing is now, or it is on its way
   Admit();
   return absl::OkStatus();
 }
@@ -165,7 +166,7 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held, bool in_o
   for_next_step_ = false;
   turn_ = Turn();
   phase_ = Phase::kNone;
-  if (map_at_ != Clock::time_point::max()) Wake();
+  if (mapping_times_.Next().at != Clock::time_point::max()) Wake();
   NotifyAll();
 }
 

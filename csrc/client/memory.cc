@@ -146,29 +146,34 @@ void ClientImpl::On(const wire::Spill& spill, UniqueFd descriptor) {
 
 // Not at once: who gets the memory maps it now, and a turn that comes soon has nothing to unmap.
 void ClientImpl::LeaveMappingToAgent() {
-  if (map_at_ == Clock::time_point::max()) map_at_ = Clock::now() + tuning_.map_after;
+  mapping_times_.Spilled(Clock::now());
   Wake();
 }
 
 Clock::time_point ClientImpl::MayMapSpilledAt() const {
   const bool may = !outside_ && !spilling_ && phase_ <= Phase::kAsked;
-  return may ? map_at_ : Clock::time_point::max();
+  return may ? mapping_times_.Next().at : Clock::time_point::max();
 }
 
 // A little, then the agent listens again. The turn may come meanwhile: it brings back what is mapped, and
 // what is not.
 void ClientImpl::MapSpilled() {
+  MappingTimes::Action action;
+  const Clock::time_point begin = Clock::now();
   {
     MutexLock lock(&mutex_);
-    if (Clock::now() < MayMapSpilledAt()) return;
-    map_at_ = Clock::time_point::max();
+    if (begin < MayMapSpilledAt()) return;
+    action = mapping_times_.Next().action;
+    mapping_times_.Begins(action);
     mapping_ = true;
   }
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
-  const bool more = allocator != nullptr && allocator->MapSpilled();
+  const bool maps = action == MappingTimes::Action::kMap;
+  const bool more = allocator != nullptr && (maps ? allocator->MapSpilled() : allocator->UnmapSpilled());
+  const Clock::time_point end = Clock::now();
   MutexLock lock(&mutex_);
   mapping_ = false;
-  if (more) map_at_ = std::min(map_at_, Clock::now() + kBetweenMappings);
+  mapping_times_.Did(action, end - begin, more, end + kBetweenMappings);
   NotifyAll();
 }
 

@@ -93,11 +93,20 @@ class FaultFixture : public ::testing::Test {
     job.allocator->Unlock();
     job.allocator->CheckInvariants();
     (void)job.Spill(kEverything, {.size = kChunk});
+    Nears(job);
     (void)job.allocator->RestoreAhead(2 * kChunk);
     job.allocator->CheckInvariants();
     Bytes missing = 0;
     (void)job.TakeTurn(/*for_step=*/true, &missing);
     if (job.gate.holds_turn) (void)job.allocator->AwaitStage(1, nullptr);
+    job.allocator->CheckInvariants();
+  }
+
+  // The turn is expected in vain, and then once more.
+  void Nears(Job& job) {
+    while (job.allocator->UnmapSpilled()) job.allocator->CheckInvariants();
+    while (job.allocator->MapSpilled()) job.allocator->CheckInvariants();
+    (void)job.allocator->UnmapSpilled();
     job.allocator->CheckInvariants();
   }
 

@@ -234,6 +234,7 @@ TEST_P(FailingRunsTest, LeaveEveryChunkInAStateThatIsTrue) {
     job.PassTurn();
     gpu.OnNext(name, count);
     (void)job.Spill(kEverything);
+    (void)job.allocator->UnmapSpilled();
     Bytes missing = 0;
     (void)job.TakeTurn(/*for_step=*/true, &missing);
     if (job.gate.holds_turn) (void)job.allocator->AwaitStage(1, nullptr);

@@ -260,6 +260,130 @@ TEST_F(StrayTest, OnceAStrayWasSeenItIsExpected) {
   job.Free(block);
 }
 
+// --- when the turn is near ---
+
+class NearTest : public StrayTest {
+ protected:
+  // 0x11 in all of it.
+  DevicePtr Spilled(Bytes size) {
+    const DevicePtr block = job.Malloc(size);
+    gpu.Fill(block, size, 0x11);
+    SpillAll(job);
+    return block;
+  }
+  void Nears() {
+    while (job.allocator->UnmapSpilled()) job.allocator->CheckInvariants();
+  }
+  void ExpectNothingTakenAway(DevicePtr block, Bytes size) {
+    gpu.ForgetCalls();
+    EXPECT_FALSE(job.allocator->UnmapSpilled());
+    job.allocator->CheckInvariants();
+    EXPECT_EQ(gpu.Calls()["MemUnmap"], 0);
+    EXPECT_TRUE(gpu.Holds(block, size, 0x11));
+  }
+
+  Job job;
+};
+
+TEST_F(NearTest, TheTurnHasNothingToTakeAway) {
+  const DevicePtr block = Spilled(9 * kChunk);
+  Nears();
+  gpu.ForgetCalls();
+  job.TakeTurn();
+  EXPECT_EQ(gpu.Calls()["MemUnmap"], 0);
+  EXPECT_TRUE(gpu.Holds(block, 9 * kChunk, 0x11));
+  job.Free(block);
+}
+
+TEST_F(NearTest, ATurnThatComesMeanwhileTakesTheRestAway) {
+  const DevicePtr block = Spilled(9 * kChunk);
+  EXPECT_TRUE(job.allocator->UnmapSpilled());
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 9 * kChunk, 0x11));
+  job.Free(block);
+}
+
+TEST_F(NearTest, WhenItDoesNotComeAllIsThereAgainForStrays) {
+  const DevicePtr block = Spilled(9 * kChunk);
+  for (int times = 0; times < 3; ++times) {
+    Nears();
+    while (job.allocator->MapSpilled()) job.allocator->CheckInvariants();
+    EXPECT_TRUE(gpu.Holds(block, 9 * kChunk, 0x11));
+  }
+  WriteOnStream(block + 5 * kChunk, 0x22);
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block + 5 * kChunk, 1_KiB, 0x22));
+  EXPECT_TRUE(gpu.Holds(block + 5 * kChunk + 1_KiB, 4 * kChunk - 1_KiB, 0x11));
+  job.Free(block);
+}
+
+TEST_F(NearTest, UnderAStrayNothingIsTakenAway) {
+  const DevicePtr block = Spilled(3 * kChunk);
+  std::atomic<bool> go = false;
+  gpu.KeepBusy(stray, &go);
+  ExpectNothingTakenAway(block, 3 * kChunk);
+  EXPECT_EQ(job.Held().strays, 1u);
+  go = true;
+  go.notify_all();
+  ASSERT_TRUE(gpu.driver().SynchronizeStream(stray).ok());
+  ExpectNothingTakenAway(block, 3 * kChunk);  // there may be another one
+  job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(NearTest, WhereStraysAreExpectedNothingIsTakenAway) {
+  const DevicePtr block = Spilled(3 * kChunk);
+  job.allocator->ExpectStrays(true);
+  ExpectNothingTakenAway(block, 3 * kChunk);
+  job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(NearTest, WhereStraysWouldNotBeSeenNothingIsTakenAway) {
+  const DevicePtr block = Spilled(3 * kChunk);
+  gpu.TakeContextEventsAway();
+  ExpectNothingTakenAway(block, 3 * kChunk);
+  gpu.FailNoCall();
+  job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(NearTest, WhatFollowsItsTurnStays) {
+  const DevicePtr first = job.Malloc(2 * kChunk), later = job.Malloc(2 * kChunk);
+  gpu.Fill(later, 2 * kChunk, 0x11);
+  ASSERT_TRUE(job.allocator->SetStage(later, 1).ok());
+  SpillAll(job);
+  gpu.ForgetCalls();
+  Nears();
+  EXPECT_EQ(gpu.Calls()["MemUnmap"], 1);
+  EXPECT_TRUE(gpu.Holds(later, 2 * kChunk, 0x11));
+  job.TakeTurn(/*for_step=*/true);
+  ASSERT_TRUE(job.allocator->AwaitStage(1, nullptr).ok());
+  job.Free(first), job.Free(later);
+}
+
+TEST_F(NearTest, WhatTheDriverRefusesStaysMappedAndIsLeftToTheTurn) {
+  const DevicePtr block = Spilled(9 * kChunk);
+  gpu.FailNext("MemUnmap", 999);
+  EXPECT_TRUE(job.allocator->UnmapSpilled());
+  job.allocator->CheckInvariants();
+  EXPECT_TRUE(gpu.Holds(block, 9 * kChunk, 0x11));
+  Nears();
+  EXPECT_TRUE(gpu.Holds(block, 4 * kChunk, 0x11));
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 9 * kChunk, 0x11));
+  job.Free(block);
+}
+
+TEST_F(NearTest, ABlockFreedBeforeTheTurnLeavesNothing) {
+  const DevicePtr block = Spilled(3 * kChunk);
+  Nears();
+  job.Free(block);
+  EXPECT_FALSE(job.allocator->MapSpilled());
+  job.TakeTurn();
+  EXPECT_EQ(gpu.used(), 0u);
+}
+
 // --- before and after the copies ---
 
 class SeenTest : public StrayTest {

@@ -62,6 +62,7 @@ def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
         workers = {name: worker(name) for name in names}
         for each in workers.values():
             each.end()
+        harness.coordinator_in_real_time(environment)
         filled = stack.enter_context(harness.Filled("bench-exchange", folder))
         filled.leave((jobs - 1) * size + size // 4)
         workers["a"].ask()  # it is in its step

@@ -9,7 +9,9 @@
 //   plain in      CopyToDevice of every block, then a wait       in     CachingAllocator::TakeTurn
 // in nanoseconds. Spill and TakeTurn also unmap, release, create and map the chunks: a last round says how
 // often each call of the driver was made in it, and how long that took ("calls_out", "calls_in";
-// nanoseconds). In between what was spilled is mapped at its addresses, as a job does that waits ("map").
+// nanoseconds). In between what was spilled is mapped at its addresses, as a job does that waits ("map"). Then
+// the same once more, and what is mapped is taken away before the turn, as a job does that expects it ("unmap",
+// "in_foreseen").
 //
 // HOCKET_CHUNK_SIZE: bytes of a chunk; else the allocator's choice.
 //
@@ -153,6 +155,9 @@ class Contest {
   void Map() {
     while (allocator_->MapSpilled()) continue;
   }
+  void Unmap() {
+    while (allocator_->UnmapSpilled()) continue;
+  }
   void Out() { HOCKET_CHECK(Must(allocator_->Spill(~Bytes{0})) >= size_) << "not everything was spilled"; }
   void In() {
     Bytes missing = 0;
@@ -189,7 +194,7 @@ void PrintCalls(const char* name, Function f, const char* after) {
 
 void Measure(Driver& driver, Bytes size, int rounds, bool last) {
   Contest contest(driver, size);
-  std::vector<long long> plain_out, plain_in, out, in, map;
+  std::vector<long long> plain_out, plain_in, out, in, map, unmap, in_foreseen;
   for (int round = 0; round <= rounds; ++round) {
     const long long a = NanosecondsOf([&] { contest.PlainOut(); });
     contest.PassTurn();
@@ -197,14 +202,19 @@ void Measure(Driver& driver, Bytes size, int rounds, bool last) {
     const long long between = NanosecondsOf([&] { contest.Map(); });
     const long long c = NanosecondsOf([&] { contest.In(); });
     const long long d = NanosecondsOf([&] { contest.PlainIn(); });
+    contest.PassTurn(), contest.Out(), contest.Map();
+    const long long e = NanosecondsOf([&] { contest.Unmap(); });
+    const long long f = NanosecondsOf([&] { contest.In(); });
     if (round == 0) {
       std::printf("{\"bytes\": %llu, \"first_out\": %lld, ", static_cast<unsigned long long>(size), b);
       continue;
     }
     plain_out.push_back(a), out.push_back(b), in.push_back(c), plain_in.push_back(d), map.push_back(between);
+    unmap.push_back(e), in_foreseen.push_back(f);
   }
   Print("plain_out", plain_out, ", "), Print("out", out, ", "), Print("plain_in", plain_in, ", ");
-  Print("in", in, ", "), Print("map", map, ", ");
+  Print("in", in, ", "), Print("map", map, ", "), Print("unmap", unmap, ", ");
+  Print("in_foreseen", in_foreseen, ", ");
   contest.PassTurn();
   PrintCalls(
       "calls_out", [&] { contest.Out(); }, ", ");

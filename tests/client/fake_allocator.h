@@ -29,6 +29,8 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> capturing{false};
   std::atomic<bool> maps_spilled{true};
   std::atomic<int> unmapped{0};   // calls of MapSpilled() that find something
+  std::atomic<int> mapped{0};     // and of UnmapSpilled() that do then
+  std::atomic<int> mappings{0};   // calls of MapSpilled() that have found something
   std::atomic<Bytes> missing{0};  // TakeTurn() lacks so much, each time, until it is 0
   std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
   std::atomic<bool> fail_ahead{false};  // RestoreAhead() fails when that is used up
@@ -111,7 +113,17 @@ class FakeAllocator : public CachingAllocator {
     std::lock_guard<std::mutex> lock(mutex_);
     if (unmapped == 0) return false;
     --unmapped;
+    ++mapped;
+    ++mappings;
     Record("map");
+    return true;
+  }
+  bool UnmapSpilled() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (mapped == 0) return false;
+    --mapped;
+    ++unmapped;
+    Record("unmap");
     return true;
   }
   void ExpectStrays(bool expected) override { Record(expected ? "expect strays" : "expect no strays"); }

@@ -215,6 +215,28 @@ TEST(MemoryTest, WhatWasSpilledIsMappedWhenTheMemoryHasBeenGivenBack) {
               ElementsAre("spill", "map", "map", "map", "take turn", "begin step", "end step"));
 }
 
+TEST(MemoryTest, WhatIsMappedIsTakenAwayBeforeATurnThatIsExpectedAndMappedAgainWhenItDoesNotCome) {
+  Scene scene;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.Grants(1);  // after a short wait
+  thread.join();
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.Expects<wire::TurnOver>();
+  scene.allocator().unmapped = 3;
+  scene.allocator().TakeLog();
+  scene.Says(wire::Spill{.request = 2, .bytes = 60});
+  while (scene.allocator().unmapped > 0) std::this_thread::yield();
+  thread = std::thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  while (scene.allocator().mappings < 6) std::this_thread::yield();
+  scene.Grants(2);
+  thread.join();
+  EXPECT_THAT(scene.allocator().TakeLog(),
+              ElementsAre("spill", "map", "map", "map", "unmap", "unmap", "unmap", "map", "map", "map",
+                          "take turn", "begin step", "end step"));
+}
+
 TEST(MemoryTest, AnOrderToRestoreMovesNothingInATurnNorWhereNoneIsWantedNorAfterLeaving) {
   Scene scene;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});

@@ -44,6 +44,7 @@ const std::vector<Words>& AllWords() {
       {"restarts", {"verify", "maps"}},
       {"leaves", {"verify", "maps"}},
       {"strays", {"slot"}},
+      {"is-near", {"calls"}},
       {"looks", {}},
       {"corrupts", {"slot"}},
       {"skips-waits", {}},

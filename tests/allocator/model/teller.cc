@@ -93,6 +93,8 @@ void Teller::Rarity() {
     case 20:
       for (unsigned count = 1 + Draw(12); count > 0; --count) Tell(Kind::kStray, any, {Draw(Blocks::kSlots)});
       return;
+    case 21:
+      return Tell(Kind::kNear, any, {1 + Draw(8)});
     default:
       return Tell(Kind::kLook, any);
   }

@@ -121,6 +121,8 @@ bool World::Apply(const Operation& operation) {
         return Restart(job, first != 0, second != 0, /*leaves=*/true);
       case Kind::kStray:
         return Stray(job, first);
+      case Kind::kNear:
+        return Near(job, first);
       case Kind::kLook:
         return Look(job);
       case Kind::kSkipWaits:
@@ -397,6 +399,14 @@ bool World::Stray(Job& job, Slot slot) {
   const bool strayed = job.blocks->Stray(slot, held.spilled == 0 || job.expects_strays);
   tally_.strays_at_spilled += strayed && held.spilled > 0 ? 1 : 0;
   return strayed;
+}
+
+bool World::Near(Job& job, unsigned calls) {
+  if (&job == holder_) return false;
+  while (job.allocator->MapSpilled()) job.allocator->CheckInvariants();
+  bool unmapped = false;
+  for (; calls > 0 && job.allocator->UnmapSpilled(); --calls) unmapped = true;
+  return unmapped;
 }
 
 bool World::Look(Job& job) {

@@ -85,6 +85,7 @@ class World {
   bool DropArena();
   bool Restart(Job& job, bool verify, bool maps, bool leaves);
   bool Stray(Job& job, Slot slot);
+  bool Near(Job& job, unsigned calls);
   bool Look(Job& job);
 
   absl::Status AwaitRoom(Job& job, Bytes wanted);
