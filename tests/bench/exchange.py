@@ -19,6 +19,7 @@ from tests.bench.sizes import CONTEXT, GIB
 
 AHEAD = 4 * GIB  # of three jobs
 PATIENCE = 60  # seconds
+STEP = 1.0  # second: a loop's steps are about as long as each other, so a job can foresee its turn
 
 
 def _jobs(environment: dict[str, str]) -> list[dict[str, Any]]:
@@ -71,7 +72,10 @@ def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
             workers[name].begin()
             await_job(environment, lambda job, name=name: job["name"] == name and job["state"] == "waits")
         measured = []
+        begins = time.monotonic()
         for turn in range(rounds):
+            time.sleep(max(0.0, begins + STEP - time.monotonic()))
+            begins = time.monotonic()
             last, holds = names[turn % jobs], names[(turn + 1) % jobs]
             if jobs > 2 and turn > jobs:  # each has made its bytes
                 await_job(environment, lambda job, name=holds: job["name"] == name and job["spilled"] == 0)
