@@ -363,14 +363,13 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
       totals_.strays += idle.ok() ? 0 : 1;
       return idle;
     };
-    HOCKET_RETURN_IF_ERROR(
-        spiller_->Spill(space->region(), positions, in_part,
-                        {.contents = contents,
-                         .look = look,
-                         .was_idle = was_idle,
-                         .moved = moved,
-                         .part_done = part_done,
-                         .map_at_once = MapsAtOnce()}));
+    HOCKET_RETURN_IF_ERROR(spiller_->Spill(space->region(), positions, in_part,
+                                           {.contents = contents,
+                                            .look = look,
+                                            .was_idle = was_idle,
+                                            .moved = moved,
+                                            .part_done = part_done,
+                                            .map_at_once = MapsAtOnce()}));
   }
   return given_back();
 }

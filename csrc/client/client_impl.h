@@ -13,7 +13,8 @@
 //
 // Who does what: a thread at a door asks, reads the Grant, takes and gives (doors.cc, hand_over.cc). The
 // agent receives everything else (agent.cc), gives the turn of an idle job, spills and restores nothing but
-// what it is told to (memory.cc), maps and unmaps what is spilled (mapping_times.h), and finds the next coordinator (rejoin.cc). README.md draws a turn.
+// what it is told to (memory.cc), maps and unmaps what is spilled (mapping_times.h), and finds the next
+// coordinator (rejoin.cc). README.md draws a turn.
 //
 // Invariants:
 //   kStandBy only in phases granted to giving; who stands by keeps the turn, the lane's lock and all memory

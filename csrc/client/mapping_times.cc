@@ -41,9 +41,7 @@ MappingTimes::Due MappingTimes::Next() const {
   return {Action::kMap, map_at_ == Time::max() ? map_at_ : std::max(map_at_, window->until)};
 }
 
-void MappingTimes::Begins(Action action) {
-  (action == Action::kMap ? map_at_ : unmap_at_) = Time::max();
-}
+void MappingTimes::Begins(Action action) { (action == Action::kMap ? map_at_ : unmap_at_) = Time::max(); }
 
 // What was taken away is mapped again, unless the turn comes first.
 void MappingTimes::Did(Action action, Clock::duration took, bool more, Time again) {

@@ -1,14 +1,14 @@
-// When the agent of a job that waits maps its spilled memory's host copies at their addresses, and when it takes
-// them away again because the turn is near (docs/decisions/0045).
+// When the agent of a job that waits maps its spilled memory's host copies at their addresses, and when it
+// takes them away again because the turn is near (docs/decisions/0045).
 //
 //   spill      after         lead + margin        shortest     longest        margin
 //     |----------|==== mapped ====|----- not -----:-- the turn --:-------------|==== mapped again
 //                                from                                        until
 //
-// Only threads that Hocket does not know of (strays) need the mapping, and the turn has to take it away before
-// the bytes can come back. How long a job waits is foreseen from its last wait, and from those before as far
-// as they were like it. When the turn comes sooner, what is mapped then is the turn's affair. When it does not
-// come, all is mapped again, and stays so for this wait.
+// Only threads that Hocket does not know of (strays) need the mapping, and the turn has to take it away
+// before the bytes can come back. How long a job waits is foreseen from its last wait, and from those before
+// as far as they were like it. When the turn comes sooner, what is mapped then is the turn's affair. When it
+// does not come, all is mapped again, and stays so for this wait.
 //
 // What is worth less than `after` of being mapped is not mapped.
 //
@@ -71,8 +71,8 @@ class MappingTimes {
   std::deque<Clock::duration> waits_;  // the last ones in which something had been spilled
   std::optional<Time> asked_;
   Time map_at_ = Time::max();
-  Time unmap_at_ = Time::max();          // something may be mapped: not before
-  Clock::duration mapping_took_{0};      // since the turn before: taking it away takes less
+  Time unmap_at_ = Time::max();      // something may be mapped: not before
+  Clock::duration mapping_took_{0};  // since the turn before: taking it away takes less
 };
 
 }  // namespace hocket

@@ -9,9 +9,9 @@
 //   plain in      CopyToDevice of every block, then a wait       in     CachingAllocator::TakeTurn
 // in nanoseconds. Spill and TakeTurn also unmap, release, create and map the chunks: a last round says how
 // often each call of the driver was made in it, and how long that took ("calls_out", "calls_in";
-// nanoseconds). In between what was spilled is mapped at its addresses, as a job does that waits ("map"). Then
-// the same once more, and what is mapped is taken away before the turn, as a job does that expects it ("unmap",
-// "in_foreseen").
+// nanoseconds). In between what was spilled is mapped at its addresses, as a job does that waits ("map").
+// Then the same once more, and what is mapped is taken away before the turn, as a job does that expects it
+// ("unmap", "in_foreseen").
 //
 // HOCKET_CHUNK_SIZE: bytes of a chunk; else the allocator's choice.
 //

@@ -49,8 +49,7 @@ class Waiting {
   }
   void Say(MappingTimes::Time asked, const std::string& what, const std::string& between) {
     if (!what.empty() && !said_.empty()) said_ += ", ";
-    said_ += what + between +
-             std::to_string(std::chrono::duration_cast<milliseconds>(now_ - asked).count());
+    said_ += what + between + std::to_string(std::chrono::duration_cast<milliseconds>(now_ - asked).count());
   }
 
   const int parts_;
@@ -69,7 +68,8 @@ TEST(MappingTimesTest, TheFirstTimeItIsMappedUntilTheTurn) {
 TEST(MappingTimesTest, ItIsTakenAwayBeforeATurnThatComesAfterAsLongAsTheLast) {
   Waiting job;
   job.For(milliseconds(400));
-  EXPECT_EQ(job.For(milliseconds(400)), "map 50..59, unmap 340..349") << "50 ms before, and the time that it takes";
+  EXPECT_EQ(job.For(milliseconds(400)), "map 50..59, unmap 340..349")
+      << "50 ms before, and the time that it takes";
   EXPECT_EQ(job.mapped(), 0);
 }
 
@@ -116,7 +116,8 @@ TEST(MappingTimesTest, LongWaitsMayDifferByAnEighth) {
 
 TEST(MappingTimesTest, OnlyTheLastThreeCount) {
   Waiting job;
-  job.For(milliseconds(400)), job.For(milliseconds(500)), job.For(milliseconds(500)), job.For(milliseconds(500));
+  job.For(milliseconds(400)), job.For(milliseconds(500)), job.For(milliseconds(500)),
+      job.For(milliseconds(500));
   EXPECT_EQ(job.For(milliseconds(500)), "map 50..59, unmap 440..449");
 }
 

@@ -50,8 +50,8 @@ enum class Kind : std::uint8_t {
                // or not, and another takes its place
   kLeave,      // as kRestart, but it leaves the arena first
   kStray,      // slot, without the turn: a thread that nobody knows of reads every byte and writes others
-  kNear,       // calls: its turn is near, so host copies that are mapped are taken away, a part with each call
-  kLook,       // statistics, snapshot and BlockOf() say what the reference says
+  kNear,  // calls: its turn is near, so host copies that are mapped are taken away, a part with each call
+  kLook,  // statistics, snapshot and BlockOf() say what the reference says
   // Mistakes, for the tests of these tests. Never drawn.
   kCorrupt,    // slot: changes a byte
   kSkipWaits,  // from now on waits for the device return at once
