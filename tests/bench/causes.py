@@ -5,10 +5,9 @@ here of a figure that meets its goal is not shown.
 """
 
 _SMALL = (
-    "chunks are 4 MiB on a device of 80 GiB (2 MiB is the least that drivers give), and a job of 45 MiB holds 60 at "
-    "its peak: 11.6 unused in the arena, where best fit places what no plan knows yet (3.6 once there is one), and "
-    "3.4 in the one chunk for what lives on after a step, which lies apart. Jobs of hundreds of MiB do not notice. "
-    "Tried: one stream's arena for all; chunks of 2 MiB, which slow moves down (decision 0028)."
+    "chunks are 8 MiB on a device of 80 GiB, where restores need them so large (decision 0042), and a job of 45 MiB "
+    "holds eight of them in its first steps and seven later, when PyTorch's allocator reserves as much as seven. With "
+    "chunks of 4 MiB it was 1.07 and 0.93 of that. Jobs of hundreds of MiB do not notice."
 )
 _FEW = (
     "20 MiB more than their 84, ten chunks of 2 MiB (the least that drivers give) for four jobs: the last chunk of "
@@ -20,18 +19,22 @@ _REDIRECTED = (
     "PyTorch's allocator does not do for itself. Hocket's own allocator, the default, has the turn in its own word."
 )
 _EXCHANGE = (
-    "by a trace of both jobs, of the 16.2 ms for 1 GiB 14.6 are the copies; 0.6 go by before the first (the drain, the "
-    "turn, the question for room, the look at the device), 0.6 until the last part that has left is back (two parts of "
-    "8 MiB, their unmapping, a message each), and 0.3 until the program has queued its kernel. Larger jobs pay as "
-    "much, and meet the goal. Tried: thirty-seconds of at least 32 MiB (0.81), parts of 16 MiB (0.87); decision 0017."
+    "some of the turns came when their jobs did not expect them: then the host's copies are taken away from their "
+    "addresses beside the copying, which is the dearest call of a restore (decision 0045)."
+)
+_NOT_FORESEEN = (
+    "the turn comes when it is not expected. Beside each copy of 8 MiB, 151 us, go 175 us of calls with the costs of "
+    "an H200, 111 of them for taking the host's copy away from its address. Where a job can foresee its turn that is "
+    "done before (the row of the same size says what then), and with chunks of 16 MiB the copies hide it (decision "
+    "0045)."
 )
 
 
 CAUSES = {
+    "allocation_steady_reserved": _SMALL,
     "allocation_steady_reserved_first": _SMALL,
     "allocation_steady_redirected": _REDIRECTED,
     "allocation_changing_redirected": _REDIRECTED,
-    "exchange_1": _EXCHANGE,
     "sliced_slowed": "this is the driver's time-slicing, which Hocket is compared with.",
     "timing_step_cpu_unpaced": (
         "the pauses cost it, not the emulated GPU: its baseline has none. With a step every 20 ms in the baseline, "
@@ -67,4 +70,6 @@ CAUSES = {
     "link_free": "this is what happens without the limit; the row below is with it.",
 }
 CAUSES["memory_of_four_small"] = CAUSES["memory_of_four_small_whole"] = _FEW
+CAUSES |= {f"exchange_{gib}": _EXCHANGE for gib in (1, 4, 16)}
+CAUSES |= {f"restore_rate_{gib}_gib": _NOT_FORESEEN for gib in ("0.25", "1", "4", "16")}
 CAUSES["crowd_p50"] = CAUSES["hand_over_p50"]
