@@ -10,12 +10,8 @@ function(hocket_test name)
   endif()
   add_executable(${name} ${T_SOURCES})
   # GoogleTest's macros take a third longer to compile at -O2, and under sanitizers 1.8 times as long at -O1; what a test
-  # does is in the libraries that it links. Its own pointers are looked at by the address sanitizer alone: a third less.
-  if(HOCKET_SANITIZE MATCHES "address")
-    target_compile_options(${name} PRIVATE -O0 -fno-sanitize=vptr,null,alignment)
-  else()
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-Og>)
-  endif()
+  # does is in the libraries that it links.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-Og>)
   target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENVIRONMENT}")
   if(T_ONE_THREAD AND NOT HOCKET_SANITIZE)  # a sanitizer's own code starts threads

@@ -40,7 +40,7 @@ void ClientImpl::AgentMain() {
   while (!stop_.load(std::memory_order_acquire)) {
     Poll();
     ReceiveAll();
-    MapSpilled();
+    SeeToMapping();
     CheckStandBy();
     CheckIdle();
     CheckGuessed();
@@ -81,7 +81,7 @@ void ClientImpl::Poll() {
 Clock::time_point ClientImpl::NextDeadline() {
   MutexLock lock(&mutex_);
   return std::min(
-      {report_at_, reconnect_at_, idle_check_at_, stand_check_at_, guessed_check_at_, MayMapSpilledAt()});
+      {report_at_, reconnect_at_, idle_check_at_, stand_check_at_, guessed_check_at_, MaySeeToMappingAt()});
 }
 
 void ClientImpl::Wake() {

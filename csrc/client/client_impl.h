@@ -74,6 +74,7 @@ struct ClientTuning {
   Clock::duration steady = std::chrono::seconds(1);
   // What was spilled is mapped at its addresses so long after (mapping_times.h).
   Clock::duration map_after = std::chrono::milliseconds(50);
+  Clock::duration expect_margin = MappingTimes::kMargin;
   Bytes part = 0;                // of a spill that is told in parts; 0: the allocator's choice
   bool force_spill = false;      // HOCKET_FORCE_SPILL
   bool spill_at_random = false;  // then: all, nothing or a part
@@ -237,7 +238,7 @@ class ClientImpl final : public Client {
   void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveMappingToAgent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // When the agent may do so; max(): not now.
-  Clock::time_point MayMapSpilledAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Clock::time_point MaySeeToMappingAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrySpill(Bytes wanted, wire::Spilled& answer);
   SpillParts PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told);
@@ -266,7 +267,7 @@ class ClientImpl final : public Client {
   absl::StatusOr<std::optional<wire::Received>> NextReceived() ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
   Clock::time_point NextDeadline();
   void CheckIdle();
-  void MapSpilled();
+  void SeeToMapping();
   bool IdleLongEnough(bool quiet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskAtAllocations() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveIdleTurn(std::uint32_t begins, Word in_steps);
@@ -395,7 +396,7 @@ class ClientImpl final : public Client {
   bool spilling_ ABSL_GUARDED_BY(mutex_) = false;  // bytes move, or the job leaves
   // What was spilled may have nothing behind its addresses yet, or should have nothing any more: when to see
   // to it (CachingAllocator::MapSpilled, UnmapSpilled).
-  MappingTimes mapping_times_ ABSL_GUARDED_BY(mutex_){tuning_.map_after};
+  MappingTimes mapping_times_ ABSL_GUARDED_BY(mutex_){tuning_.map_after, tuning_.expect_margin};
   bool mapping_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun
   // This turn has brought back the bytes of a thread that was away: it is not given before that one's step.

@@ -26,7 +26,7 @@ std::optional<MappingTimes::Window> MappingTimes::Expected() const {
     if (most - least > std::max(kAlike, least / kAlikePart)) break;
     shortest = least, longest = most;
   }
-  const Clock::duration margin = std::max(kMargin, shortest / kMarginPart);
+  const Clock::duration margin = std::max(margin_, shortest / kMarginPart);
   return Window{.from = *asked_ + shortest - margin - mapping_took_, .until = *asked_ + longest + margin};
 }
 

@@ -42,8 +42,9 @@ class MappingTimes {
   static constexpr int kMarginPart = 16;
   static constexpr std::size_t kRemembered = 3;  // waits
 
-  // What was spilled is mapped so long after.
-  explicit MappingTimes(Clock::duration after) : after_(after) {}
+  // What was spilled is mapped so long after. `margin`: instead of kMargin.
+  explicit MappingTimes(Clock::duration after, Clock::duration margin = kMargin)
+      : after_(after), margin_(margin) {}
 
   // Something was.
   void Spilled(Time now);
@@ -67,7 +68,7 @@ class MappingTimes {
   // In which the turn is expected; none: it cannot be foreseen.
   std::optional<Window> Expected() const;
 
-  const Clock::duration after_;
+  const Clock::duration after_, margin_;
   std::deque<Clock::duration> waits_;  // the last ones in which something had been spilled
   std::optional<Time> asked_;
   Time map_at_ = Time::max();

@@ -150,19 +150,19 @@ void ClientImpl::LeaveMappingToAgent() {
   Wake();
 }
 
-Clock::time_point ClientImpl::MayMapSpilledAt() const {
+Clock::time_point ClientImpl::MaySeeToMappingAt() const {
   const bool may = !outside_ && !spilling_ && phase_ <= Phase::kAsked;
   return may ? mapping_times_.Next().at : Clock::time_point::max();
 }
 
 // A little, then the agent listens again. The turn may come meanwhile: it brings back what is mapped, and
 // what is not.
-void ClientImpl::MapSpilled() {
+void ClientImpl::SeeToMapping() {
   MappingTimes::Action action;
   const Clock::time_point begin = Clock::now();
   {
     MutexLock lock(&mutex_);
-    if (begin < MayMapSpilledAt()) return;
+    if (begin < MaySeeToMappingAt()) return;
     action = mapping_times_.Next().action;
     mapping_times_.Begins(action);
     mapping_ = true;

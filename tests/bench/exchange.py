@@ -74,6 +74,7 @@ def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
         measured = []
         begins = time.monotonic()
         for turn in range(rounds):
+            # A step's length is what is played here; nobody synchronises by it.
             time.sleep(max(0.0, begins + STEP - time.monotonic()))
             begins = time.monotonic()
             last, holds = names[turn % jobs], names[(turn + 1) % jobs]

@@ -111,6 +111,7 @@ class Scene {
     Clock::duration retry_pause = std::chrono::milliseconds(1);
     Clock::duration steady = std::chrono::seconds(1);
     Bytes part = 0;
+    Clock::duration expect_margin = MappingTimes::kMargin;
     bool hears_parts = true;
     bool hears_headroom = true;
   };
@@ -137,6 +138,7 @@ class Scene {
     tuning.force_spill = options.force_spill;
     tuning.spill_at_random = options.spill_at_random;
     tuning.part = options.part;
+    tuning.expect_margin = options.expect_margin;
     auto joining = std::async(std::launch::async, [&] {
       return ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0", .capacity = 1000}, tuning);
     });
