@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing.pool
 import threading
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import pytest
 from hocket import _strays
@@ -26,8 +27,8 @@ class Monitor(threading.Thread):
 def native(monkeypatch: pytest.MonkeyPatch) -> Native:
     # Whatever other tests have left running was there before.
     before = {thread for thread in threading.enumerate() if thread is not threading.current_thread()}
-    every = threading.enumerate
-    monkeypatch.setattr(threading, "enumerate", lambda: [thread for thread in every() if thread not in before])
+    every = _strays._threads
+    monkeypatch.setattr(_strays, "_threads", lambda: [thread for thread in every() if thread not in before])
     monkeypatch.setattr(_strays, "_seen", [])
     native = Native()
     _strays.look(native)
@@ -107,3 +108,27 @@ def test_threads_of_libraries_that_compute_nothing_are_not(native: Native, runni
 def test_a_place_is_a_package_or_what_lies_in_it(place: str, harmless: bool) -> None:
     kind = type("Kind", (threading.Thread,), {"__module__": place})
     assert _strays._is_harmless(kind()) == harmless
+
+
+def test_all_threads_that_run_are_seen() -> None:
+    assert _strays._running is not None  # as long as Python has it: the quick way is the one that is used
+    go = threading.Event()
+    thread = threading.Thread(target=go.wait)
+    thread.start()
+    assert set(_strays._threads()) == set(threading.enumerate()) and thread in _strays._threads()
+    go.set()
+    thread.join()
+    assert set(_strays._threads()) == set(threading.enumerate()) and thread not in _strays._threads()
+
+
+class _Changes(dict[int, threading.Thread]):
+    def values(self) -> NoReturn:
+        raise RuntimeError("dictionary changed size during iteration")
+
+
+@pytest.mark.parametrize("running", [None, _Changes()])
+def test_where_they_cannot_be_listed_quickly_they_are_listed(
+    running: dict[int, threading.Thread] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_strays, "_running", running)
+    assert _strays._threads() == threading.enumerate()
