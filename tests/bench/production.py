@@ -60,6 +60,14 @@ def _each(answer: dict[str, Any]) -> float:
     return 1e3 * answer["wall"] / answer["steps"]
 
 
+def _pause(answer: dict[str, Any]) -> float:
+    """Milliseconds of a pause, by the clock of who paused.
+
+    What a step takes longer after a pause than right after a step is the step's: nobody else can have the device then.
+    """
+    return 1e3 * answer["paused"] / answer["steps"]
+
+
 def _measure(pair: tuple[float, float, float], seconds: float, repeats: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {
         "slowed": [],
@@ -74,10 +82,10 @@ def _measure(pair: tuple[float, float, float], seconds: float, repeats: int) -> 
         subprocess.run([harness.hocket(), "policy", "priority"], env=environment, check=True, capture_output=True)
         jobs.together("hocket", seconds)  # the policy learns their times
         for _ in range(repeats):
-            step = _each(jobs.jobs["plain"][0].ask(seconds=seconds / 2))
             other = _each(jobs.jobs["plain"][1].ask(seconds=seconds / 2))
-            alone = _each(jobs.alone("plain", seconds))
-            most = oracle((round(step, 1), round(alone - step, 1)), (round(other, 1), 0.0), 1 / (1 + BOUND))
+            production = jobs.alone("plain", seconds)
+            alone, gap = _each(production), _pause(production)
+            most = oracle((round(alone - gap, 1), round(gap, 1)), (round(other, 1), 0.0), 1 / (1 + BOUND))
             for mode, key in (("hocket", ""), ("plain", "sliced_")):
                 production, opportunistic = jobs.together(mode, seconds)
                 found[f"{key}slowed"].append(_each(production) / alone - 1)

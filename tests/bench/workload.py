@@ -6,9 +6,9 @@
 ``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
 the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
 with ``gap_ms`` of loading before each: a wait outside the step, as for a loader's workers. The answer has the steps,
-the wall and CPU seconds they took, when they were over (seconds of the monotonic clock) and, where the kernel counts
-them, the instructions retired by this process. ``{"hold": N}`` takes N bytes beside the model, and keeps them. While it
-waits for a request its memory can be moved out of another's way, too.
+the wall and CPU seconds they took, the wall seconds of these pauses, when all was over (seconds of the monotonic clock)
+and, where the kernel counts them, the instructions retired by this process. ``{"hold": N}`` takes N bytes beside the
+model, and keeps them. While it waits for a request its memory can be moved out of another's way, too.
 """
 
 from __future__ import annotations
@@ -56,13 +56,20 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def numbers(request: dict[str, Any], away: Callable[[], AbstractContextManager[Any]]) -> Iterator[int]:
-    """The steps of a block; what passes between two of them is the loading pause, spent as in wait for a worker."""
+def numbers(
+    request: dict[str, Any], away: Callable[[], AbstractContextManager[Any]], pauses: list[float]
+) -> Iterator[int]:
+    """The steps of a block; what passes between two of them is the loading pause, spent as in wait for a worker.
+
+    ``pauses`` gets the seconds of each.
+    """
     begin, gap = time.perf_counter(), request.get("gap_ms", 0) / 1e3
     for i in range(request["steps"]) if "steps" in request else itertools.count():
         if gap:
+            paused = time.perf_counter()
             with away():
                 time.sleep(gap)  # the pause is what is measured; nobody synchronises by it
+            pauses.append(time.perf_counter() - paused)
         if "seconds" in request and time.perf_counter() - begin >= request["seconds"]:
             return
         yield i
@@ -88,8 +95,9 @@ def main() -> None:
 
     away = hocket.away if options.mode == "hocket" else contextlib.nullcontext
 
-    def steps(request: dict[str, Any]) -> Iterable[int]:
-        return hocket.steps(numbers(request, away)) if options.mode == "hocket" else numbers(request, away)
+    def steps(request: dict[str, Any], pauses: list[float]) -> Iterable[int]:
+        indices = numbers(request, away, pauses)
+        return hocket.steps(indices) if options.mode == "hocket" else indices
 
     def next_line() -> str:
         with away():
@@ -105,8 +113,8 @@ def main() -> None:
             print(json.dumps({"holds": sum(each.nbytes for each in held)}), flush=True)
             continue
         before, wall, cpu = counter.read(), time.perf_counter(), time.process_time()
-        count = 0
-        for i in steps(request):
+        count, pauses = 0, []
+        for i in steps(request, pauses):
             loss = job.step(i)
             if cycles:
                 torch.cuda._sleep(cycles)
@@ -115,6 +123,7 @@ def main() -> None:
         torch.cuda.synchronize()
         ended = time.perf_counter()
         answer = {"steps": count, "wall": ended - wall, "cpu": time.process_time() - cpu, "ended": ended}
+        answer["paused"] = sum(pauses)
         after = counter.read()
         if before is not None and after is not None:
             answer["instructions"] = after - before
