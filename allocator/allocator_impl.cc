@@ -90,7 +90,7 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
       shed_cache_(options.shed_cache),
       chunk_size_(options.chunk_size),
       host_(std::make_unique<HostMemory>(driver, options.host_budget)),
-      pacer_(driver, context),
+      pacer_(driver, context, options.clock),
       verifies_(options.verify),
       pending_(driver),
       headroom_(gate == nullptr ? 0 : options.headroom),

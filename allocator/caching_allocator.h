@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "allocator/driver.h"
 #include "allocator/gate.h"
+#include "allocator/host_clock.h"
 #include "allocator/promise.h"
 #include "allocator/stage.h"
 #include "allocator/stats.h"
@@ -54,6 +55,7 @@ struct AllocatorOptions {
   // Asks that allocator to give back the segments that nothing uses: before another job is asked for room, on
   // the thread in Malloc(), and in ShedCache(). May call Free().
   std::function<void()> shed_cache = nullptr;
+  HostClock clock = {};
 };
 
 // What a job holds, for the coordinator's ledger.
@@ -234,8 +236,9 @@ class CachingAllocator {
   // From now on a program that runs ahead of the device is held up in Malloc() so that, as near as can be
   // foreseen, the device needs no longer than this for what is queued: a Drain() takes no longer then. 0: it
   // is not held up (as at first), and Malloc() pays one load for that. What an allocation is followed by is
-  // learned from the steps before (pacer.h); what is not known yet is taken for an eighth of `most_queued`,
-  // and one piece of work that is longer has nothing in front of it.
+  // learned from the steps before (pacer.h); what is not known yet is taken for an eighth of `most_queued`.
+  // A piece of work that is longer has an eighth in front of it, or as much as the program needs to queue it,
+  // if all together is no more than the longest piece (queued_work.h).
   // The work is that of the stream that is allocated on: other streams are held up only as far as that one
   // waits for them. Nothing is done without the turn, while a graph is captured, for segments
   // (AllocatorOptions::serves_segments: what is allocated there says little about the work), and where the

@@ -8,6 +8,12 @@
 #include "csrc/base/status_macros.h"
 
 namespace hocket {
+namespace {
+
+// After so long the clock and the device are asked again.
+constexpr std::chrono::nanoseconds kLook = std::chrono::microseconds(500);
+
+}  // namespace
 
 Pacer::~Pacer() {
   MutexLock lock(&mutex_);
@@ -20,8 +26,10 @@ void Pacer::Pace(Bytes size, Stream stream, Gate* gate) {
   MutexLock lock(&mutex_);
   CatchUp();
   if (rests_ || !On()) return;
-  if (work_.Allocates(size, stream) && Failed(Place(stream))) return;
-  if (const QueuedWork::MarkNumber mark = work_.MustPass(); mark > 0) Await(mark, gate);
+  if (work_.Allocates(size, stream, clock_.now()) && Failed(Place(stream))) return;
+  const QueuedWork::MarkNumber mark = work_.MustPass();
+  if (mark == 0 || Await(mark, gate)) AwaitPart(gate);
+  work_.GoesOn(clock_.now());
 }
 
 void Pacer::CatchUp() {
@@ -51,7 +59,7 @@ absl::Status Pacer::Place(Stream stream) {
   const bool may_have_waited =
       marks_.empty() || marks_.front().stream != stream || marks_.back().stream != stream;
   marks_.push_back({event, stream});
-  work_.Marked(may_have_waited);
+  work_.Marked(may_have_waited, clock_.now());
   return absl::OkStatus();
 }
 
@@ -71,7 +79,7 @@ absl::Status Pacer::PassOldest() {
     HOCKET_ASSIGN_OR_RETURN(elapsed, driver_.Elapsed(device_time_->handle, event->handle));
   }
   marks_.pop_front();
-  work_.Passed(std::max(elapsed, std::chrono::nanoseconds{0}));
+  work_.Passed(std::max(elapsed, std::chrono::nanoseconds{0}), clock_.now());
   if (elapsed.count() < 0) {
     Spare(event);
   } else if (Event* const before = std::exchange(device_time_, event); before != nullptr) {
@@ -80,13 +88,36 @@ absl::Status Pacer::PassOldest() {
   return absl::OkStatus();
 }
 
-void Pacer::Await(QueuedWork::MarkNumber mark, Gate* gate) {
+bool Pacer::Await(QueuedWork::MarkNumber mark, Gate* gate) {
   const InContext in_context(driver_, context_);
-  if (Failed(Look(mark)) || work_.passed() >= mark) return;
+  if (Failed(Look(mark))) return false;
+  if (work_.passed() >= mark) return true;
   // The marks before it are passed then, but for those of other streams.
-  if (Failed(Wait(*marks_[mark - work_.passed() - 1].event, gate))) return;
-  while (!Failed(Look(mark)) && work_.passed() < mark) {
-    if (Failed(Wait(*marks_.front().event, gate))) return;
+  if (Failed(Wait(*marks_[mark - work_.passed() - 1].event, gate))) return false;
+  while (!Failed(Look(mark))) {
+    if (work_.passed() >= mark) return true;
+    if (Failed(Wait(*marks_.front().event, gate))) return false;
+  }
+  return false;
+}
+
+void Pacer::AwaitPart(Gate* gate) {
+  const QueuedWork::MarkNumber passed = work_.passed();
+  while (const auto until = work_.MustAwait()) {
+    const std::chrono::nanoseconds left = *until - clock_.now();
+    if (left.count() <= 0) return;
+    {
+      const InContext in_context(driver_, context_);
+      if (Failed(Look(passed + 1))) return;
+    }
+    if (work_.passed() > passed) return;  // it is done
+    const MutexUnlock unlock(&mutex_);
+    const auto wait = [&] { clock_.sleep(std::min(left, kLook)); };
+    if (gate == nullptr) {
+      wait();
+    } else {
+      gate->WhileBlocked(wait);
+    }
   }
 }
 

@@ -5,6 +5,10 @@
 // placed, on whatever streams. The device's time is that of the last one passed on any stream: what went on
 // beside it on another is counted once.
 //
+// What is left of a long piece of work is told by the host's clock (queued_work.h), which is asked again,
+// with the device, every few hundred microseconds: a piece that was foreseen longer than it is holds nobody
+// up.
+//
 // A driver that fails is left alone until the next step, or another pace: marks are forgotten then, and
 // nobody is held up.
 //
@@ -23,6 +27,7 @@
 #include "absl/base/thread_annotations.h"
 #include "allocator/driver.h"
 #include "allocator/gate.h"
+#include "allocator/host_clock.h"
 #include "allocator/queued_work.h"
 #include "csrc/base/mutex.h"
 
@@ -31,7 +36,8 @@ namespace hocket {
 class Pacer {
  public:
   // `driver` is borrowed and must outlive the pacer. Calls it only while there is a pace.
-  Pacer(const Driver& driver, ContextHandle context) : driver_(driver), context_(context) {}
+  Pacer(const Driver& driver, ContextHandle context, HostClock clock)
+      : driver_(driver), context_(context), clock_(clock) {}
   ~Pacer();
   Pacer(const Pacer&) = delete;
   Pacer& operator=(const Pacer&) = delete;
@@ -68,7 +74,9 @@ class Pacer {
   // Takes note of the marks that the device has passed, as far as `last`.
   absl::Status Look(QueuedWork::MarkNumber last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PassOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Await(QueuedWork::MarkNumber mark, Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False: it failed.
+  bool Await(QueuedWork::MarkNumber mark, Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AwaitPart(Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Wait(Event& event, Gate* gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True: it failed, and nothing is done until the next step.
   bool Failed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -78,6 +86,7 @@ class Pacer {
 
   const Driver& driver_;
   const ContextHandle context_;
+  const HostClock clock_;
 
   std::atomic<std::int64_t> pace_{0};      // nanoseconds
   std::atomic<std::uint64_t> changes_{0};  // of it

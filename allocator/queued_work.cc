@@ -10,11 +10,14 @@ namespace {
 
 constexpr int kMarksInLimit = 4;
 constexpr int kUnknownInLimit = 8;
-constexpr int kDoubtful = 8;  // times until what has been no less is believed
+constexpr int kSpareInLimit = 8;  // may always be queued before what comes next
+constexpr int kDoubtful = 8;      // times until what has been no less is believed
 
 }  // namespace
 
 void QueuedWork::Work::Learn(Nanos measured, bool waited) {
+  no_less = work && measured >= *work * 4 / 5;
+  exact |= !waited;
   if (!work || measured <= *work) {
     work = measured;
     doubtful = 0;
@@ -22,9 +25,9 @@ void QueuedWork::Work::Learn(Nanos measured, bool waited) {
     work = (*work + measured) / 2;
     doubtful = 0;
   } else {
-    least = doubtful == 0 ? measured : std::min(least, measured);
+    least = doubtful == 0 ? measured - host : std::min(least, measured - host);
     if (++doubtful < kDoubtful) return;
-    work = least;
+    work = std::max(*work, least);
     doubtful = 0;
   }
 }
@@ -35,6 +38,7 @@ void QueuedWork::BeginStep() {
   work_before_ = std::exchange(work_now_, {});
   now_.reserve(before_.size());
   work_now_.reserve(before_.size());
+  longest_before_ = std::exchange(longest_now_, Nanos{0});
   alignment_.Restart();
 }
 
@@ -52,24 +56,28 @@ QueuedWork::Nanos QueuedWork::Foreseen(const Work& work) const {
   return work.work.value_or(limit_ / kUnknownInLimit);
 }
 
-bool QueuedWork::Allocates(Bytes size, Stream stream) {
+bool QueuedWork::Allocates(Bytes size, Stream stream, Nanos now) {
   if (next_ != nullptr) {
+    next_->host = now - went_on_;
     stretch_foreseen_ += Foreseen(*next_);
     stretch_unknown_ |= !next_->work;
     stretch_.push_back(std::move(next_));
   }
   next_ = Foresee(size, stream);
+  longest_now_ = std::max(longest_now_, next_->AtLeast());
   return !begun_ || stretch_unknown_ || !next_->work || stretch_.size() >= kLongest ||
          stretch_foreseen_ + Foreseen(*next_) > limit_ / kMarksInLimit;
 }
 
-void QueuedWork::Marked(bool device_waited) {
+void QueuedWork::Marked(bool device_waited, Nanos now) {
   unpassed_ += stretch_.size();
   marks_foreseen_ += stretch_foreseen_;
   marks_.push_back({.stretch = std::exchange(stretch_, {}),
                     .foreseen = std::exchange(stretch_foreseen_, Nanos{0}),
+                    .placed = now,
                     .waited = device_waited,
                     .first = !std::exchange(begun_, true)});
+  marks_.back().by_clock = GoesByClock(marks_.back());
   stretch_unknown_ = false;
   ++marked_;
 }
@@ -78,24 +86,49 @@ QueuedWork::Nanos QueuedWork::Queued() const {
   return marks_foreseen_ + stretch_foreseen_ + (next_ == nullptr ? Nanos{0} : Foreseen(*next_));
 }
 
+QueuedWork::Nanos QueuedWork::Room() const {
+  const Nanos next = next_ == nullptr ? Nanos{0} : Foreseen(*next_);
+  const Nanos room = std::max(limit_ - next, limit_ / kSpareInLimit);
+  if (next_ == nullptr) return room;
+  const Nanos longest = std::max(longest_now_, longest_before_);
+  return std::max(room, std::min(next_->host, longest - next_->AtLeast()));
+}
+
+bool QueuedWork::GoesByClock(const Mark& mark) const {
+  const Nanos much = limit_ / kMarksInLimit;
+  return !mark.first && mark.foreseen > much &&
+         std::all_of(mark.stretch.begin(), mark.stretch.end(),
+                     [&](const WorkPtr& work) { return work->no_less || Foreseen(*work) <= much / 4; });
+}
+
 QueuedWork::MarkNumber QueuedWork::MustPass() const {
-  Nanos queued = Queued();
+  const Nanos room = Room();
+  Nanos before = marks_foreseen_ + stretch_foreseen_;
   MarkNumber must = passed();
   for (const Mark& mark : marks_) {
     const bool too_many = marked_ - must > kMostMarks;
-    if (queued <= limit_ && !too_many) break;
-    queued -= mark.foreseen;
+    if (before <= room && !too_many) break;
+    if (before - mark.foreseen <= room && !too_many && mark.by_clock) break;  // a part of it is enough
+    before -= mark.foreseen;
     ++must;
   }
   return must == passed() ? 0 : must;
 }
 
-void QueuedWork::Passed(Nanos elapsed) {
+std::optional<QueuedWork::Nanos> QueuedWork::MustAwait() const {
+  const Nanos too_much = marks_foreseen_ + stretch_foreseen_ - Room();
+  if (too_much <= Nanos{0} || marks_.empty() || !marks_.front().by_clock) return std::nullopt;
+  const Nanos runs_since = std::max(newest_passed_, marks_.front().placed);
+  return runs_since + std::min(too_much, marks_.front().foreseen);
+}
+
+void QueuedWork::Passed(Nanos elapsed, Nanos now) {
   HOCKET_CHECK(!marks_.empty()) << "the device passed a mark that nobody placed";
   const Mark mark = std::move(marks_.front());
   marks_.pop_front();
   unpassed_ -= mark.stretch.size();
   marks_foreseen_ -= mark.foreseen;
+  newest_passed_ = now;
   if (!mark.first) Learn(mark, elapsed);
 }
 

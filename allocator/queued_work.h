@@ -11,9 +11,23 @@
 // limit would come together without. An allocation may go on when what is queued behind the newest mark that
 // was passed, with what it is going to queue, is within the limit.
 //
+// There is no mark within a piece of work. Where one that is longer than a quarter of the limit is running,
+// what is left of it is told by the host's clock: from when the device had passed the mark before it, and all
+// of it was queued; if it took no less the last time. And so that the device does not run dry before work
+// that is as long as the limit, or longer:
+//
+//   an eighth of the limit may be queued before it: the host needs some time to wake up and to queue it
+//   as much may be queued as the host has needed last time from this allocation to the next, as long as all
+//   of it together is no more than the longest piece of a step. (An optimizer thinks for 3 ms, and then
+//   queues 3 ms of work. Held up until the device has nothing to do, it lets it idle for as long as it
+//   thinks.)
+//
+// So queued is at most the limit and an eighth, or the longest piece and an eighth of the limit.
+//
 // The device's time between two marks is the work, and whatever it has waited in between: never less than the
 // work. So less than was foreseen is believed at once, more by half when the device cannot have waited, and
-// otherwise only when it has been no less for a while.
+// otherwise only when it has been no less for a while, and without the host's time, for which it may have
+// waited.
 //
 // What is not known (a first step, one of other shapes, an evaluation, a step of more than kLongestStep
 // allocations) is taken for an eighth of the limit: at most eight such pieces are queued.
@@ -26,6 +40,7 @@
 #ifndef HOCKET_ALLOCATOR_QUEUED_WORK_H_
 #define HOCKET_ALLOCATOR_QUEUED_WORK_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -48,15 +63,21 @@ class QueuedWork {
 
   // What is allocated from now on is of another step than what was before.
   void BeginStep();
+  // `now`, here and below: the host's time, since whenever.
   // An allocation; what follows it is not queued yet. True: a mark is to be placed now.
-  bool Allocates(Bytes size, Stream stream);
+  bool Allocates(Bytes size, Stream stream, Nanos now);
   // It was. `device_waited`: maybe, since the mark before.
-  void Marked(bool device_waited);
+  void Marked(bool device_waited, Nanos now);
   // Which mark the device must pass before what follows the last allocation is queued; 0: none, or it has.
   MarkNumber MustPass() const;
+  // When it has: the host's time from which on that may be queued, or once the next mark is passed; nullopt:
+  // now.
+  std::optional<Nanos> MustAwait() const;
+  // It is held up no longer.
+  void GoesOn(Nanos now) { went_on_ = now; }
   // The device has passed the oldest mark that it had not passed yet; so long after what it had passed
   // before.
-  void Passed(Nanos elapsed);
+  void Passed(Nanos elapsed, Nanos now);
   MarkNumber passed() const { return marked_ - marks_.size(); }
   // There are no marks any more, and the next one has none before it: nothing is known of what is queued.
   void Forget();
@@ -70,20 +91,27 @@ class QueuedWork {
  private:
   // What an allocation is followed by.
   struct Work {
-    // `waited`: the device maybe has, so it is this or less.
+    // `waited`: the device maybe has, for `host` at most, so it is this or less.
     void Learn(Nanos measured, bool waited);
+    // It is no less, even if the device has waited for the host.
+    Nanos AtLeast() const { return exact ? *work : std::max(work.value_or(Nanos{0}) - host, Nanos{0}); }
 
     std::optional<Nanos> work;
     Nanos least{0};  // of the last `doubtful` times
     int doubtful = 0;
+    bool exact = false;    // it was measured when the device cannot have waited
+    bool no_less = false;  // the last time, than was foreseen then
+    Nanos host{0};         // the host's time until the next allocation
   };
   using WorkPtr = std::shared_ptr<Work>;
   // A mark that was not passed yet, and the allocations whose work lies between it and the mark before.
   struct Mark {
     std::vector<WorkPtr> stretch;
     Nanos foreseen{0};
+    Nanos placed{0};  // the host's time
     bool waited = false;
-    bool first = false;  // there is no mark before
+    bool first = false;     // there is no mark before
+    bool by_clock = false;  // what is left of the stretch before it, while it runs
   };
 
   // Of a stretch. Few pieces of work are so short that their marks would be closer otherwise.
@@ -92,6 +120,10 @@ class QueuedWork {
 
   WorkPtr Foresee(Bytes size, Stream stream);
   Nanos Foreseen(const Work& work) const;
+  // So much may be queued before what follows the last allocation.
+  Nanos Room() const;
+  // A stretch is long, and takes as long as is foreseen.
+  bool GoesByClock(const Mark& mark) const;
   static void Learn(const Mark& mark, Nanos elapsed);
 
   Nanos limit_{0};
@@ -111,6 +143,11 @@ class QueuedWork {
   Nanos marks_foreseen_{0};
   MarkNumber marked_ = 0;
   bool begun_ = false;  // a mark is placed already
+
+  Nanos went_on_{0};        // the last allocation
+  Nanos newest_passed_{0};  // when that was seen
+  // The longest piece of work of this step and the one before, without what the device may have waited for.
+  Nanos longest_now_{0}, longest_before_{0};
 };
 
 }  // namespace hocket

@@ -62,6 +62,13 @@ class VirtualDevice {
     nanoseconds& done = done_[stream];
     done = std::max(done, now_) + work;
   }
+  static HostClock Clock() {
+    return {.now = [] { return Get().Now(); }, .sleep = [](nanoseconds time) { Get().HostWorks(time); }};
+  }
+  nanoseconds Now() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return now_;
+  }
   void HostWorks(nanoseconds time) {
     const std::lock_guard<std::mutex> lock(mutex_);
     now_ += time;
@@ -179,6 +186,7 @@ class PacerTest : public ::testing::Test {
     AllocatorOptions options;
     options.chunk_size = testing::kChunk;
     options.host_budget = 64_MiB;
+    options.clock = VirtualDevice::Clock();
     allocator = *CachingAllocator::Create(*driver, options, &gate);
   }
 
@@ -226,13 +234,33 @@ TEST_F(PacerTest, FromTheSecondStepOnNoMoreIsQueuedThanThePace) {
   EXPECT_EQ(gate.waits, device.Calls("wait"));
 }
 
-TEST_F(PacerTest, ABigPieceOfWorkFindsAnEmptyQueue) {
+TEST_F(PacerTest, ABigPieceOfWorkFindsLittleInTheQueueAndLeavesTimeForWhatFollows) {
   allocator->SetPace(kPace);
   Pieces pieces = Alike(200, 10us);
   pieces[120].work = 5ms;
   Step(pieces);
+  Step(pieces);  // as long as before: so it goes by the clock
+  for (int step = 0; step < 3; ++step) {
+    const int waits = device.Calls("wait");
+    Step(pieces);
+    EXPECT_GE(most, 5ms);
+    EXPECT_LE(most, 5ms + kPace / 8);
+    EXPECT_GT(gate.waits, device.Calls("wait")) << "for a part of it, which no event tells";
+    EXPECT_GT(device.Calls("wait"), waits);
+  }
+}
+
+TEST_F(PacerTest, APieceThatIsShorterThanForeseenHoldsNobodyUp) {
+  allocator->SetPace(kPace);
+  Pieces pieces = Alike(20, 10us);
+  pieces[10].work = 1s;
   Step(pieces);
-  EXPECT_EQ(most, 5ms);
+  Step(pieces);
+  device.HostWorks(10s);
+  pieces[10].work = 1ms;
+  const nanoseconds begin = device.Now();
+  Step(pieces);
+  EXPECT_LE(device.Now() - begin, 3ms);
 }
 
 TEST_F(PacerTest, SmallWorkCostsFewMarks) {
