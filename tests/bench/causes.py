@@ -33,6 +33,11 @@ _NOT_FORESEEN = (
 CAUSES = {
     "allocation_steady_reserved": _SMALL,
     "allocation_steady_reserved_first": _SMALL,
+    "allocation_changing_reserved": (
+        "outputs and losses that are kept until they are overwritten are of another length each time, so the chunks "
+        "of 8 MiB in which they lie are seldom full. With chunks of 4 MiB it is 1.000; restores need them larger "
+        "(decision 0042)."
+    ),
     "allocation_steady_redirected": _REDIRECTED,
     "allocation_changing_redirected": _REDIRECTED,
     "sliced_slowed": "this is the driver's time-slicing, which Hocket is compared with.",
@@ -61,6 +66,18 @@ CAUSES = {
         "kernel; the rest is the message to the coordinator and the next job's wake-up, whose code has left the caches "
         "in the 2 ms of a kernel. Tried: the holder passes its turn on itself, which saves 30 us (decision 0044). To "
         "tell the next job before the drain, and to let its work wait for an interprocess event, is not written."
+    ),
+    "iterator": (
+        "by timing each part of 1.2 us: 0.4 are the two calls into C++, each of which gives Python's interpreter lock "
+        "back and takes it again, 0.35 the question whether other Python threads run, the rest is the generator. "
+        "Tried: that question without threading.enumerate(), whose lock was two thirds of it (it was 1.9 us)."
+    ),
+    "inference_training": (
+        "a request costs the training 1.9 ms beside its device time of 4.8: for 0.9 of them the device waits for the "
+        "server's host (alone a request takes 5.7 ms), the rest is two hand-overs, 0.2 in which the server may have "
+        "another request, and the training's first kernels afterwards. 50 requests a second make 9 % of that. Without "
+        "requests the training has 0.99 of its speed. Tried: to wait for another request for 0.05 ms only, which makes "
+        "no difference beyond the spread; that the program may queue more before it is held up (decision 0024)."
     ),
     "link_limited": (
         "not settled: 1.0237 [1.022 .. 1.028] with parts of 8 MiB, 1.0158 [1.0124 .. 1.0228] with 32 MiB, 1.0221 "
