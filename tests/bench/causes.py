@@ -40,6 +40,7 @@ CAUSES = {
     ),
     "allocation_steady_redirected": _REDIRECTED,
     "allocation_changing_redirected": _REDIRECTED,
+    "inference_sliced_p99": "this is the driver's time-slicing, which Hocket is compared with.",
     "sliced_slowed": "this is the driver's time-slicing, which Hocket is compared with.",
     "timing_step_cpu_unpaced": (
         "the pauses cost it, not the emulated GPU: its baseline has none. With a step every 20 ms in the baseline, "
@@ -68,9 +69,9 @@ CAUSES = {
         "tell the next job before the drain, and to let its work wait for an interprocess event, is not written."
     ),
     "iterator": (
-        "by timing each part of 1.2 us: 0.4 are the two calls into C++, each of which gives Python's interpreter lock "
-        "back and takes it again, 0.35 the question whether other Python threads run, the rest is the generator. "
-        "Tried: that question without threading.enumerate(), whose lock was two thirds of it (it was 1.9 us)."
+        "by timing each part of 1.2 us (beside other work): 0.4 are the two calls into C++, each of which gives "
+        "Python's interpreter lock back and takes it again, 0.35 the question whether other Python threads run, the "
+        "rest is the generator. Tried: that question without threading.enumerate(), whose lock was two thirds of it."
     ),
     "inference_training": (
         "a request costs the training 1.9 ms beside its device time of 4.8: for 0.9 of them the device waits for the "

@@ -94,13 +94,10 @@ class Jobs:
 
 
 def _alone(worker: harness.Worker, kind: Kind, steps: int) -> Alone:
-    """The pause as it turned out: a sleep of 20 ms is longer."""
-    without = worker.ask(steps=steps)
-    step_ms = 1e3 * without["wall"] / without["steps"]
-    if not kind.gap_ms:
-        return Alone(step_ms, 0)
+    """The pause as it turned out (a sleep of 20 ms is longer), and the step as it is after one."""
+    worker.ask(steps=steps)  # it becomes as quick as it will be
     both = worker.ask(steps=steps, gap_ms=kind.gap_ms)
-    return Alone(step_ms, 1e3 * both["wall"] / both["steps"] - step_ms)
+    return Alone(*(1e3 * seconds / both["steps"] for seconds in (both["wall"] - both["paused"], both["paused"])))
 
 
 def _steps(alone: Alone, seconds: float) -> int:
