@@ -149,7 +149,7 @@ TEST_F(Scene, AHostThatThinksBeforeItQueuesMuchDoesSoWhileTheDeviceHasWork) {
     Step(pieces);
     EXPECT_LE(most, 4ms + kLimit / 8) << step;
   }
-  // At 800 us at most is queued when it begins to think.
+  // When it begins to think, what is queued is the limit, less what lies between two marks.
   EXPECT_LE(idle, 1500us - kLimit + kLimit / 4);
 }
 
