@@ -174,11 +174,11 @@ void Node::Resides(Player& player, Bytes more) {
 
 Bytes Node::Free() const { return options_.capacity - std::min(resident_, options_.capacity); }
 
-// Takes its bytes back, or asks for room for them; then it steps.
+// Takes its bytes back, or makes them, or asks for room for them; then it steps.
 void Node::Run(Player& player) {
   if (player.spilled > Free()) {
     player.asked_room = true;
-    return Handle(player.id, wire::NeedRoom{.bytes = player.spilled - Free(), .restoring = true});
+    return Handle(player.id, wire::NeedRoom{.bytes = player.spilled - Free(), .restoring = player.steps > 0});
   }
   if (RateOf(player) == 0)
     return Handle(player.id, wire::NeedRoom{.bytes = std::max<Bytes>(1, player.job->transient)});

@@ -209,6 +209,19 @@ TEST(SimulatorTest, BytesThatDoNotFitMoveAndTurnsGrowSoThatItCostsLittle) {
   EXPECT_GE(result.makespan, Seconds(400));
 }
 
+// What it is to make has never been spilled, so nobody keeps room for it but by what it asks for.
+TEST(SimulatorTest, ANewJobMakesItsMemoryWhileOthersAreToComeBack) {
+  const std::vector<SimulatedJob> jobs{
+      {.name = "a", .steps = 300, .step_ms = 100, .persistent = 7_GiB},
+      {.name = "b", .steps = 300, .step_ms = 100, .persistent = 7_GiB},
+      {.name = "new", .arrival_s = 5, .steps = 300, .step_ms = 100, .persistent = 12_GiB},
+  };
+  for (const char* policy : {"fair", "fifo", "round-robin"}) {
+    const auto result = Simulate(jobs, {.policy = policy, .until = Seconds(180)});
+    for (const SimulatedEnd& end : result.jobs) EXPECT_LE(end.end, Seconds(90) * 1.05) << policy << end.name;
+  }
+}
+
 TEST(SimulatorTest, StartUpsOverlapOthersTurnsOnAsManyCoresAsThereAre) {
   auto jobs = std::vector<SimulatedJob>{Sized("a", 100), Sized("b", 100), Sized("c", 100)};
   for (SimulatedJob& job : jobs) job.startup_s = 10;
