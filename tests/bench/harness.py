@@ -34,6 +34,10 @@ from tests.bench import sizes, source
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
 EMULATED = "emulated"
+COORDINATOR = (
+    "coordinator",
+    ":(exclude)coordinator/simulator",
+)  # paths of it that a running job meets, as git takes them
 
 
 @dataclasses.dataclass

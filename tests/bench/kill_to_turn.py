@@ -35,4 +35,6 @@ def run(quick: bool) -> None:
                 f"kill to waitpid of an equal process, {usual:.2f} ms",
             )
         )
-    harness.record("kill_to_turn", figures, extra={"nanoseconds": measured, "speaks_of": ["csrc", "coordinator"]})
+    harness.record(
+        "kill_to_turn", figures, extra={"nanoseconds": measured, "speaks_of": ["csrc", *harness.COORDINATOR]}
+    )

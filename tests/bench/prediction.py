@@ -23,6 +23,7 @@ from typing import Any
 
 from tests.bench import harness
 
+CODE = ("allocator", "csrc", "coordinator", "python")  # the simulator, too
 MIB = 1 << 20
 MEMORY = 8 << 30
 
@@ -194,7 +195,9 @@ def run(quick: bool) -> None:
             harness.figure(name, f"{text} {len(chosen)} mixes", every, goal, baseline),
         ]
     seen = {name: dataclasses.asdict(one) for name, one in alone.items()}
-    harness.record("prediction", figures, extra={"alone": seen, "hand_over_ms": cost, "mixes": mixes})
+    harness.record(
+        "prediction", figures, extra={"alone": seen, "hand_over_ms": cost, "mixes": mixes, "speaks_of": CODE}
+    )
 
 
 def _errors(

@@ -33,8 +33,8 @@ What either holds or does not:
 | tried | held | seen | device | torch | commit, date |
 |---|---|---|---|---|---|
 """
-# What a figure speaks of, where its record does not say it.
-CODE = ("allocator", "csrc", "coordinator", "python")
+# What a figure speaks of, where its record does not say it: paths, as git takes them.
+CODE = ("allocator", "csrc", *harness.COORDINATOR, "python")
 BUSY = 1.6  # of the load per core: a benchmark's own processes keep it near 1
 
 

@@ -176,7 +176,7 @@ def main() -> None:
             "with live workers) and of the daemon: nothing hung, lost or wrong, nothing left behind"
         )
         seen = ", ".join(f"{count} {point}" for point, count in outcome["killed"].items())
-        code = ["allocator", "csrc", "coordinator"]
+        code = ["allocator", "csrc", *harness.COORDINATOR]
         record = harness.checks_record(
             "kill_trials",
             "python -m tests.stress.kill_trials",

@@ -171,7 +171,7 @@ def main() -> None:
             f"{outcome['killed_jobs']} jobs and {outcome['killed_daemons']} daemons killed, "
             f"{outcome['kills_while_spilled']} of them while bytes were spilled",
         )
-        code = ["allocator", "csrc", "coordinator", "python/hocket"]
+        code = ["allocator", "csrc", *harness.COORDINATOR, "python/hocket"]
         record = harness.checks_record(
             "random_kills", "python -m tests.stress.random_kills", [check], code, memory=memory, **outcome
         )

@@ -123,7 +123,7 @@ def main() -> None:
 
         text = f"8 jobs, random kills and joins for {samples[-1]['at'] / 60:.0f} minutes: memory, descriptors and threads of the daemon and of a job do not grow"  # noqa: E501
         seen = f"{outcome['kills']:,} kills, {outcome['turns']:,} turns; daemon {samples[-1]['daemon']['rss'] >> 20} MiB at the end"  # noqa: E501
-        code = ["allocator", "csrc", "coordinator"]
+        code = ["allocator", "csrc", *harness.COORDINATOR]
         every = max(1, len(samples) // 200)
         record = harness.checks_record(
             "soak", "python -m tests.stress.soak", [(text, not outcome["grew"], seen)], code, seed=options.seed,
