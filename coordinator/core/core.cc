@@ -59,6 +59,7 @@ void Core::Settle(const SendEarly& early) {
   GoOnWithoutOverdue();
   for (auto& [key, device] : state_.devices) {
     CloseLanes(device);
+    if (!StayLasts(device)) device.stays = 0;
     Schedule(device);
   }
   SendNow(early);
@@ -108,6 +109,7 @@ absl::Time Core::NextDeadline() const {
   }
   for (const auto& [key, device] : state_.devices) {
     if (device.kept_until > now_) next = std::min(next, device.kept_until);
+    if (StayLasts(device)) next = std::min(next, StayEnds(device));
     next = std::min(next, CloseLanesAt(device));
   }
   for (const auto& [number, turn] : state_.turns) {

@@ -237,9 +237,11 @@ class Core {
   bool IsAbsent(const Job& other, const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
   absl::Time IdleTime(const Turn& turn) const;
+  absl::Time EndOfQuantum(const Turn& turn) const;
   bool FirstStepOutlasts(const Turn& turn, absl::Time stop) const;
   absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
   bool IdlesAfterEachStep(const Turn& turn) const;
+  static bool HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
   absl::Duration SwitchCost(EntityId entity) const;
   absl::Duration Quantum(EntityId entity) const;
@@ -257,6 +259,14 @@ class Core {
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
   const Job& SlowestOf(EntityId entity, Estimator Job::*time) const;
+
+  // pauses.cc
+  bool IsThere(EntityId entity) const;
+  bool MayLend(const Device& device) const;
+  bool LendsPauses(const Turn& turn) const;
+  bool StayLasts(const Device& device) const;
+  absl::Time StayEnds(const Device& device) const;
+  void BeginStay(const Job& job, const Turn& turn);
 
   // passing.cc
   bool MayPromise(const Turn& turn) const;
@@ -542,6 +552,7 @@ class Core {
   std::string ExplainStaying(const Job& job) const;
   std::string StoppedPerhaps(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;
+  std::string StayFor(const Device& device) const;
   std::string ExplainFreeDevice(const Job& job) const;
   std::string ExplainQuotas(const Job& job) const;
   std::string ExplainSlower(const Job& job) const;

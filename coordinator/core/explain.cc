@@ -126,12 +126,19 @@ std::string Core::ExplainHolding(const Job& job) const {
   return absl::StrCat(text, ExplainLink(job), ExplainQuotas(job));
 }
 
+std::string Core::StayFor(const Device& device) const {
+  return absl::StrCat(" for at most ", Seconds(StayEnds(device) - now_), " more");
+}
+
 std::string Core::ExplainFreeDevice(const Job& job) const {
   const Device& device = DeviceOf(job);
   if (device.kept_until > now_)
     return absl::StrCat("the device is kept free for ", NameFor(job, device.kept_for),
                         ", which comes before it and should be back from between two steps, for at most ",
                         absl::FormatDuration(device.kept_until - now_), " more");
+  if (StayLasts(device))
+    return absl::StrCat("the device is kept free for ", NameFor(job, device.stays),
+                        ", whose memory was moved there", StayFor(device));
   return absl::StrCat("the device is kept free for ", reserved_ != 0 ? NameFor(job, reserved_) : "nobody",
                       ", whose other devices are still in use");
 }
@@ -161,6 +168,9 @@ std::string Core::ExplainWaiting(const Job& job) const {
   const Device& device = DeviceOf(job);
   if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(job));
   const Turn& turn = state_.turns.at(device.turn);
+  if (StayLasts(device) && device.stays != job.entity && !IsThere(job.entity))
+    absl::StrAppend(&text, "; memory was moved for ", NameFor(job, device.stays), " and stays",
+                    StayFor(device), ": its pauses are for jobs that have theirs on the device");
   const auto order = InTurnOrder(device, Candidates(device));
   const auto place =
       std::find_if(order.begin(), order.end(), [&](const JobView& v) { return v.id == job.entity; });

@@ -229,6 +229,10 @@ struct Device {
   absl::Time counted_until = absl::InfinitePast();  // guarantees know what it has done
   absl::Time kept_until = absl::InfinitePast();     // free until then for `kept_for`, which may be back soon
   EntityId kept_for = 0;
+  // The bytes that came for a turn of `stays` remain until then, as long as that turn would have lasted,
+  // though its pauses are others': of those whose bytes are there as well (pauses.cc).
+  EntityId stays = 0;
+  absl::Time stays_until = absl::InfinitePast();
   // Until then jobs keep the lanes that they have; infinite future: some run at the same time.
   absl::Time lanes_until = absl::InfinitePast();
 };
@@ -272,6 +276,7 @@ struct Turn {
   absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time
   std::string reason;
+  std::optional<absl::Time> stays_until;             // of the stay that it belongs to: it ends then
   bool by_guarantee = false;                         // not by the policy, which is not charged for it
   bool used = false;                                 // a part of it has ended that was not taken back
   bool contended = false;                            // somebody has waited for it

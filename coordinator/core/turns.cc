@@ -124,10 +124,12 @@ bool Core::DevicesFree(EntityId entity) const {
 // for whom the turn that lasts there is only interrupted.
 std::vector<EntityId> Core::Candidates(const Device& device) const {
   std::vector<std::pair<absl::Time, EntityId>> asked;
+  const bool stay = StayLasts(device);
   for (JobId id : active_) {
     const Job& job = this->job(id);
     if (!job.waiting || Granted(job.entity) || !Eligible(job.entity)) continue;
     if (job.info.serves && device.turn != 0 && MayServeIn(state_.turns.at(device.turn), job)) continue;
+    if (stay && job.entity != device.stays && !IsThere(job.entity)) continue;
     if (Uses(job.entity, device.key)) asked.emplace_back(job.asked, job.entity);
   }
   std::sort(asked.begin(), asked.end());
@@ -247,6 +249,7 @@ void Core::GrantTurn(const Next& next, TurnNumber number, const Promise* passed)
     Device& device = state_.devices.at(key);
     if (turn.devices.size() > 1) NoteBehindGang(device);
     device.turn = turn.number;
+    if (device.stays == entity && StayLasts(device)) turn.stays_until = device.stays_until;
     device.policy->Granted(ViewOf(entity));
   }
   for (JobId id : active_) {
@@ -396,8 +399,12 @@ absl::Time Core::IdleTime(const Turn& turn) const {
   const absl::Duration cost = SwitchCost(turn.entity);
   if (cost == absl::ZeroDuration()) return turn.start;
   const Estimate& gap = SlowestOf(turn.entity, &Job::gap).gap;
-  const bool pays = gap.known() && gap.mean() > 2 * cost;
-  return pays ? turn.start : turn.start + Quantum(turn.entity);
+  const bool pays = (gap.known() && gap.mean() > 2 * cost) || LendsPauses(turn);
+  return pays ? turn.start : EndOfQuantum(turn);
+}
+
+absl::Time Core::EndOfQuantum(const Turn& turn) const {
+  return turn.stays_until.value_or(turn.start + Quantum(turn.entity));
 }
 
 // Then the holder can be asked to stop at once: it does so at the end of a step, and there is no timer to
@@ -437,7 +444,7 @@ bool Core::IdlesAfterEachStep(const Turn& turn) const {
 
 absl::Time Core::StopTime(const Turn& turn) const {
   if (!turn.company && IdlesAfterEachStep(turn)) return turn.start;
-  absl::Time stop = turn.start + Quantum(turn.entity);
+  absl::Time stop = EndOfQuantum(turn);
   for (const DeviceKey& key : turn.devices) {
     const Device& device = state_.devices.at(key);
     const std::vector<EntityId> waiting = Candidates(device);
@@ -448,14 +455,18 @@ absl::Time Core::StopTime(const Turn& turn) const {
   return StopForGuarantees(turn, stop);
 }
 
+// Bytes, for this turn.
+bool Core::HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last) {
+  return last.restored > 0 || turn.spilled > 0 || job.restored_ahead > 0;
+}
+
 // What getting here cost, when bytes had to move for it; nothing when none had to. What came back before the
 // turn counts as if it had come in it: it has kept nobody waiting, and the link as busy.
 void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last) {
-  const bool moved = last.restored > 0 || turn.spilled > 0 || job.restored_ahead > 0;
   const absl::Duration cost =
-      moved ? job.ahead_time + absl::Nanoseconds(static_cast<int64_t>(
-                                   std::min<uint64_t>(last.drain_ns + last.ready_ns, INT64_MAX)))
-            : absl::ZeroDuration();
+      HasMoved(job, turn, last) ? job.ahead_time + absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(
+                                                       last.drain_ns + last.ready_ns, INT64_MAX)))
+                                : absl::ZeroDuration();
   job.switch_cost = job.switch_cost ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
 }
 
@@ -498,7 +509,10 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   Turn& turn = state_.turns.at(job.turn);
   if (job.told_stand_by) EndStandBy(job);
   const bool guest = turn.guests.contains(job.id), aside = how == PartEnds::kSetAside;
-  if (!job.after_others && !aside) LearnSwitchCost(job, turn, last);
+  if (!job.after_others && !aside) {
+    if (how == PartEnds::kGiven && !guest && HasMoved(job, turn, last)) BeginStay(job, turn);
+    if (!turn.stays_until) LearnSwitchCost(job, turn, last);
+  }
   if (how == PartEnds::kGiven && !job.after_others) Learn(job, turn, last);
   if (!guest && !aside) LearnReach(job, turn);
   if (how == PartEnds::kGiven) job.alone_first = job.after_others && (job.accompanied || job.alone_first);

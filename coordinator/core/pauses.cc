@@ -1,0 +1,66 @@
+// A holder's pauses, for those whose bytes are there.
+//
+// Where bytes move at a hand-over, a turn lasts so long that this costs little (Quantum). A holder that
+// pauses between its steps, to load data, would leave the device idle meanwhile, unless the pause is longer
+// than the bytes take there and back. But some of those who wait may have all their bytes on the device: they
+// fit beside the holder. They have its pauses, at no cost, and the holder *stays*: until its turn would have
+// been over nobody has the device for whom bytes would have to move.
+//
+// A stay ends early where the holder is away for as long as its bytes would take there and back.
+#include <algorithm>
+
+#include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
+
+namespace hocket::coordinator {
+
+// A single job that has had a turn, and for whose next one nothing has to move.
+bool Core::IsThere(EntityId entity) const {
+  const auto found = state_.jobs.find(entity);
+  if (found == state_.jobs.end()) return false;
+  const Job& job = found->second;
+  return GangOf(job) == nullptr && job.left != absl::InfinitePast() && job.spilled == 0 && job.need == 0 &&
+         !job.spill;
+}
+
+bool Core::LendsPauses(const Turn& turn) const {
+  const Device& device = state_.devices.at(turn.devices.front());
+  if (!MayLend(device) || turn.devices.size() != 1 || turn.company) return false;
+  const Estimate& gap = SlowestOf(turn.entity, &Job::gap).gap;
+  if (!gap.known() || gap.Lower() <= kIdleLimit) return false;
+  const Bytes coming = Promised(job(turn.entity));
+  if (Free(device) < coming) return false;  // others are going to be moved for it
+  const std::vector<EntityId> waiting = Candidates(device);
+  return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) { return IsThere(entity); });
+}
+
+// Not where gangs, or requests, or jobs in company have rules of their own.
+bool Core::MayLend(const Device& device) const {
+  return state_.gangs.empty() && !anybody_serves_ && !device.policy->RunsSeveral();
+}
+
+// `job` gives its turn up in a pause, or before one, that somebody can use.
+void Core::BeginStay(const Job& job, const Turn& turn) {
+  if (SwitchCost(job.entity) == absl::ZeroDuration() || !LendsPauses(turn)) return;
+  Device& device = DeviceOf(job);
+  device.stays = job.entity;
+  device.stays_until = EndOfQuantum(turn);
+}
+
+absl::Time Core::StayEnds(const Device& device) const {
+  const Job& job = this->job(device.stays);
+  if (job.turn != 0 || (job.waiting && Eligible(job.entity))) return device.stays_until;
+  return std::min(device.stays_until, job.left + 2 * SwitchCost(job.entity));
+}
+
+bool Core::StayLasts(const Device& device) const {
+  if (device.stays == 0 || now_ >= device.stays_until || !MayLend(device)) return false;
+  const auto found = state_.jobs.find(device.stays);
+  if (found == state_.jobs.end()) return false;
+  const Job& job = found->second;
+  const bool away =
+      job.gone || job.paused || job.unresponsive || job.spill || job.spilled > 0 || job.after_others;
+  return !away && now_ < StayEnds(device);
+}
+
+}  // namespace hocket::coordinator

@@ -1,0 +1,135 @@
+// A holder's pauses are for those whose memory is on the device (coordinator/core/pauses.cc).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/script.h"
+
+namespace hocket::coordinator {
+namespace {
+
+using absl::Milliseconds;
+using absl::Seconds;
+using testing::HasSubstr;
+
+constexpr absl::Duration kCost = Milliseconds(20);          // of a's bytes
+constexpr absl::Duration kPause = Milliseconds(30);         // of a, too short to move them there and back
+constexpr absl::Duration kQuantum = Milliseconds(20 * 49);  // 20 ms * (1 / 0.02 - 1)
+
+// `a` pauses between its steps, and bytes were moved for each of its turns; `there` has all its memory on the
+// device, `moved` has it on the host. `a` has the turn, and the two others have asked for it, `moved` first.
+struct PausesTest : testing::Test {
+  PausesTest() {
+    s.Joins("a");
+    s.Joins("there");
+    s.Joins("moved");
+    for (int i = 0; i < 3; ++i) {
+      s.Asks("a");
+      s.GivesUp("a", {.ready = kCost, .restored = 50});
+      s.Passes(kPause);
+    }
+    s.Asks("there");
+    s.GivesUp("there");
+    s.Asks("moved");
+    s.GivesUp("moved");
+    s.Asks("a");
+    began = s.now();
+    s.Asks("moved", {.need = 60, .spilled = 60});
+    s.Asks("there");
+  }
+
+  void GivesUpForAPause() { s.GivesUp("a", {.ready = kCost, .restored = 50}); }
+
+  Script s{"fifo"};
+  absl::Time began;
+};
+
+TEST_F(PausesTest, AreForWhoseMemoryIsThereThoughAnotherAskedFirst) {
+  EXPECT_TRUE(s.Told<wire::Yield>("a")) << s.Story();
+  GivesUpForAPause();
+  EXPECT_TRUE(s.Holds("there")) << s.Story();
+}
+
+TEST_F(PausesTest, NobodyForWhomBytesWouldMoveHasTheDeviceMeanwhile) {
+  GivesUpForAPause();
+  s.GivesUp("there");
+  EXPECT_FALSE(s.Holds("moved")) << s.Story();
+  EXPECT_THAT(s.Why("moved"), HasSubstr("kept free for a, whose memory was moved there"));
+  s.Asks("a");
+  EXPECT_TRUE(s.Holds("a")) << s.Story();
+  EXPECT_THAT(s.Why("moved"), HasSubstr("memory was moved for a and stays for at most"));
+}
+
+TEST_F(PausesTest, AStayIsAsLongAsTheTurnWouldHaveBeen) {
+  while (s.now() < began + kQuantum - kPause) {
+    GivesUpForAPause();
+    s.GivesUp("there");
+    s.Passes(kPause);
+    ASSERT_FALSE(s.Holds("moved")) << s.Story();
+    s.Asks("there");
+    s.Asks("a");
+    if (s.Holds("there")) s.GivesUp("there");
+    ASSERT_TRUE(s.Holds("a")) << s.Story();
+  }
+  s.Passes(kPause);
+  s.GivesUp("a");
+  EXPECT_TRUE(s.Holds("moved")) << s.Story();
+}
+
+TEST_F(PausesTest, AStayEndsWhereItsJobIsAwayForAsLongAsItsBytesTakeThereAndBack) {
+  GivesUpForAPause();
+  s.GivesUp("there");
+  s.Passes(2 * kCost - Milliseconds(1));
+  EXPECT_FALSE(s.Holds("moved")) << s.Story();
+  s.Passes(Milliseconds(2));
+  EXPECT_TRUE(s.Holds("moved")) << s.Story();
+}
+
+TEST_F(PausesTest, AStayEndsWithItsJob) {
+  GivesUpForAPause();
+  s.GivesUp("there");
+  s.Dies("a");
+  EXPECT_TRUE(s.Holds("moved")) << s.Story();
+}
+
+TEST_F(PausesTest, AStayEndsWhereItsJobIsPaused) {
+  GivesUpForAPause();
+  s.GivesUp("there");
+  s.Pauses("a");
+  EXPECT_TRUE(s.Holds("moved")) << s.Story();
+}
+
+TEST_F(PausesTest, WhereNobodysMemoryIsThereTheTurnLastsThroughItsPauses) {
+  s.Dies("there");
+  const int before = s.TimesTold<wire::Yield>("a");
+  s.Passes(Milliseconds(100));
+  EXPECT_EQ(s.TimesTold<wire::Yield>("a"), before) << s.Story();
+}
+
+// Steps of 50 ms and pauses of 200, and two of three fit: with the pauses unused the device would work for a
+// fifth of the time.
+TEST(PausesSceneTest, ThreeThatLoadDataShareADeviceOnWhichTwoFit) {
+  for (const char* policy : {"fair", "fifo", "round-robin", "priority"}) {
+    Script s(policy);
+    for (const char* job : {"a", "b", "c"}) {
+      s.Joins(job, {.persistent = job[0] == 'c' ? 0 : 40ull,
+                    .spilled = job[0] == 'c' ? 40ull : 0,
+                    .step = Milliseconds(50),
+                    .gap = Milliseconds(200),
+                    .spill_time = Milliseconds(150),
+                    .restore_time = Milliseconds(150)});
+      s.Lives(job);
+    }
+    s.RunsFor(Seconds(120));
+    absl::Duration worked;
+    std::map<std::string, std::uint64_t> steps;
+    for (const TurnEnded& turn : s.turns()) {
+      worked += Milliseconds(50) * static_cast<std::int64_t>(turn.steps);
+      steps[turn.name] += turn.steps;
+    }
+    EXPECT_GT(worked, Seconds(120) * 0.3) << policy;
+    for (const char* job : {"a", "b", "c"}) EXPECT_GT(steps[job], 100u) << policy << " " << job;
+  }
+}
+
+}  // namespace
+}  // namespace hocket::coordinator
