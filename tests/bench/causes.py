@@ -65,8 +65,8 @@ CAUSES = {
         "by a trace of both jobs: 45 us until the thread that waits for the device has woken, and until a queued "
         "kernel begins, 13 until the memory is passed, 13 to take the turn, 14 until the program has queued its "
         "kernel; the rest is the message to the coordinator and the next job's wake-up, whose code has left the caches "
-        "in the 2 ms of a kernel. Tried: the holder passes its turn on itself, which saves 30 us (decision 0044). The next "
-        "job is not told before the drain: a job that is killed then could take it along (decision 0046)."
+        "in the 2 ms of a kernel. Tried: the holder passes its turn on itself, which saves 30 us (decision 0044). "
+        "The next job is not told before the drain: a job that is killed then could take it along (decision 0046)."
     ),
     "iterator": (
         "by timing each part of 1.2 us (beside other work): 0.4 are the two calls into C++, each of which gives "

@@ -2,7 +2,8 @@
 as the driver slices time between them.
 
 ``fit``: everything stays resident. ``do not fit``: the overlap of their persistent memory moves at every hand-over; its
-round trip is at most a quarter of the loading pause.
+round trip is at most a quarter of the loading pause. And three jobs that load data for three quarters of their time, of
+which two fit: a round trip takes longer than such a pause.
 """
 
 from __future__ import annotations
@@ -69,6 +70,37 @@ def _ratios(device_ms: float, steps: int, repeats: int, held_mib: int, lacking_m
         return found, dict(said.most_common(6))
 
 
+def _three(device_ms: float, gap_ms: float, steps: int, repeats: int, held_mib: int) -> Found:
+    """Of three jobs, of which two fit on the device and an eighth of one."""
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
+
+        def worker(mode: str, number: int) -> harness.Worker:
+            program = [sys.executable, "-m", "tests.bench.workload", mode, "--kind", "cnn", "--name", f"job-{number}"]
+            program += ["--device-ms", str(device_ms)]
+            command = harness.emulate("bench-three", harness.Filled.EMULATED_MEMORY, program, timing=True)
+            log = pathlib.Path(folder) / f"{mode}-{number}.log"
+            return stack.enter_context(harness.Worker(command, {"HOCKET_RUNTIME_DIR": folder}, log))
+
+        plain = worker("plain", 0)
+        plain.ask(steps=2)
+        jobs = [worker("hocket", number) for number in (1, 2, 3)]
+        _together(jobs, steps=2)
+        jobs[0].ask(hold=held_mib * MIB)
+        filled = stack.enter_context(harness.Filled("bench-three", folder))
+        filled.leave((held_mib + held_mib // 8) * MIB)
+        for job in jobs[1:]:
+            job.ask(hold=held_mib * MIB)
+        block = {"steps": steps, "gap_ms": gap_ms}
+        _together(jobs, **block)  # what moving costs is known then
+        found: dict[str, list[float]] = {"hocket": []}
+        for _ in range(repeats):
+            alone = len(jobs) * _together([plain], **block)
+            found["hocket"].append(_together(jobs, **block) / alone)
+        with harness.reasons({"HOCKET_RUNTIME_DIR": folder}) as said:  # once more, not counted
+            _together(jobs, **block)
+        return found, dict(said.most_common(6))
+
+
 def run(quick: bool) -> None:
     repeats, steps = (2, 10) if quick else (9, 40)
     fit, why = _ratios(20, steps, repeats, 64)
@@ -97,4 +129,16 @@ def run(quick: bool) -> None:
     text = "makespan of two jobs of 50 % duty that do not fit"
     text += "" if held == HELD else f" ({sizes.in_words(held)} each)"
     figures.append(harness.figure(name, text, large["hocket"], 0.70, baseline))
+    held = sizes.fitting(
+        "makespan",
+        [HELD],
+        sizes.free("bench-three", harness.Filled.EMULATED_MEMORY),
+        lambda size: 3 * size + 5 * CONTEXT,  # a plain job beside the three; and the ballast
+        lambda size: size,
+    )[0]
+    name = sizes.name("makespan_three", held, HELD)
+    three, said[name] = _three(20, 60, steps, repeats, held // MIB)
+    text = "makespan of three jobs of 25 % duty of which two fit"
+    text += "" if held == HELD else f" ({sizes.in_words(held)} each)"
+    figures.append(harness.figure(name, text, three["hocket"], 0.60, baseline.replace("two", "three")))
     harness.record("makespan", figures, extra={"what the coordinator said meanwhile": said})
