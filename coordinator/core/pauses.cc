@@ -39,9 +39,10 @@ bool Core::MayLend(const Device& device) const {
   return state_.gangs.empty() && !anybody_serves_ && !device.policy->RunsSeveral();
 }
 
-// `job` gives its turn up in a pause, or before one, that somebody can use.
+// `job` gives its turn up in a pause, or before one, that somebody can use. Of turns that were given while a
+// stay lasted none begins another: between two stays all who wait are chosen from.
 void Core::BeginStay(const Job& job, const Turn& turn) {
-  if (SwitchCost(job.entity) == absl::ZeroDuration() || !LendsPauses(turn)) return;
+  if (turn.within_stay || SwitchCost(job.entity) == absl::ZeroDuration() || !LendsPauses(turn)) return;
   Device& device = DeviceOf(job);
   device.stays = job.entity;
   device.stays_until = EndOfQuantum(turn);

@@ -276,7 +276,8 @@ struct Turn {
   absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time
   std::string reason;
-  std::optional<absl::Time> stays_until;             // of the stay that it belongs to: it ends then
+  bool within_stay = false;                          // it was given while a stay lasted, and
+  std::optional<absl::Time> stays_until;             // to its job: it ends with it
   bool by_guarantee = false;                         // not by the policy, which is not charged for it
   bool used = false;                                 // a part of it has ended that was not taken back
   bool contended = false;                            // somebody has waited for it

@@ -249,7 +249,8 @@ void Core::GrantTurn(const Next& next, TurnNumber number, const Promise* passed)
     Device& device = state_.devices.at(key);
     if (turn.devices.size() > 1) NoteBehindGang(device);
     device.turn = turn.number;
-    if (device.stays == entity && StayLasts(device)) turn.stays_until = device.stays_until;
+    turn.within_stay = StayLasts(device);
+    if (turn.within_stay && device.stays == entity) turn.stays_until = device.stays_until;
     device.policy->Granted(ViewOf(entity));
   }
   for (JobId id : active_) {

@@ -22,15 +22,15 @@ struct PausesTest : testing::Test {
     s.Joins("a");
     s.Joins("there");
     s.Joins("moved");
-    for (int i = 0; i < 3; ++i) {
-      s.Asks("a");
-      s.GivesUp("a", {.ready = kCost, .restored = 50});
-      s.Passes(kPause);
-    }
-    s.Asks("there");
-    s.GivesUp("there");
     s.Asks("moved");
     s.GivesUp("moved");
+    for (const char* job : {"there", "a"}) {
+      for (int i = 0; i < 3; ++i) {
+        s.Asks(job);
+        s.GivesUp(job, {.ready = kCost, .restored = 50});
+        s.Passes(kPause);
+      }
+    }
     s.Asks("a");
     began = s.now();
     s.Asks("moved", {.need = 60, .spilled = 60});
@@ -72,6 +72,22 @@ TEST_F(PausesTest, AStayIsAsLongAsTheTurnWouldHaveBeen) {
   }
   s.Passes(kPause);
   s.GivesUp("a");
+  EXPECT_TRUE(s.Holds("moved")) << s.Story();
+}
+
+TEST_F(PausesTest, NoStayFollowsFromAnother) {
+  for (int i = 0; i < 20; ++i) {  // pauses of both are known
+    GivesUpForAPause();
+    s.GivesUp("there", {.ready = kCost, .restored = 50});
+    s.Passes(kPause);
+    s.Asks("a");
+    s.Asks("there");
+  }
+  GivesUpForAPause();
+  ASSERT_TRUE(s.Holds("there")) << s.Story();
+  s.Passes(2 * kCost + Milliseconds(1));  // the stay of `a` is over, and not the quantum of `there`
+  s.Asks("a");
+  s.GivesUp("there", {.ready = kCost, .restored = 50});
   EXPECT_TRUE(s.Holds("moved")) << s.Story();
 }
 
