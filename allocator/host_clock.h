@@ -12,7 +12,8 @@ struct HostClock {
 
   // Since whenever; never goes back.
   Nanos (*now)() = [] { return Nanos(std::chrono::steady_clock::now().time_since_epoch()); };
-  // Blocks the calling thread for so long, or a little longer.
+  // Blocks the calling thread for so long, or a little longer. Inside a piece of work the device has no mark
+  // to wait for; who sleeps asks it again afterwards, and goes by its answer.
   void (*sleep)(Nanos) = [](Nanos time) { std::this_thread::sleep_for(time); };
 };
 

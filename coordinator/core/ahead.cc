@@ -106,8 +106,7 @@ bool Core::MayRestore(const Job& job) const {
 std::vector<Job*> Core::Behind(Turn& turn, const Job& next) {
   std::vector<std::pair<JobId, bool>> candidates;
   for (const Job* other : Others(next)) {
-    if (other->entity == DeviceOf(*other).stays && StayLasts(DeviceOf(*other))) continue;
-    if (other->waiting && CanBeSpilled(*other))
+    if (other->waiting && CanBeSpilled(*other) && !Stays(*other))
       candidates.emplace_back(other->id, other->paused || other->held_out);
   }
   if (candidates != turn.candidates_behind) {

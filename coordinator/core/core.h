@@ -265,6 +265,7 @@ class Core {
   bool MayLend(const Device& device) const;
   bool LendsPauses(const Turn& turn) const;
   bool StayLasts(const Device& device) const;
+  bool Stays(const Job& job) const;
   absl::Time StayEnds(const Device& device) const;
   void BeginStay(const Job& job, const Turn& turn);
 

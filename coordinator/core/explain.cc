@@ -168,7 +168,7 @@ std::string Core::ExplainWaiting(const Job& job) const {
   const Device& device = DeviceOf(job);
   if (device.turn == 0) return absl::StrCat(text, "; ", ExplainFreeDevice(job));
   const Turn& turn = state_.turns.at(device.turn);
-  if (StayLasts(device) && device.stays != job.entity && !IsThere(job.entity))
+  if (StayLasts(device) && !Stays(job) && !IsThere(job.entity))
     absl::StrAppend(&text, "; memory was moved for ", NameFor(job, device.stays), " and stays",
                     StayFor(device), ": its pauses are for jobs that have theirs on the device");
   const auto order = InTurnOrder(device, Candidates(device));

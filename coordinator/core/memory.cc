@@ -307,9 +307,7 @@ std::vector<Job*> Core::Victims(const Job& job) {
   const Policy& policy = *DeviceOf(job).policy;
   std::stable_partition(victims.begin(), victims.end(),
                         [&](Job* victim) { return !policy.StaysResident(ViewOf(victim->entity)); });
-  std::stable_partition(victims.begin(), victims.end(), [&](Job* victim) {
-    return victim->entity != DeviceOf(*victim).stays || !StayLasts(DeviceOf(*victim));
-  });
+  std::stable_partition(victims.begin(), victims.end(), [&](Job* victim) { return !Stays(*victim); });
   std::stable_partition(victims.begin(), victims.end(), [&](Job* victim) { return !Serves(*victim); });
   return victims;
 }

@@ -64,4 +64,9 @@ bool Core::StayLasts(const Device& device) const {
   return !away && now_ < StayEnds(device);
 }
 
+bool Core::Stays(const Job& job) const {
+  const Device& device = DeviceOf(job);
+  return device.stays == job.entity && StayLasts(device);
+}
+
 }  // namespace hocket::coordinator

@@ -34,10 +34,8 @@ from tests.bench import sizes, source
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
 EMULATED = "emulated"
-COORDINATOR = (
-    "coordinator",
-    ":(exclude)coordinator/simulator",
-)  # paths of it that a running job meets, as git takes them
+# Paths of what a running job meets of it, as git takes them.
+COORDINATOR = ("coordinator", ":(exclude)coordinator/simulator")
 
 
 @dataclasses.dataclass

@@ -9,6 +9,7 @@ which two fit: a round trip takes longer than such a pause.
 from __future__ import annotations
 
 import contextlib
+import functools
 import pathlib
 import sys
 import time
@@ -30,6 +31,14 @@ def _together(workers: list[harness.Worker], **block: float) -> float:
     return time.perf_counter() - begin
 
 
+def _worker(stack: contextlib.ExitStack, folder: str, device_ms: float, mode: str, number: int) -> harness.Worker:
+    program = [sys.executable, "-m", "tests.bench.workload", mode, "--kind", "cnn", "--name", f"job-{number}"]
+    program += ["--device-ms", str(device_ms)]
+    command = harness.emulate("bench-makespan", harness.Filled.EMULATED_MEMORY, program, timing=True)
+    log = pathlib.Path(folder) / f"{mode}-{number}.log"
+    return stack.enter_context(harness.Worker(command, {"HOCKET_RUNTIME_DIR": folder}, log))
+
+
 def _ratios(device_ms: float, steps: int, repeats: int, held_mib: int, lacking_mib: int = 0) -> Found:
     """Makespans over that of one after the other, under Hocket and, where both fit, sliced by the driver; and why.
 
@@ -37,14 +46,7 @@ def _ratios(device_ms: float, steps: int, repeats: int, held_mib: int, lacking_m
     """
     fits = lacking_mib == 0
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
-
-        def worker(mode: str, number: int) -> harness.Worker:
-            program = [sys.executable, "-m", "tests.bench.workload", mode, "--kind", "cnn", "--name", f"job-{number}"]
-            program += ["--device-ms", str(device_ms)]
-            command = harness.emulate("bench-makespan", harness.Filled.EMULATED_MEMORY, program, timing=True)
-            log = pathlib.Path(folder) / f"{mode}-{number}.log"
-            return stack.enter_context(harness.Worker(command, {"HOCKET_RUNTIME_DIR": folder}, log))
-
+        worker = functools.partial(_worker, stack, folder, device_ms)
         jobs = [worker("hocket", number) for number in (1, 2)]
         # One alone stands for "one after the other" twice, so plain jobs need not fit beside each other.
         plain = [worker("plain", number) for number in ((1, 2) if fits else (1,))]
@@ -73,20 +75,13 @@ def _ratios(device_ms: float, steps: int, repeats: int, held_mib: int, lacking_m
 def _three(device_ms: float, gap_ms: float, steps: int, repeats: int, held_mib: int) -> Found:
     """Of three jobs, of which two fit on the device and an eighth of one."""
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
-
-        def worker(mode: str, number: int) -> harness.Worker:
-            program = [sys.executable, "-m", "tests.bench.workload", mode, "--kind", "cnn", "--name", f"job-{number}"]
-            program += ["--device-ms", str(device_ms)]
-            command = harness.emulate("bench-three", harness.Filled.EMULATED_MEMORY, program, timing=True)
-            log = pathlib.Path(folder) / f"{mode}-{number}.log"
-            return stack.enter_context(harness.Worker(command, {"HOCKET_RUNTIME_DIR": folder}, log))
-
+        worker = functools.partial(_worker, stack, folder, device_ms)
         plain = worker("plain", 0)
         plain.ask(steps=2)
         jobs = [worker("hocket", number) for number in (1, 2, 3)]
         _together(jobs, steps=2)
         jobs[0].ask(hold=held_mib * MIB)
-        filled = stack.enter_context(harness.Filled("bench-three", folder))
+        filled = stack.enter_context(harness.Filled("bench-makespan", folder))
         filled.leave((held_mib + held_mib // 8) * MIB)
         for job in jobs[1:]:
             job.ask(hold=held_mib * MIB)
@@ -132,7 +127,7 @@ def run(quick: bool) -> None:
     held = sizes.fitting(
         "makespan",
         [HELD],
-        sizes.free("bench-three", harness.Filled.EMULATED_MEMORY),
+        sizes.free("bench-makespan", harness.Filled.EMULATED_MEMORY),
         lambda size: 3 * size + 5 * CONTEXT,  # a plain job beside the three; and the ballast
         lambda size: size,
     )[0]

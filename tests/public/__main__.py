@@ -12,6 +12,7 @@ copy had several turns, and bytes were spilled.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -72,7 +73,7 @@ def same(one: object, other: object) -> bool:
         )
     if isinstance(one, list | tuple):
         return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and (one == other or not isinstance(one, int | float | str | bytes | None))
+    return one == other
 
 
 def saved(out: pathlib.Path, pattern: str) -> dict[str, object]:
@@ -86,7 +87,7 @@ def saved(out: pathlib.Path, pattern: str) -> dict[str, object]:
 
 
 def compare(script: scripts.Script, checkout: pathlib.Path | None) -> tuple[bool, str]:
-    with tempfile.TemporaryDirectory(prefix="hocket-public-") as place:
+    with tempfile.TemporaryDirectory(prefix="hocket-public-") as place, contextlib.ExitStack() as stack:
         alone, *copies = outs = [pathlib.Path(place) / name for name in ("alone", "first", "second")]
         said = ended(start(script, checkout, alone, f"public-alone-{os.getpid()}", "2GiB", []), script)
         device = f"public-shared-{os.getpid()}"
@@ -94,6 +95,8 @@ def compare(script: scripts.Script, checkout: pathlib.Path | None) -> tuple[bool
             start(script, checkout, out, device, script.memory, [*HOCKET, "run", "--name", out.name, "--"])
             for out in copies
         ]
+        for process in both:
+            stack.callback(process.kill)  # where the other one fails
         shared = [ended(process, script) for process in both]
         trace = pathlib.Path(place) / "turns.json"
         environment = {**os.environ, "HOCKET_RUNTIME_DIR": place}
