@@ -134,6 +134,7 @@ absl::Time Core::NextDeadline() const {
     const absl::Time stop = StopTime(turn);
     next = std::min(next, stop);
     if (!turn.asked_idle && !turn.company) next = std::min(next, AskIdleTime(turn, stop));
+    next = std::min(next, AskLongIdleTime(turn));
   }
   return next;
 }

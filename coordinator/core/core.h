@@ -218,6 +218,7 @@ class Core {
   void AskToStop(Turn& turn);
   void TellToStop(Job& job, Turn& turn);
   void SendYield(const Job& job, bool now, std::uint64_t stop_step, std::uint64_t pass = 0);
+  void AskIfLongIdle(Turn& turn);
   enum class PartEnds { kGiven, kByDeath, kSetAside };
   void EndPart(Job& job, const wire::TurnOver& last, PartEnds how);
   void LeavePart(Job& job);
@@ -237,9 +238,12 @@ class Core {
   bool IsAbsent(const Job& other, const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
   absl::Time IdleTime(const Turn& turn) const;
+  absl::Time AskLongIdleTime(const Turn& turn) const;
+  absl::Duration LongIdle(EntityId entity) const;
   absl::Time EndOfQuantum(const Turn& turn) const;
   bool FirstStepOutlasts(const Turn& turn, absl::Time stop) const;
   absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
+  absl::Duration HolderBegins(const Turn& turn) const;
   bool IdlesAfterEachStep(const Turn& turn) const;
   static bool HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
@@ -554,6 +558,7 @@ class Core {
   std::string StoppedPerhaps(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;
   std::string StayFor(const Device& device) const;
+  std::string ExplainLongIdle(const Turn& turn) const;
   std::string ExplainFreeDevice(const Job& job) const;
   std::string ExplainQuotas(const Job& job) const;
   std::string ExplainSlower(const Job& job) const;

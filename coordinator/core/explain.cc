@@ -126,6 +126,11 @@ std::string Core::ExplainHolding(const Job& job) const {
   return absl::StrCat(text, ExplainLink(job), ExplainQuotas(job));
 }
 
+std::string Core::ExplainLongIdle(const Turn& turn) const {
+  if (!turn.asked_long_idle || turn.asked_idle) return "";
+  return absl::StrCat(" (or until it has not used it for ", Seconds(LongIdle(turn.entity)), ")");
+}
+
 std::string Core::StayFor(const Device& device) const {
   return absl::StrCat(" for at most ", Seconds(StayEnds(device) - now_), " more");
 }
@@ -183,7 +188,8 @@ std::string Core::ExplainWaiting(const Job& job) const {
     return absl::StrCat(text, " and is to stand by for it, by ", Seconds(ServeAt(turn) - now_), " from now");
   if (!turn.asked_stop && Contended(turn))
     absl::StrAppend(&text, " and keeps it for at most ",
-                    Seconds(std::max(absl::ZeroDuration(), StopTime(turn) - now_)), " more");
+                    Seconds(std::max(absl::ZeroDuration(), StopTime(turn) - now_)), " more",
+                    ExplainLongIdle(turn));
   if (place != order.end())
     absl::StrAppend(&text, "; number ", place - order.begin() + 1, " of ", order.size(), " that wait (",
                     PolicyTitle(state_.policy), ")");

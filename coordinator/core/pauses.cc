@@ -6,7 +6,8 @@
 // fit beside the holder. They have its pauses, at no cost, and the holder *stays*: until its turn would have
 // been over nobody has the device for whom bytes would have to move.
 //
-// A stay ends early where the holder is away for as long as its bytes would take there and back.
+// A stay ends early where the holder is away for as long as its bytes would take there and back. So does a
+// turn that is kept in pauses because only others wait: the holder is told how long (Core::AskLongIdleTime).
 #include <algorithm>
 
 #include "coordinator/core/core.h"
@@ -51,7 +52,7 @@ void Core::BeginStay(const Job& job, const Turn& turn) {
 absl::Time Core::StayEnds(const Device& device) const {
   const Job& job = this->job(device.stays);
   if (job.turn != 0 || (job.waiting && Eligible(job.entity))) return device.stays_until;
-  return std::min(device.stays_until, job.left + 2 * SwitchCost(job.entity));
+  return std::min(device.stays_until, job.left + LongIdle(job.entity));
 }
 
 bool Core::StayLasts(const Device& device) const {

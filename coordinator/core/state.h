@@ -281,6 +281,7 @@ struct Turn {
   bool by_guarantee = false;                         // not by the policy, which is not charged for it
   bool used = false;                                 // a part of it has ended that was not taken back
   bool contended = false;                            // somebody has waited for it
+  bool asked_long_idle = false;                      // Yield{now=false} for a long pause is out
   bool asked_idle = false;                           // Yield{now=false} is out
   bool asked_stop = false;                           // Yield{now=true} is out
   absl::Time stop_asked;                             // since when; the last who was told

@@ -364,6 +364,7 @@ void Core::AskIfContended(Turn& turn) {
   const absl::Time stop = turn.asked_stop ? absl::InfiniteFuture() : StopTime(turn);
   if (now_ >= stop || (!turn.asked_stop && FirstStepOutlasts(turn, stop))) AskToStopInOrder(turn);
   if (!turn.asked_idle && (paused || (!together && now_ >= AskIdleTime(turn, stop)))) AskForTurn(turn);
+  if (now_ >= AskLongIdleTime(turn)) AskIfLongIdle(turn);
 }
 
 void Core::SendYield(const Job& job, bool now, std::uint64_t stop_step, std::uint64_t pass) {
@@ -373,6 +374,15 @@ void Core::SendYield(const Job& job, bool now, std::uint64_t stop_step, std::uin
 void Core::AskForTurn(Turn& turn) {
   turn.asked_idle = true;
   for (JobId id : turn.granted) SendYield(job(id), false, 0);
+}
+
+void Core::AskIfLongIdle(Turn& turn) {
+  turn.asked_long_idle = true;
+  const auto limit = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(LongIdle(turn.entity)));
+  for (JobId id : turn.granted) {
+    const Job& job = this->job(id);
+    if (job.info.heeds_idle) SendTo(id, wire::Yield{.turn = job.told_turn, .idle_ns = limit});
+  }
 }
 
 // All at once.
@@ -400,9 +410,20 @@ absl::Time Core::IdleTime(const Turn& turn) const {
   const absl::Duration cost = SwitchCost(turn.entity);
   if (cost == absl::ZeroDuration()) return turn.start;
   const Estimate& gap = SlowestOf(turn.entity, &Job::gap).gap;
-  const bool pays = (gap.known() && gap.mean() > 2 * cost) || LendsPauses(turn);
+  const bool pays = (gap.known() && gap.mean() > LongIdle(turn.entity)) || LendsPauses(turn);
   return pays ? turn.start : EndOfQuantum(turn);
 }
+
+// A pause of which nobody knows how long it will be is waited for as long as the bytes would take there and
+// back: so it costs at most twice what it had to (as who rents skis until they would have cost their price;
+// Karlin et al., Competitive Snoopy Caching, 1988). Infinite future: the holder is not asked for that.
+absl::Time Core::AskLongIdleTime(const Turn& turn) const {
+  if (turn.asked_idle || turn.asked_long_idle || turn.company) return absl::InfiniteFuture();
+  if (SwitchCost(turn.entity) == absl::ZeroDuration()) return absl::InfiniteFuture();
+  return turn.start + HolderBegins(turn);
+}
+
+absl::Duration Core::LongIdle(EntityId entity) const { return 2 * SwitchCost(entity); }
 
 absl::Time Core::EndOfQuantum(const Turn& turn) const {
   return turn.stays_until.value_or(turn.start + Quantum(turn.entity));
@@ -419,10 +440,12 @@ bool Core::FirstStepOutlasts(const Turn& turn, absl::Time stop) const {
 // The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in
 // its way, and the answer would be no. Nor shortly before it is asked to `stop`, which says this, too.
 absl::Time Core::AskIdleTime(const Turn& turn, absl::Time stop) const {
-  const Estimate& step = SlowestOf(turn.entity, &Job::step).step;
-  const absl::Duration begins = std::min(kHolderBegins, step.mean() / 2);
-  const absl::Time ask = std::max(IdleTime(turn), turn.start + begins);
+  const absl::Time ask = std::max(IdleTime(turn), turn.start + HolderBegins(turn));
   return stop > ask && stop - ask <= kHolderBegins ? stop : ask;
+}
+
+absl::Duration Core::HolderBegins(const Turn& turn) const {
+  return std::min(kHolderBegins, SlowestOf(turn.entity, &Job::step).step.mean() / 2);
 }
 
 // Nothing where no bytes had to move lately.

@@ -35,6 +35,7 @@ void Node::Place(Player& player, absl::Time now) {
   wire::Join join{.name = job.name, .device = "gpu", .capacity = options_.capacity, .weight = job.weight};
   join.priority = job.priority;
   join.heeds_restore = true;
+  join.heeds_idle = true;
   join.total_steps = job.told();
   join.job = player.id;
   Handle(player.id, JobJoins{std::move(join), job.user});
@@ -129,10 +130,12 @@ void Node::Hear(Player& player, const wire::Message& message) {
     player.granted = now_;
     player.running = player.stop_asked = player.asked_room = false;
     player.idle_asked = grant->contended;
+    player.shorter_pauses = absl::ZeroDuration();
     player.restored = 0;
     if (player.restore.request == 0) Next(player, now_);
   } else if (auto* yield = std::get_if<wire::Yield>(&message)) {
     player.idle_asked = true;
+    player.shorter_pauses = absl::Nanoseconds(yield->idle_ns);
     player.stop_asked |= yield->now;
     if (player.running) PlanEndOfTurn(player);
   } else if (auto* spill = std::get_if<wire::Spill>(&message)) {
@@ -262,7 +265,8 @@ void Node::PlanEndOfTurn(Player& player) {
   const absl::Time next_end = When(player, until_end_of(ended + 1));
   const absl::Time begins = When(player, until_begin), paused = When(player, until_begin - player.gap);
   const bool in_gap = ended > 0 && now_ < begins;
-  const absl::Duration limit = player.job->away ? absl::ZeroDuration() : kIdleLimit;
+  const absl::Duration limit =
+      std::max(player.job->away ? absl::ZeroDuration() : kIdleLimit, player.shorter_pauses);
   const absl::Time idle = std::max(now_, paused + limit);
   absl::Time at = done;
   if (player.stop_asked) {

@@ -34,6 +34,7 @@ struct Player {
   TurnNumber turn = 0;
   bool running = false;  // has what it needs, and steps
   bool idle_asked = false;
+  absl::Duration shorter_pauses;  // then: it keeps the turn in these
   bool stop_asked = false;
   bool steps_aside = false;  // others first
   bool asked_room = false;   // in this turn

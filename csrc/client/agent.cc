@@ -208,6 +208,7 @@ void ClientImpl::Yielded(const wire::Yield& yield) {
   if (turn_.number == 0) turn_.number = yield.turn;
   if (yield.turn != turn_.number) return;
   turn_.pass = yield.pass;
+  turn_.shorter_pauses = std::chrono::nanoseconds(std::min<std::uint64_t>(yield.idle_ns, INT64_MAX));
   if (yield.now && yield.stop_step != 0) {
     StopTogether(yield);
   } else {
@@ -221,7 +222,7 @@ void ClientImpl::Yielded(const wire::Yield& yield) {
   SetIdleCheck();
   // Somebody asks in a pause that began before.
   idle_since_ = std::min(idle_since_, std::max(turn_.held_since, progress_.last_boundary()));
-  idle_check_at_ = TurnIsOfNoUse() ? Clock::now() : idle_since_ + tuning_.idle_limit;
+  idle_check_at_ = GivesAtOnce() ? Clock::now() : idle_since_ + IdleLimit();
 }
 
 // A step that began before the word had kAskStop is counted in it; one that begins after looks at stop_step_.
@@ -242,7 +243,8 @@ void ClientImpl::StopTogether(const wire::Yield& yield) {
 // --- idleness -------------------------------------------------------------------------------------
 //
 // A job that somebody waits for gives its turn when it has used it for nothing for the idle limit; at once
-// where all its threads are away.
+// where all its threads are away. Where bytes have to move for the others the coordinator tells a longer
+// limit, and that holds for those that are away, too.
 
 // An agent that looks soon anyway is not woken: it sees then since when the job idles. (Others may wait
 // through thousands of steps.)
@@ -260,13 +262,19 @@ void ClientImpl::ArmIdleCheck() {
 void ClientImpl::SetIdleCheck() {
   idle_since_ = Clock::now();
   idle_begins_ = Begins(word_.Load());
-  idle_check_at_ = idle_since_ + tuning_.idle_limit;
+  idle_check_at_ = idle_since_ + IdleLimit();
 }
 
 // Also of a gang's rank: its gang keeps the turn until every rank has given its part, and a rank that comes
 // to a door before that has its part back at once.
 bool ClientImpl::MayGiveIdle() const {
   return phase_ == Phase::kHeld && !outside_ && !stand_by_ && (word_.Load() & kAsks) != 0;
+}
+
+Clock::duration ClientImpl::IdleLimit() const { return std::max(tuning_.idle_limit, turn_.shorter_pauses); }
+
+bool ClientImpl::GivesAtOnce() const {
+  return turn_.shorter_pauses == Clock::duration::zero() && TurnIsOfNoUse();
 }
 
 void ClientImpl::CheckIdle() {
@@ -302,12 +310,12 @@ bool ClientImpl::IdleLongEnough(bool quiet) {
   const bool still = quiet && begins == idle_begins_;
   if (!still) idle_since_ = now;
   idle_begins_ = begins;
-  if (TurnIsOfNoUse()) {
+  if (GivesAtOnce()) {
     idle_check_at_ = now + kLookAgain;
     return still;
   }
-  const bool long_enough = still && now - idle_since_ >= tuning_.idle_limit;
-  idle_check_at_ = (long_enough ? now : idle_since_) + tuning_.idle_limit;
+  const bool long_enough = still && now - idle_since_ >= IdleLimit();
+  idle_check_at_ = (long_enough ? now : idle_since_) + IdleLimit();
   return long_enough;
 }
 

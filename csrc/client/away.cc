@@ -17,7 +17,7 @@ void ClientImpl::BeginAway() {
   me->away = true;
   ++at_doors_.threads;
   if (!blocking) {
-    if (MayGiveIdle() && TurnIsOfNoUse() && Count(word_.Load()) == 0) {
+    if (MayGiveIdle() && GivesAtOnce() && Count(word_.Load()) == 0) {
       SetIdleCheck();
       idle_check_at_ = idle_since_;
       Wake();

@@ -131,6 +131,8 @@ class ClientImpl final : public Client {
     bool has_lane = false;         // its lock: nobody else can adopt chunks of the arena
     Bytes restored = 0;
     std::uint64_t idle_ns = 0;  // so long it had not been used when it was given up for that
+    // It is not to be given up in shorter pauses; 0: in each that is longer than ClientTuning::idle_limit.
+    Clock::duration shorter_pauses{0};
     Clock::time_point held_since;
     std::uint64_t pass = 0;  // somebody waits for this number in the lane's page; 0: nobody
     // Nothing of the arena has changed in it, and no room was asked for: whoever is next knows all that
@@ -272,6 +274,9 @@ class ClientImpl final : public Client {
   void AskAtAllocations() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveIdleTurn(std::uint32_t begins, Word in_steps);
   bool MayGiveIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Clock::duration IdleLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // It is of no use, and not kept for a pause that may be short.
+  bool GivesAtOnce() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ArmIdleCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetIdleCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake();
@@ -312,8 +317,8 @@ class ClientImpl final : public Client {
   bool GoesOnCapturing() const;
 
   // --- guessed.cc: steps that do not use the turn
-  Clock::duration GuessedLimit() const;
-  Clock::duration IdleLimitIn(Word in_steps) const;
+  Clock::duration GuessedLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Clock::duration IdleLimitIn(Word in_steps) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetGuessedCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayGiveInSteps(Word in_steps) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckGuessed();

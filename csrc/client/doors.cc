@@ -202,7 +202,8 @@ bool ClientImpl::MustGive(bool step) const {
   const Word word = word_.Load();
   if (!step) return !transition::HoldsTurn(word);
   if (for_next_step_) return false;
-  const bool boundary_of_implicit = (word & kImplicit) != 0 && (word & kAsks) != 0 && facts_.gang.empty();
+  const bool boundary_of_implicit = (word & kImplicit) != 0 && (word & kAsks) != 0 && facts_.gang.empty() &&
+                                    turn_.shorter_pauses == Clock::duration::zero();
   return StopReached() || boundary_of_implicit;
 }
 

@@ -16,7 +16,7 @@ constexpr int kLooks = 10;  // a device that is idle now and then is in use
 
 Clock::duration ClientImpl::GuessedLimit() const {
   const Clock::duration steps = kAverageSteps * progress_.step_time();
-  return std::max(tuning_.guessed_idle_limit, std::min(steps, kLongest));
+  return std::max({tuning_.guessed_idle_limit, std::min(steps, kLongest), turn_.shorter_pauses});
 }
 
 Clock::duration ClientImpl::IdleLimitIn(Word in_steps) const {

@@ -93,7 +93,8 @@ absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string&
                     .group = GroupOf(options),
                     .serves = Serves(options),
                     .stands_by = device_uuid != "cpu",
-                    .counts_arena = true};
+                    .counts_arena = true,
+                    .heeds_idle = true};
 }
 
 }  // namespace hocket

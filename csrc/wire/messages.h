@@ -64,13 +64,15 @@ struct Join {
   bool serves = false;         // its steps are requests that somebody waits for: others stand by for them
   bool stands_by = false;      // it understands StandBy, GoOn and Pace
   bool counts_arena = false;   // it says by ArenaHeard what it has heard of the arena
+  bool heeds_idle = false;     // it understands Yield::idle_ns
   // Retired, never to be used again: 3, 19.
   HOCKET_FIELDS(F(1, name) F(2, pid) F(4, program) F(5, device) F(6, device_name) F(7, capacity) F(8, weight)
                     F(9, priority) F(10, memory_limit) F(11, total_steps) F(12, hocket_version)
                         F(13, torch_version) F(14, rejoin) F(15, job) F(16, holds_turn) F(17, persistent)
                             F(18, spilled) F(20, steps) F(21, gang) F(22, gang_rank) F(23, gang_size)
                                 F(24, turn) F(25, lane_lock) F(26, heeds_limit) F(27, heeds_restore)
-                                    F(28, group) F(29, serves) F(30, stands_by) F(31, counts_arena))
+                                    F(28, group) F(29, serves) F(30, stands_by) F(31, counts_arena)
+                                        F(32, heeds_idle))
 };
 
 struct Joined {
@@ -139,9 +141,10 @@ struct Grant {
                     F(7, passed))
 };
 
-// Others wait. now == false: give the turn up when you would not use it (between two steps, loading data).
-// now == true: give it up at the end of the step `stop_step` (0: of the step you are in); a job in an
-// implicit turn gives up when idle. Gangs answer with YieldAck.
+// Others wait. now == false: give the turn up when you would not use it (between two steps, loading data),
+// or, where `idle_ns` is not 0, when you have not used it for so long. now == true: give it up at the end of
+// the step `stop_step` (0: of the step you are in); a job in an implicit turn gives up when idle. Gangs
+// answer with YieldAck.
 struct Yield {
   static constexpr uint16_t kType = 6;
   static constexpr const char* kName = "Yield";
@@ -149,7 +152,8 @@ struct Yield {
   bool now = false;
   uint64_t stop_step = 0;  // gangs: all ranks stop after this step; counts steps completed
   uint64_t pass = 0;  // with `now`: somebody waits for this number in the lane's page; 0: nobody (any more)
-  HOCKET_FIELDS(F(1, turn) F(2, now) F(3, stop_step) F(4, pass))
+  uint64_t idle_ns = 0;  // without `now`, to who heeds_idle: it is not to go in shorter pauses
+  HOCKET_FIELDS(F(1, turn) F(2, now) F(3, stop_step) F(4, pass) F(5, idle_ns))
 };
 
 // Rank -> coordinator: `accepted` unless this rank has already gone past `stop_step`.

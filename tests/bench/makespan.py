@@ -73,7 +73,7 @@ def _ratios(device_ms: float, steps: int, repeats: int, held_mib: int, lacking_m
 
 
 def _three(device_ms: float, gap_ms: float, steps: int, repeats: int, held_mib: int) -> Found:
-    """Of three jobs, of which two fit on the device and an eighth of one."""
+    """Of three jobs, of which two fit on the device, with what is kept free for handles, and a part of one."""
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         worker = functools.partial(_worker, stack, folder, device_ms)
         plain = worker("plain", 0)
@@ -82,7 +82,7 @@ def _three(device_ms: float, gap_ms: float, steps: int, repeats: int, held_mib: 
         _together(jobs, steps=2)
         jobs[0].ask(hold=held_mib * MIB)
         filled = stack.enter_context(harness.Filled("bench-makespan", folder))
-        filled.leave((held_mib + held_mib // 8) * MIB)
+        filled.leave((held_mib + held_mib // 4) * MIB)
         for job in jobs[1:]:
             job.ask(hold=held_mib * MIB)
         block = {"steps": steps, "gap_ms": gap_ms}

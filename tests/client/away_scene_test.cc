@@ -64,6 +64,23 @@ TEST(AwayTest, ItsJobIsMovedAndIsWholeWhenItComesBack) {
   EXPECT_EQ(scene.job().Info().turns, 2u) << "the step is made in the turn that brought the bytes back";
 }
 
+// It loads data, and bytes would have to move for the others: perhaps it is back sooner.
+TEST(AwayTest, ItsJobKeepsATurnThatIsToLastThroughItsPauses) {
+  Scene scene;
+  AwayThread thread(scene, [] {});
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  thread.Awaits();
+  scene.Says(wire::Yield{.turn = 1, .idle_ns = 3'600'000'000'000});
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().Info().holds_turn);
+  scene.Says(wire::Yield{.turn = 1});
+  scene.Expects<wire::TurnOver>();
+  EXPECT_FALSE(scene.job().Info().holds_turn);
+  thread.Returns();
+  thread.Ends();
+}
+
 // Else the bytes would have moved for nothing, and again and again.
 TEST(AwayTest, TheTurnThatBringsItBackIsNotGivenBeforeTheStep) {
   Scene scene(Scene::NeverIdle());

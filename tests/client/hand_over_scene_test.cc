@@ -67,6 +67,21 @@ TEST(HandOverTest, AnIdleJobGivesItsTurnWhenOthersWait) {
   EXPECT_GE(over.idle_ns, 2'000'000u);
 }
 
+// Where bytes have to move for the others.
+TEST(HandOverTest, AJobKeepsItsTurnInPausesThatAreShorterThanTold) {
+  Scene::Options options;
+  options.idle_limit = std::chrono::milliseconds(0);
+  Scene scene(options);
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .idle_ns = 3'600'000'000'000});
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().Info().holds_turn);
+  scene.Says(wire::Yield{.turn = 1, .idle_ns = 10'000'000});
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_EQ(over.turn_steps, 1u);
+  EXPECT_GE(over.idle_ns, 10'000'000u);
+}
+
 // Somebody who asks in the midst of a pause does not wait as long as one who asks at its beginning.
 TEST(HandOverTest, AJobIdlesFromTheEndOfItsLastStepOn) {
   Scene scene;

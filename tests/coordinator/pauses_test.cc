@@ -19,7 +19,7 @@ constexpr absl::Duration kQuantum = Milliseconds(20 * 49);  // 20 ms * (1 / 0.02
 // device, `moved` has it on the host. `a` has the turn, and the two others have asked for it, `moved` first.
 struct PausesTest : testing::Test {
   PausesTest() {
-    s.Joins("a");
+    s.Joins("a", {.heeds_idle = true});
     s.Joins("there");
     s.Joins("moved");
     s.Asks("moved");
@@ -114,11 +114,51 @@ TEST_F(PausesTest, AStayEndsWhereItsJobIsPaused) {
   EXPECT_TRUE(s.Holds("moved")) << s.Story();
 }
 
-TEST_F(PausesTest, WhereNobodysMemoryIsThereTheTurnLastsThroughItsPauses) {
-  s.Dies("there");
-  const int before = s.TimesTold<wire::Yield>("a");
+// A checkpoint is written, the data comes from a slow disk: nobody knows how long it will be.
+struct LongPausesTest : testing::Test {
+  // `a` has the turn, and bytes were moved for it; those of `moved`, who waits, are on the host.
+  void Begins(bool heeds_idle) {
+    s.Joins("a", {.heeds_idle = heeds_idle});
+    s.Joins("moved");
+    for (const char* job : {"moved", "a"}) {
+      for (int i = 0; i < 3; ++i) {
+        s.Asks(job);
+        s.GivesUp(job, {.ready = kCost, .restored = 50});
+        s.Passes(kPause);
+      }
+    }
+    s.Asks("a");
+    before = s.TimesTold<wire::Yield>("a");
+    s.Asks("moved", {.need = 60, .spilled = 60});
+  }
+
+  Script s{"fifo"};
+  int before = 0;
+};
+
+TEST_F(LongPausesTest, TheTurnLastsThroughShortOnesAndIsGivenUpInOneLongerThanTheBytesTake) {
+  Begins(/*heeds_idle=*/true);
+  s.Passes(Milliseconds(100));
+  ASSERT_EQ(s.TimesTold<wire::Yield>("a"), before + 1) << s.Story();
+  EXPECT_FALSE(s.Told<wire::Yield>("a")->now);
+  EXPECT_EQ(s.Told<wire::Yield>("a")->idle_ns, static_cast<std::uint64_t>(ToInt64Nanoseconds(2 * kCost)));
+  EXPECT_THAT(s.Why("moved"), HasSubstr("(or until it has not used it for 0.0 s)"));
+  s.Passes(kQuantum);
+  EXPECT_EQ(s.Told<wire::Yield>("a")->idle_ns, 0u) << "now in any, and after a step" << s.Story();
+  EXPECT_TRUE(s.Told<wire::Yield>("a")->now);
+}
+
+TEST_F(LongPausesTest, WhoDoesNotKnowOfThemIsNotAsked) {
+  Begins(/*heeds_idle=*/false);
   s.Passes(Milliseconds(100));
   EXPECT_EQ(s.TimesTold<wire::Yield>("a"), before) << s.Story();
+}
+
+TEST_F(LongPausesTest, AfterOneTheOthersHaveTheDevice) {
+  Begins(/*heeds_idle=*/true);
+  s.Passes(Milliseconds(100));
+  s.GivesUp("a", {.ready = kCost, .restored = 50, .idle = 2 * kCost});
+  EXPECT_TRUE(s.Holds("moved")) << s.Story();
 }
 
 // Steps of 50 ms and pauses of 200, and two of three fit: with the pauses unused the device would work for a

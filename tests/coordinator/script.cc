@@ -131,6 +131,7 @@ void Script::Joins(const std::string& name, Part part) {
   join.serves = part.serves;
   join.stands_by = part.stands_by;
   join.counts_arena = part.counts_arena;
+  join.heeds_idle = part.heeds_idle;
   join.heeds_limit = true;
   join.group = part.group;
   JobJoins joins{.join = join, .user = part.user, .time = part.time, .known = part.known};

@@ -41,6 +41,7 @@ struct Part {
   bool serves = false;
   bool stands_by = false;  // heeds StandBy
   bool counts_arena = false;
+  bool heeds_idle = false;
   bool passes = false;  // can be promised a turn, and passes its own on
   bool meets = false;   // a rank whose step ends when its fellows have come to the end of theirs
   std::string group;
