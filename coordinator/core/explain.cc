@@ -128,7 +128,8 @@ std::string Core::ExplainHolding(const Job& job) const {
 
 std::string Core::ExplainLongIdle(const Turn& turn) const {
   if (!turn.asked_long_idle || turn.asked_idle) return "";
-  return absl::StrCat(" (or until it has not used it for ", Seconds(LongIdle(turn.entity)), ")");
+  const absl::Duration limit = absl::Trunc(LongIdle(turn.entity), absl::Milliseconds(1));
+  return absl::StrCat(" (or until it has not used it for ", absl::FormatDuration(limit), ")");
 }
 
 std::string Core::StayFor(const Device& device) const {

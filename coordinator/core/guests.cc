@@ -172,6 +172,7 @@ void Core::PromoteGuest(Turn& turn) {
   turn.by_guarantee = false;
   if (Serves(next)) turn.asked_stop = turn.overdue = turn.in_order = false;
   turn.asked_idle = turn.asked_stop || Serves(next);
+  turn.asked_long_idle = false;
   turn.reach = 0;
   turn.guests.erase(first);
 }

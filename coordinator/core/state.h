@@ -94,7 +94,9 @@ struct Job {
   bool taken_back = false;    // its Grant was taken back: it will ask again when it reads that
   int gangs_first = 0;        // turns of gangs that have begun on its device while it waited for one there
   bool after_others = false;  // it found no room in its last turn: others have the next
-  TurnNumber turn = 0;        // 0: none
+  // Its last turn lasted through its usual gaps and ended in one that was not: that says nothing of them.
+  bool gap_was_long = false;
+  TurnNumber turn = 0;  // 0: none
   TurnNumber told_turn =
       0;  // the number this job knows it by: turns of a gang's ranks are merged after a restart
   // A turn that it still has though another's lasts on the device (it joined again too late): it has been

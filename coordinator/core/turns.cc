@@ -22,7 +22,8 @@ void Core::On(Job* job, const wire::Wait& event) {
   again ? CountAllLost(*job) : CountLost(*job, absl::ZeroDuration());
   if (again) {
     job->unresponsive = false;
-  } else if (job->left != absl::InfinitePast() && !job->after_others) {
+  } else if (!std::exchange(job->gap_was_long, false) && job->left != absl::InfinitePast() &&
+             !job->after_others) {
     job->gap.Add(std::min(now_ - job->left, kLongestGap));
   }
   if (job->overstays != 0) ComesBack(*job);  // who asks for a turn has none
@@ -379,10 +380,8 @@ void Core::AskForTurn(Turn& turn) {
 void Core::AskIfLongIdle(Turn& turn) {
   turn.asked_long_idle = true;
   const auto limit = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(LongIdle(turn.entity)));
-  for (JobId id : turn.granted) {
-    const Job& job = this->job(id);
-    if (job.info.heeds_idle) SendTo(id, wire::Yield{.turn = job.told_turn, .idle_ns = limit});
-  }
+  const Job& job = this->job(turn.entity);
+  SendTo(job.id, wire::Yield{.turn = job.told_turn, .idle_ns = limit});
 }
 
 // All at once.
@@ -416,14 +415,18 @@ absl::Time Core::IdleTime(const Turn& turn) const {
 
 // A pause of which nobody knows how long it will be is waited for as long as the bytes would take there and
 // back: so it costs at most twice what it had to (as who rents skis until they would have cost their price;
-// Karlin et al., Competitive Snoopy Caching, 1988). Infinite future: the holder is not asked for that.
+// Karlin et al., Competitive Snoopy Caching, 1988). Not by gangs: of their ranks one idles while others wait
+// for it on the device. Infinite future: the holder is not asked for that.
 absl::Time Core::AskLongIdleTime(const Turn& turn) const {
-  if (turn.asked_idle || turn.asked_long_idle || turn.company) return absl::InfiniteFuture();
-  if (SwitchCost(turn.entity) == absl::ZeroDuration()) return absl::InfiniteFuture();
-  return turn.start + HolderBegins(turn);
+  if (turn.asked_idle || turn.asked_long_idle || turn.company || state_.gangs.contains(turn.entity))
+    return absl::InfiniteFuture();
+  if (SwitchCost(turn.entity) == absl::ZeroDuration() || !job(turn.entity).info.heeds_idle)
+    return absl::InfiniteFuture();
+  const absl::Time ask = turn.start + HolderBegins(turn);
+  return ask + LongIdle(turn.entity) < EndOfQuantum(turn) ? ask : absl::InfiniteFuture();
 }
 
-absl::Duration Core::LongIdle(EntityId entity) const { return 2 * SwitchCost(entity); }
+absl::Duration Core::LongIdle(EntityId entity) const { return std::min(2 * SwitchCost(entity), kMaxQuantum); }
 
 absl::Time Core::EndOfQuantum(const Turn& turn) const {
   return turn.stays_until.value_or(turn.start + Quantum(turn.entity));
@@ -569,6 +572,8 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   turn.used = true;
   if (how == PartEnds::kByDeath) DropArena(DeviceOf(job), job.lane, job.id);
   const absl::Duration idle = IdleAtEnd(job, last);
+  job.gap_was_long =
+      turn.asked_long_idle && !turn.asked_idle && last.turn_steps > 1 && idle > absl::ZeroDuration();
   LeavePart(job);
   job.left -= idle;  // its gap began when its last step was over
 }

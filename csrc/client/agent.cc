@@ -16,7 +16,8 @@ namespace hocket {
 namespace {
 
 constexpr auto kReportPause = std::chrono::seconds(1);
-constexpr auto kLookAgain = std::chrono::milliseconds(1);  // for the end of what was queued before
+constexpr Clock::duration kLongestPause = std::chrono::hours(1);  // whatever it is told
+constexpr auto kLookAgain = std::chrono::milliseconds(1);         // for the end of what was queued before
 
 // Signals are for the program's own threads.
 void BlockSignals() {
@@ -208,7 +209,8 @@ void ClientImpl::Yielded(const wire::Yield& yield) {
   if (turn_.number == 0) turn_.number = yield.turn;
   if (yield.turn != turn_.number) return;
   turn_.pass = yield.pass;
-  turn_.shorter_pauses = std::chrono::nanoseconds(std::min<std::uint64_t>(yield.idle_ns, INT64_MAX));
+  turn_.shorter_pauses = std::min<Clock::duration>(
+      kLongestPause, std::chrono::nanoseconds(std::min<std::uint64_t>(yield.idle_ns, INT64_MAX)));
   if (yield.now && yield.stop_step != 0) {
     StopTogether(yield);
   } else {

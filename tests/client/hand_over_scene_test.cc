@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <limits>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -74,6 +75,9 @@ TEST(HandOverTest, AJobKeepsItsTurnInPausesThatAreShorterThanTold) {
   Scene scene(options);
   scene.TakesTurn(1);
   scene.Says(wire::Yield{.turn = 1, .idle_ns = 3'600'000'000'000});
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().Info().holds_turn);
+  scene.Says(wire::Yield{.turn = 1, .idle_ns = std::numeric_limits<std::uint64_t>::max()});
   scene.AgentHasObeyed();
   EXPECT_TRUE(scene.job().Info().holds_turn);
   scene.Says(wire::Yield{.turn = 1, .idle_ns = 10'000'000});

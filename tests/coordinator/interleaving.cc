@@ -255,9 +255,9 @@ class World {
       for (const auto& [index, lane] : device.lanes) absl::StrAppend(&text, " f", lane.fresh);
     }
     for (const auto& [number, turn] : core_.state().turns)
-      absl::StrAppend(&text, " t", turn.asked_idle, turn.asked_stop, turn.stop, turn.granted.size(),
-                      turn.next, turn.lacks_room, turn.no_use, turn.entity, turn.guests.size(),
-                      turn.no_guests, turn.overdue, turn.serves_beside, turn.in_order,
+      absl::StrAppend(&text, " t", turn.asked_long_idle, turn.asked_idle, turn.asked_stop, turn.stop,
+                      turn.granted.size(), turn.next, turn.lacks_room, turn.no_use, turn.entity,
+                      turn.guests.size(), turn.no_guests, turn.overdue, turn.serves_beside, turn.in_order,
                       turn.next_is_promised ? turn.next_is_promised->to : 0,
                       turn.next_is_promised && turn.next_is_promised->withdrawn != absl::InfiniteFuture(),
                       turn.may_promise, turn.passed != 0, turn.say_grant_at != absl::InfiniteFuture());

@@ -142,7 +142,7 @@ TEST_F(LongPausesTest, TheTurnLastsThroughShortOnesAndIsGivenUpInOneLongerThanTh
   ASSERT_EQ(s.TimesTold<wire::Yield>("a"), before + 1) << s.Story();
   EXPECT_FALSE(s.Told<wire::Yield>("a")->now);
   EXPECT_EQ(s.Told<wire::Yield>("a")->idle_ns, static_cast<std::uint64_t>(ToInt64Nanoseconds(2 * kCost)));
-  EXPECT_THAT(s.Why("moved"), HasSubstr("(or until it has not used it for 0.0 s)"));
+  EXPECT_THAT(s.Why("moved"), HasSubstr("(or until it has not used it for 40ms)"));
   s.Passes(kQuantum);
   EXPECT_EQ(s.Told<wire::Yield>("a")->idle_ns, 0u) << "now in any, and after a step" << s.Story();
   EXPECT_TRUE(s.Told<wire::Yield>("a")->now);
@@ -157,8 +157,39 @@ TEST_F(LongPausesTest, WhoDoesNotKnowOfThemIsNotAsked) {
 TEST_F(LongPausesTest, AfterOneTheOthersHaveTheDevice) {
   Begins(/*heeds_idle=*/true);
   s.Passes(Milliseconds(100));
+  ASSERT_TRUE(s.Holds("a") && !s.Holds("moved")) << s.Story();
   s.GivesUp("a", {.ready = kCost, .restored = 50, .idle = 2 * kCost});
   EXPECT_TRUE(s.Holds("moved")) << s.Story();
+}
+
+// Or it would give the turn up in each of its usual ones, and bytes would move for each step.
+TEST_F(LongPausesTest, SuchAPauseSaysNothingOfTheUsualOnes) {
+  Begins(/*heeds_idle=*/true);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(s.Holds("a")) << s.Story();
+    s.Passes(Milliseconds(100));
+    ASSERT_GT(s.Told<wire::Yield>("a")->idle_ns, 0u) << "not in a usual pause" << s.Story();
+    s.GivesUp("a", {.steps = 4, .ready = kCost, .restored = 50, .idle = 2 * kCost});
+    s.Passes(Seconds(1));
+    s.GivesUp("moved", {.ready = kCost, .restored = 60});
+    s.Asks("a");
+    s.Asks("moved", {.need = 60, .spilled = 60});
+  }
+}
+
+// Who pauses that long after each step gives the turn up at once, as soon as that is known.
+TEST_F(LongPausesTest, UnlessItIsAUsualOne) {
+  Begins(/*heeds_idle=*/true);
+  for (int i = 0; i < 20; ++i) {
+    s.Passes(Milliseconds(100));
+    s.GivesUp("a", {.ready = kCost, .restored = 50, .idle = 2 * kCost});
+    s.Passes(Seconds(1));
+    s.GivesUp("moved", {.ready = kCost, .restored = 60});
+    s.Asks("a");
+    s.Asks("moved", {.need = 60, .spilled = 60});
+  }
+  s.Passes(Milliseconds(100));
+  EXPECT_EQ(s.Told<wire::Yield>("a")->idle_ns, 0u) << s.Story();
 }
 
 // Steps of 50 ms and pauses of 200, and two of three fit: with the pauses unused the device would work for a

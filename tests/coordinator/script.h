@@ -41,7 +41,7 @@ struct Part {
   bool serves = false;
   bool stands_by = false;  // heeds StandBy
   bool counts_arena = false;
-  bool heeds_idle = false;
+  bool heeds_idle = true;
   bool passes = false;  // can be promised a turn, and passes its own on
   bool meets = false;   // a rank whose step ends when its fellows have come to the end of theirs
   std::string group;
@@ -169,9 +169,11 @@ class Script {
     std::uint64_t steps = 0;
     std::uint64_t turn_steps = 0;
     bool has_turn = false;
-    TurnNumber turn = 0;  // that it has, or had last
-    bool stop = false;    // asked to give up at the end of the step
-    bool idle = false;    // asked to give up when idle
+    TurnNumber turn = 0;     // that it has, or had last
+    bool stop = false;       // asked to give up at the end of the step
+    bool idle = false;       // asked to give up when idle
+    absl::Duration shorter;  // but not in pauses that are
+    absl::Duration paused;   // when it looks whether it has been asked
     bool in_gap = false;
     std::optional<wire::Grant> promise;
     std::optional<wire::Yield> promised_yield;  // of that turn

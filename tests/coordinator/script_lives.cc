@@ -31,11 +31,13 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
     actor.promised_yield = *yield;
   } else if (yield != nullptr && yield->now) {
     actor.stop = actor.idle = true;
+    actor.shorter = absl::ZeroDuration();
     actor.pass = yield->pass;
     actor.stop_step = yield->stop_step;
     if (actor.lives && actor.part.meets && yield->stop_step > 0) unanswered_.emplace_back(name, *yield);
   } else if (yield != nullptr) {
     actor.idle = true;
+    actor.shorter = absl::Nanoseconds(yield->idle_ns);
   } else if (auto* spill = std::get_if<wire::Spill>(&message);
              spill != nullptr && actor.lives && !actor.stopped) {
     const absl::Duration moves = LinkTime(std::min<Bytes>(spill->bytes, actor.resident));
@@ -65,6 +67,7 @@ void Script::HearGrant(Actor& actor, const std::string& name, const wire::Grant&
   actor.turn = grant.turn;
   actor.stop = actor.in_gap = false;
   actor.idle = grant.contended;
+  actor.shorter = absl::ZeroDuration();
   actor.turn_steps = actor.restored = 0;
   actor.ready = absl::ZeroDuration();
   actor.granted = now_;
@@ -165,7 +168,8 @@ void Script::EndStep(Actor& actor, const std::string& name) {
   }
   if (!Stops(actor)) {
     actor.in_gap = true;
-    actor.next = now_ + std::min(actor.part.gap, kIdleLimit);
+    actor.paused = std::min(actor.part.gap, std::max(kIdleLimit, actor.shorter));
+    actor.next = now_ + actor.paused;
     return;
   }
   GivesUp(
@@ -177,8 +181,9 @@ void Script::EndStep(Actor& actor, const std::string& name) {
 // Between two steps: after the idle limit a job that somebody waits for gives its turn up.
 void Script::EndGap(Actor& actor, const std::string& name) {
   actor.in_gap = false;
-  const absl::Duration left = actor.part.gap - std::min(actor.part.gap, kIdleLimit);
-  const bool gives = Stops(actor) || (actor.idle && left > absl::ZeroDuration());
+  const absl::Duration left = actor.part.gap - actor.paused;
+  const bool long_enough = left > absl::ZeroDuration() && actor.paused >= actor.shorter;
+  const bool gives = Stops(actor) || (actor.idle && long_enough);
   if (!gives) {
     actor.next = now_ + left + StepTime(actor);
     return;

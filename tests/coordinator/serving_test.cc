@@ -51,6 +51,25 @@ TEST_F(ServingTest, WhoTrainsStandsByAndKeepsItsTurn) {
   EXPECT_EQ(s.TimesTold<wire::Yield>("train"), 0) << s.Story();
 }
 
+// It is to go as soon as it has nothing to do.
+TEST_F(ServingTest, WhoServesIsNotToldHowLongTheTurnIsKeptInPauses) {
+  Join("serve", kServer);
+  s.Joins("other");
+  s.Joins("train", kTrainer);
+  for (int i = 0; i < 3; ++i) {
+    s.Asks("train");
+    s.GivesUp("train", {.ready = Milliseconds(200), .restored = 50});
+  }
+  s.Asks("train");
+  s.Asks("serve");
+  s.StandsBy("train");
+  ASSERT_TRUE(s.Holds("serve")) << s.Story();
+  s.Asks("other", {.need = 60, .spilled = 60});
+  s.Passes(Milliseconds(10));
+  EXPECT_GT(s.Told<wire::Yield>("train")->idle_ns, 0u) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Yield>("serve"), 0) << s.Story();
+}
+
 TEST_F(ServingTest, TheNextRequestIsServedInTheSameLane) {
   Trains();
   for (int request = 1; request <= 3; ++request) {

@@ -121,10 +121,10 @@ TEST(TurnsTest, TheQuantumFollowsTheMeasuredCostOfTheSwitch) {
   }
   s.GivesUp("b", {.ready = Milliseconds(20), .restored = 50});
   s.Asks("a");
-  const int before = s.TimesTold<wire::Yield>("a");
-  s.Asks("b");  // nor is it to give the turn up between two steps: bytes would have to move
+  s.Asks("b");  // nor is it to give the turn up between two steps: bytes would have to move there and back
   s.Passes(Milliseconds(970));
-  EXPECT_EQ(s.TimesTold<wire::Yield>("a"), before) << s.Story();
+  EXPECT_FALSE(s.Told<wire::Yield>("a")->now) << s.Story();
+  EXPECT_EQ(absl::Nanoseconds(s.Told<wire::Yield>("a")->idle_ns), Milliseconds(40)) << s.Story();
   s.Passes(Milliseconds(20));  // 20 ms * (1 / 0.02 - 1) = 980 ms
   EXPECT_TRUE(s.Told<wire::Yield>("a")->now) << s.Story();
 }
