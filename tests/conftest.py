@@ -14,6 +14,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "e2e"))
 from world import World
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "one_torch: what it shows is the same with every version of torch")
+
+
 @pytest.fixture
 def world() -> Iterator[World]:
     """A coordinator and an emulated device of the test's own."""

@@ -20,7 +20,11 @@ class RealMemoryTest : public testing::RealCoordinatorTest {
   }
   ~RealMemoryTest() override { unlink(page_.c_str()); }
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  static constexpr int kSteps = 120;  // each takes ten times as long
+#else
   static constexpr int kSteps = 400;
+#endif
   // Steps for which memory has come back from the host.
   long Moved() const { return std::count(said_.begin(), said_.end(), 'm'); }
 

@@ -13,6 +13,7 @@ import pytest
 from world import LARGE, LARGE_BYTES, PROGRAMS, SMALL, Program, World, hocket_command
 
 
+@pytest.mark.one_torch
 def test_two_jobs_take_turns_and_lose_nothing(world: World, alone: Callable[..., list[str]]) -> None:
     first = world.job("train", "--name", "first", "--hold", "4", "--losses", world.losses("first"), *SMALL)
     first.expect("step 4")
@@ -89,6 +90,7 @@ def test_three_jobs_of_twice_the_device_train_bit_identically(
     assert sum(job.counted("spilled_total") for job in jobs.values()) > LARGE_BYTES
 
 
+@pytest.mark.one_torch
 def test_a_job_starts_on_a_full_device(world: World, alone: Callable[..., list[str]]) -> None:
     world.memory = "180MiB"
     first = world.job("train", "--name", "first", "--hold", "2", "--losses", world.losses("first"), *LARGE)
@@ -127,6 +129,7 @@ def test_a_job_that_waits_for_its_loader_is_moved_out_of_the_way(
     assert loads.counted("spilled_total") > 0
 
 
+@pytest.mark.one_torch
 def test_two_half_built_jobs_do_not_block_each_other(world: World, alone: Callable[..., list[str]]) -> None:
     world.memory = "180MiB"
     jobs = [world.job("half_built", "--hold", "--name", name, "--losses", world.losses(name)) for name in ("a", "b")]
@@ -153,6 +156,7 @@ def test_two_threads_that_train_share_the_turn_of_their_process(world: World, al
     assert world.losses("threads").read_text().split() == alone("two_threads")
 
 
+@pytest.mark.one_torch
 def test_an_evaluation_longer_than_the_training_lets_others_run(world: World, alone: Callable[..., list[str]]) -> None:
     evaluating = world.job("evaluate", "--until-told")
     evaluating.expect("evaluating")
@@ -179,6 +183,7 @@ def test_a_checkpoint_written_in_the_background_is_whole(world: World, alone: Ca
 # The thread that saves waits for the turn, the one that has trained waits for it in the program's own code: until
 # both are through nothing of the job can be moved. So the other, which lacks room in the midst of its first step, must
 # let it go first.
+@pytest.mark.one_torch
 def test_a_job_that_cannot_be_moved_before_it_has_a_turn_has_one(world: World, alone: Callable[..., list[str]]) -> None:
     world.memory = "180MiB"
     saving = world.job("background_checkpoint", world.folder / "model.pt", "5")
@@ -216,6 +221,7 @@ def test_ranks_of_one_program_have_their_turns_together(world: World, alone: Cal
 
 
 # On each device there is room for one of them and a little more: all of the gang's ranks move, or none.
+@pytest.mark.one_torch
 def test_a_gang_over_two_devices_and_a_single_job_that_do_not_fit_together(
     world: World, alone: Callable[..., list[str]]
 ) -> None:
@@ -244,6 +250,7 @@ def test_a_gang_over_two_devices_and_a_single_job_that_do_not_fit_together(
 
 
 # A rank is known as one of a gang when the last of them first uses its device. Until then each may begin alone.
+@pytest.mark.one_torch
 def test_two_gangs_that_begin_crosswise_on_two_devices_go_on(world: World) -> None:
     world.devices = 2
 
