@@ -259,6 +259,7 @@ class Core {
   std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
   EntityId BehindGangs(const std::vector<EntityId>& candidates) const;
   bool LeavesToSingles(EntityId entity) const;
+  bool WaitsForOverdue(EntityId entity) const;
   void NoteBehindGang(const Device& device);
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;

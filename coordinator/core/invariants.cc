@@ -59,7 +59,8 @@ void Core::CheckInvariants() const {
     });
   };
   for (const auto& [of, account] : state_.accounts)
-    HOCKET_CHECK(is_there(of)) << "no job on " << of.second << " pays into its time account";
+    HOCKET_CHECK(is_there(of) || state_.quotas.contains(of.first))
+        << "no job on " << of.second << " pays into its time account";
   for (const auto& [of, guarantee] : state_.guarantees)
     HOCKET_CHECK(is_there(of)) << "no job on " << of.second << " has its time guaranteed";
   for (const auto& [id, gang] : state_.gangs)

@@ -61,7 +61,8 @@ bool Core::Owns(const Owner& owner, const Job& job) const {
   return owner.group == job.info.group;
 }
 
-// A group's, or a user's, are there on each device where a job of theirs takes part.
+// A group's, or a user's, are there on each device where a job of theirs takes part. A cap's also after the
+// last one has gone, as long as something is owed: the next one pays for it.
 void Core::KeepAccounts() {
   std::map<OnDevice, Quota> there;
   for (const auto& [id, job] : state_.jobs) {
@@ -72,7 +73,11 @@ void Core::KeepAccounts() {
     }
   }
   std::erase_if(state_.accounts, [&](const auto& entry) {
-    return entry.first.first.kind != Owner::Kind::kJob && there[entry.first].time_cap == 0;
+    const auto& [of, account] = entry;
+    if (of.first.kind == Owner::Kind::kJob || there[of].time_cap > 0) return false;
+    const auto quota = state_.quotas.find(of.first);
+    const bool capped = quota != state_.quotas.end() && quota->second.time_cap > 0;
+    return !capped || !account.Owes(now_);
   });
   std::erase_if(state_.guarantees, [&](const auto& entry) {
     return entry.first.first.kind != Owner::Kind::kJob && there[entry.first].time_guarantee == 0;

@@ -54,6 +54,9 @@ class TimeAccount {
   // From when on it may have a turn; a time that has passed: at once.
   absl::Time MayRunAt() const;
 
+  // What it has had is not made up for yet.
+  bool Owes(absl::Time now) const { return now < MayRunAt() || CreditAt(now) < absl::ZeroDuration(); }
+
   // When the credit is used up if it has the device from `from` on.
   absl::Time EmptyAt(absl::Time from) const;
 

@@ -141,8 +141,17 @@ std::vector<EntityId> Core::Candidates(const Device& device) const {
   return entities;
 }
 
+bool Core::WaitsForOverdue(EntityId entity) const {
+  const Ranks ranks = RanksOf(entity);
+  return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) {
+    const auto turn = state_.turns.find(DeviceOf(job(id)).turn);
+    return turn != state_.turns.end() && turn->second.overdue;
+  });
+}
+
 void Core::Schedule(Device& device) {
-  if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_))) reserved_ = 0;
+  if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_) || WaitsForOverdue(reserved_)))
+    reserved_ = 0;
   if (device.turn != 0) return;
   const std::vector<EntityId> all = Candidates(device);
   std::vector<EntityId> candidates = NotAfterOthers(all);
@@ -159,7 +168,8 @@ void Core::Schedule(Device& device) {
       return GrantTurn(next, next_turn_++);
     }
     // A gang whose other devices are busy: they are kept for it as they come free, for one gang at a time.
-    if (reserved_ == 0) reserved_ = next.entity;
+    // Not while one of them hangs: nobody knows until when.
+    if (reserved_ == 0 && !WaitsForOverdue(next.entity)) reserved_ = next.entity;
     if (reserved_ == next.entity) return;
     fit.erase(std::find(fit.begin(), fit.end(), next.entity));
   }
@@ -353,12 +363,13 @@ void Core::AskIfContended(Turn& turn) {
   if (!StopsAtOnce(turn) && now_ >= StopForCap(turn)) AskToStop(turn);
   // What a capped one would not use counts as used.
   if (!turn.asked_idle && Capped(turn.entity) && now_ >= IdleTime(turn)) AskForTurn(turn);
-  if (!paused && !Contended(turn)) {
+  const bool contended = Contended(turn);
+  if (!paused && !contended) {
     turn.wanted_since = absl::InfiniteFuture();
     if (now_ >= StopForAbsent(turn)) AskToStop(turn);
     return;
   }
-  turn.contended = true;
+  turn.contended |= contended;
   turn.wanted_since = std::min(turn.wanted_since, now_);
   turn.first_wanted = std::min(turn.first_wanted, now_);
   if (paused && !StopsAtOnce(turn)) AskToStop(turn);

@@ -8,7 +8,8 @@
 namespace hocket::coordinator {
 namespace {
 
-constexpr double kFade = 0.98;  // of the longest turn, for each turn
+constexpr double kFade = 0.98;       // of the longest turn, for each turn
+constexpr double kMostCredit = 120;  // seconds of device time: two of the longest quantum
 
 }  // namespace
 
@@ -26,7 +27,7 @@ double Fair::Share(const JobView& job) {
 
 // Less than the floor by the credit at most.
 double Fair::Group::Enter(double own, double second) const {
-  return std::max(own, floor - std::max(2 * longest, second));
+  return std::max(own, floor - std::clamp(2 * longest, second, kMostCredit * second));
 }
 
 void Fair::Group::Added(double time) { longest = std::max(time, longest * kFade); }
@@ -94,7 +95,11 @@ void Fair::Charge(const JobView& job, absl::Duration device_time, bool contended
   const double seconds = absl::ToDoubleSeconds(device_time);
   user.served += seconds / job.user_weight;
   user.jobs[job.id] += seconds / Share(job);
-  if (!contended) return;
+  if (!contended) {  // what nobody else wanted is nobody's debt: who comes now starts from there
+    all_.floor = std::max(all_.floor, user.served);
+    user.jobs_of.floor = std::max(user.jobs_of.floor, user.jobs[job.id]);
+    return;
+  }
   all_.Added(seconds / job.user_weight);
   user.jobs_of.Added(seconds / Share(job));
 }

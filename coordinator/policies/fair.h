@@ -7,7 +7,7 @@
 // Whoever comes, or comes back after a pause, starts near where the one that runs stands: it neither starves
 // the others nor pays for the time it was away. *Near*: who was away between two steps only has waited for
 // its share, and keeps what it is owed, up to the credit: two of the longest turns that anybody has had
-// lately, and at least one second.
+// lately, at least one second, and at most two minutes.
 #ifndef HOCKET_COORDINATOR_POLICIES_FAIR_H_
 #define HOCKET_COORDINATOR_POLICIES_FAIR_H_
 

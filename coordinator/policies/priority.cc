@@ -10,6 +10,9 @@ namespace {
 // What so much time earns can be saved up.
 constexpr absl::Duration kSaved = absl::Milliseconds(500);
 
+// Of the dearest turns of others so many are made up for.
+constexpr int kMostOwed = 10;
+
 // In a longer pause a job gives its turn up (core/limits.h: kIdleLimit).
 constexpr absl::Duration kPause = absl::Milliseconds(5);
 
@@ -75,9 +78,11 @@ void ProductionFirst::Earn(Account& account, absl::Duration time) {
   account.credit = std::min(account.credit + time * bound_, std::max(account.credit, Most()));
 }
 
-void ProductionFirst::Pay(Account& account, absl::Duration delay) {
+// Not so far that others would get nothing for hours: it may have waited because it was paused, or because
+// there was no room for it, or somebody's step was stopped for a night.
+void ProductionFirst::Pay(Account& account, absl::Duration delay) const {
   account.delayed += delay;
-  account.credit -= delay;
+  account.credit = std::max(account.credit - delay, std::min(account.credit, -kMostOwed * Most()));
 }
 
 // A turn that is kept through a gap until somebody asks for it has been counted to its end, which is after

@@ -108,7 +108,7 @@ class ProductionFirst final : public Policy {
   // A turn of `job` is worth what it costs production that asks, or goes on.
   bool Affords(const JobView& job) const;
   void Earn(Account& account, absl::Duration time);
-  static void Pay(Account& account, absl::Duration delay);
+  void Pay(Account& account, absl::Duration delay) const;
   int Rank(const JobView& job) const;
 
   double bound_ = PolicySettings().production_bound;

@@ -22,7 +22,8 @@ absl::Duration Level(absl::Duration served) {
   return level;
 }
 
-bool SizeKnown(const JobView& job) { return job.total_steps > 0; }
+// Who has done all that was told of, and goes on, was told of wrongly.
+bool SizeKnown(const JobView& job) { return job.steps < job.total_steps; }
 
 absl::Duration Weighted(const JobView& job) { return Srtf::Remaining(job) / Fair::Share(job); }
 
@@ -30,7 +31,7 @@ absl::Duration Weighted(const JobView& job) { return Srtf::Remaining(job) / Fair
 
 absl::Duration Srtf::Remaining(const JobView& job) {
   if (!SizeKnown(job)) return Level(job.served);
-  const std::uint64_t left = job.total_steps > job.steps ? job.total_steps - job.steps : 0;
+  const std::uint64_t left = job.total_steps - job.steps;
   return job.step.mean() * static_cast<double>(left);  // not measured yet: it comes first, and then is
 }
 
@@ -43,12 +44,16 @@ std::string Srtf::Reason(const JobView& next) const {
 }
 
 std::string Srtf::Standing(const JobView& job) const {
+  if (job.total_steps > 0 && !SizeKnown(job))
+    return absl::StrFormat(
+        "it has done more steps than the %d told (hocket set JOB --total-steps N); it has had %.1f s",
+        job.total_steps, absl::ToDoubleSeconds(job.served));
   if (!SizeKnown(job))
     return absl::StrFormat("its size is not known (hocket set JOB --total-steps N); it has had %.1f s",
                            absl::ToDoubleSeconds(job.served));
-  return absl::StrFormat("%d of %d steps left, %.3g s each: %.1f s",
-                         job.total_steps - std::min(job.total_steps, job.steps), job.total_steps,
-                         absl::ToDoubleSeconds(job.step.mean()), absl::ToDoubleSeconds(Remaining(job)));
+  return absl::StrFormat("%d of %d steps left, %.3g s each: %.1f s", job.total_steps - job.steps,
+                         job.total_steps, absl::ToDoubleSeconds(job.step.mean()),
+                         absl::ToDoubleSeconds(Remaining(job)));
 }
 
 absl::Duration Srtf::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {

@@ -198,9 +198,9 @@ TEST(GangTest, ARankThatBringsItsTurnIntoTheGangIsAskedWhetherItIdlesToo) {
   s.Joins("r1", {.weight = 100, .device = "gpu1"});
   s.Joins("other");
   s.Asks("other");
+  s.Asks("r0");
   s.Passes(absl::Seconds(1));
   s.GivesUp("other");
-  s.Asks("r0");
   s.Asks("r1");
   s.Asks("other");
   s.Passes(absl::Milliseconds(10));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/core/limits.h"
 #include "tests/coordinator/script.h"
 
 namespace hocket::coordinator {
