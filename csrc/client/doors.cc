@@ -207,10 +207,11 @@ bool ClientImpl::MustGive(bool step) const {
   return StopReached() || boundary_of_implicit;
 }
 
+// Who stands in the midst of a step goes on in it, and may be anywhere: then all bytes come first.
 absl::Status ClientImpl::TakeGrantedTurn(bool for_step) {
   phase_ = Phase::kTaking;
   progress_.TurnTaken();
-  return FinishTaking(for_step, /*interruptible=*/for_step);
+  return FinishTaking(for_step && Count(word_.Load()) == 0, /*interruptible=*/for_step);
 }
 
 // Everybody who waits goes in: steps are counted in the same instant in which the turn becomes ours.

@@ -4,7 +4,8 @@
 //   DenyPeerAccess(): from now on PyTorch is told that no device reaches another one's memory, and copies
 //   between devices by way of the driver, as on a machine whose devices are no peers. NCCL, which may read
 //   the buffers of another device of its process directly, is asked not to (NCCL_P2P_DIRECT_DISABLE=1,
-//   unless the variable is set).
+//   unless the variable is set). Nor is it to register the buffers of captured graphs (NCCL_GRAPH_REGISTER=0,
+//   whatever was set): it would go on using the pages that were behind them when they were captured.
 //
 // What PyTorch has been told before, it remembers. Where its question cannot be redirected (it was linked
 // with the CUDA runtime statically), enabling access is refused (refusals.h).

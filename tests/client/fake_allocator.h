@@ -35,6 +35,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<Bytes> free_ahead{std::numeric_limits<Bytes>::max()};  // RestoreAhead() finds so much room
   std::atomic<bool> fail_ahead{false};  // RestoreAhead() fails when that is used up
   std::atomic<Bytes> chunk{0};
+  std::atomic<bool> taken_for_step{false};  // the last turn
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
   std::atomic<Bytes> device_free{0};
@@ -82,8 +83,9 @@ class FakeAllocator : public CachingAllocator {
   void Lock() override { mutex_.lock(); }
   void Unlock() override { mutex_.unlock(); }
 
-  absl::Status TakeTurn(bool /*for_step*/, Bytes* short_of) override {
+  absl::Status TakeTurn(bool for_step, Bytes* short_of) override {
     Hear("take turn");
+    taken_for_step = for_step;
     std::lock_guard<std::mutex> lock(mutex_);
     *short_of = missing;
     if (missing > 0) return absl::ResourceExhaustedError("full");

@@ -31,6 +31,23 @@ def test_cuda_started_before(world: World) -> None:
     assert "before" in program.stderr
 
 
+@pytest.mark.parametrize("asked", [None, "1"])
+def test_nccl_registers_no_memory_that_moves(world: World, asked: str | None) -> None:
+    program = start(
+        world,
+        """
+        import ctypes
+        import hocket
+        getenv = ctypes.CDLL(None).getenv
+        getenv.restype = ctypes.c_char_p
+        print("registers", getenv(b"NCCL_GRAPH_REGISTER").decode())
+        """,
+        **({"NCCL_GRAPH_REGISTER": asked} if asked else {}),
+    ).finishes()
+    assert "registers 0" in program.lines
+    assert ("NCCL_GRAPH_REGISTER=1 is set to 0" in program.stderr) == (asked is not None)
+
+
 def test_the_allocator_can_be_left_to_pytorch(world: World) -> None:
     program = start(
         world,
