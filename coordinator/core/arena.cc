@@ -11,6 +11,16 @@
 #include "csrc/wire/ids.h"
 
 namespace hocket::coordinator {
+namespace {
+
+// Chunks are larger than that, on small devices too.
+constexpr Bytes kLeastChunk = 1_MiB;
+
+std::size_t MostChunks(const Device& device) {
+  return std::clamp<std::size_t>(device.capacity / kLeastChunk, kLeastChunks, kMostChunks);
+}
+
+}  // namespace
 
 // One that overstays keeps its arena for itself, learns nothing of the others', and forgets it when it stops.
 // Between it and the one who was granted the turn since, the lane's lock goes without a word of ours: what
@@ -18,7 +28,14 @@ namespace hocket::coordinator {
 void Core::On(Job* job, const wire::ArenaGrew& event) {
   if (job == nullptr || job->gone || job->overstays != 0) return;
   if (event.to_job != 0) return Exported(*job, event);
-  LaneArena& arena = DeviceOf(*job).lanes[job->lane].arena;
+  Device& device = DeviceOf(*job);
+  LaneArena& arena = device.lanes[job->lane].arena;
+  const std::size_t most = MostChunks(device);
+  if (!arena.Has(event.chunk) && arena.count() >= most) {
+    return RejectJob(*job, absl::StrCat("ArenaGrew from ", job->info.name, ", whose lane has ", arena.count(),
+                                        " chunks, as many as it may (one for each MiB of ", device.name,
+                                        ", and ", kLeastChunks, " to ", kMostChunks, ")"));
+  }
   job->arena.told.insert(event.chunk);
   const LaneArena::Number number = arena.Add(event.chunk, event.size);
   for (auto& [id, other] : state_.jobs) {

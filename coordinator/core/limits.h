@@ -2,6 +2,9 @@
 #ifndef HOCKET_COORDINATOR_CORE_LIMITS_H_
 #define HOCKET_COORDINATOR_CORE_LIMITS_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/time/time.h"
 
 namespace hocket::coordinator {
@@ -24,6 +27,10 @@ inline constexpr absl::Duration kArenaDropLimit = absl::Seconds(1);
 // So many ArenaAdds may be on their way to a job: each is a descriptor of the 1,024 that a process may have,
 // as a rule. Fewer would not do: what others make at once should be known by the next turn (0040).
 inline constexpr std::uint64_t kMostUnheard = 256;
+// A lane's arena has at most so many chunks, by the device's capacity (arena.cc): who names more makes us
+// remember them for ever.
+inline constexpr std::size_t kLeastChunks = 4096;
+inline constexpr std::size_t kMostChunks = std::size_t{1} << 20;
 // Who waits for memory that is on its way back tries again after so long.
 inline constexpr absl::Duration kReturningRetry = absl::Milliseconds(20);
 // So long it does so when the driver seems to have it back already.

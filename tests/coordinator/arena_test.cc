@@ -8,6 +8,7 @@ namespace hocket::coordinator {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr std::uint64_t kMostAtOnce = kMostUnheard;
 
@@ -201,6 +202,30 @@ TEST_F(ArenaTest, WhatIsLeftInALaneThatNobodyIsInIsNotCounted) {
       {.counts_arena = true, .rejoin = true, .id = s_.IdOf("a"), .lane_lock = "/run/test/lane-gpu0-1.lock"});
   ASSERT_EQ(s_.JobOf("a").lane, 1) << s_.Story();
   EXPECT_EQ(Counted(), 0u) << s_.Story();
+}
+
+TEST_F(ArenaTest, NobodyNamesChunksWithoutEnd) {
+  Grows(1, kLeastChunks);
+  EXPECT_EQ(s_.Rejection(), "") << "a small device's, too";
+  Grows(kLeastChunks, 1);  // known already
+  EXPECT_EQ(s_.Rejection(), "");
+  Grows(kLeastChunks + 1, 1);
+  EXPECT_THAT(s_.Rejection(), HasSubstr("ArenaGrew from a, whose lane has 4096 chunks, as many as it may"));
+  EXPECT_EQ(Counted(), kLeastChunks);
+  EXPECT_EQ(s_.JobOf("a").arena.told.size(), kLeastChunks);
+  s_.Loses("a", 1);
+  Grows(kLeastChunks + 1, 1);
+  EXPECT_EQ(s_.Rejection(), "");
+}
+
+TEST(ArenasSizeTest, MoreChunksMayBeOnALargerDevice) {
+  Script s("fair", 10'000_MiB);
+  s.Joins("a");
+  s.Asks("a");
+  for (std::uint64_t i = 1; i <= 10'000; ++i) s.Grows("a", i, 1_MiB);
+  EXPECT_EQ(s.Rejection(), "");
+  s.Grows("a", 10'001, 1_MiB);
+  EXPECT_THAT(s.Rejection(), HasSubstr("10000 chunks"));
 }
 
 TEST_F(ArenaTest, TheArenasSizeIsThatOfItsChunksHoweverLargeTheySay) {
