@@ -240,13 +240,15 @@ absl::StatusOr<TimeQuota> TimeQuotaFor(const Json& arguments, TimeQuota now) {
   return now;
 }
 
-// Of the time of a device, to all but `owner`: groups and users have theirs on every device.
+// Of the time of a device, to all but `owner`: groups and users have theirs on every device, and a job that
+// has hung up uses none.
 double TimePromised(const State& state, const DeviceKey& device, const Owner& owner) {
   double promised = 0;
   for (const auto& [of, quota] : state.quotas) promised += of == owner ? 0 : quota.time_guarantee;
   for (const auto& [of, guarantee] : state.guarantees) {
-    if (of.second == device && of.first.kind == Owner::Kind::kJob && of.first != owner)
-      promised += guarantee.share();
+    if (of.second != device || of.first.kind != Owner::Kind::kJob || of.first == owner) continue;
+    const auto job = state.jobs.find(of.first.id);
+    if (job != state.jobs.end() && !job->second.gone) promised += guarantee.share();
   }
   return promised;
 }

@@ -191,6 +191,20 @@ TEST(CommandTest, TimeIsGuaranteedUpToAllThereIs) {
   daemon.Ask("quota", {{"user", 7}, {"time_guarantee", 0.6}}).value();
 }
 
+TEST(CommandTest, WhatAJobThatHasHungUpWasGuaranteedIsOthersToHave) {
+  Daemon daemon;
+  Peer b(daemon, {.name = "b"});
+  b.Hear<wire::Joined>();
+  {
+    Peer a(daemon, {.name = "a"});
+    a.Hear<wire::Joined>();
+    daemon.Ask("quota", {{"job", "a"}, {"time_guarantee", 0.6}}).value();
+    EXPECT_FALSE(daemon.Ask("quota", {{"job", "b"}, {"time_guarantee", 0.5}}).ok());
+  }
+  while (JobNamed(daemon, "a")["state"] != "gone") continue;  // its process lives
+  EXPECT_EQ(daemon.Ask("quota", {{"job", "b"}, {"time_guarantee", 0.5}}).status(), absl::OkStatus());
+}
+
 TEST(CommandTest, GroupsAndUsersHaveQuotasTogether) {
   Daemon daemon;
   Peer a(daemon, {.name = "a", .device = "gpu0", .capacity = 1000, .group = "vision"});
