@@ -30,6 +30,15 @@ std::optional<TimeKept> TimeOf(const Core& core, const Job& job) {
   return kept;
 }
 
+// That joined before a daemon that has been killed since.
+constexpr JobId kMostUnknownJobs = 1'000'000;
+
+bool IsOf(const JobFile& file, const wire::Join& join) {
+  if (static_cast<uint64_t>(file.pid) != join.pid) return false;
+  const auto process = ReadProcess(file.pid);
+  return process && process->start == file.process_start;
+}
+
 bool HasEnded(const UniqueFd& pidfd) {
   pollfd poller{pidfd.get(), POLLIN, 0};
   return !pidfd || (poll(&poller, 1, 0) == 1 && (poller.revents & POLLIN) != 0);
@@ -37,12 +46,15 @@ bool HasEnded(const UniqueFd& pidfd) {
 
 }  // namespace
 
-// Kept across a restart, if nobody else has it.
+// Kept across a restart, if nobody else has it. One that nothing here tells of (its file could not be
+// written, or is lost) is believed where we could have come to it: who names a higher one would use the
+// numbers up.
 JobId Server::IdFor(const wire::Join& join, const std::vector<JobId>& former) {
   const bool own = std::find(former.begin(), former.end(), join.job) != former.end();
   const auto file = files_.Read(join.job);  // somebody else's, who has not come back yet?
   const bool others = file && static_cast<uint64_t>(file->pid) != join.pid && ReadProcess(file->pid);
-  if (join.rejoin && !others && join.job != 0 && join.job < kMaxJobId &&
+  const bool known = own || (file && IsOf(*file, join)) || join.job < next_job_ + kMostUnknownJobs;
+  if (join.rejoin && !others && known && join.job != 0 && join.job < kMaxJobId &&
       (own || !core_.state().jobs.contains(join.job))) {
     next_job_ = std::max(next_job_, join.job + 1);
     return join.job;
@@ -68,8 +80,7 @@ void Server::TakeUpSettings(JobJoins& joins) const {
   wire::Join& join = joins.join;
   if (!join.rejoin) return;
   const auto file = files_.Read(join.job);
-  const auto process = ReadProcess(static_cast<int>(join.pid));
-  if (!file || !file->settings || !process || file->process_start != process->start) return;
+  if (!file || !file->settings || !IsOf(*file, join)) return;
   join.weight = file->settings->weight;
   join.priority = file->settings->priority;
   join.total_steps = file->settings->total_steps;

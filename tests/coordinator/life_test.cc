@@ -1,12 +1,16 @@
 // The daemon's own life: its start and end, and what is kept over a kill.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "coordinator/recording/recording.h"
+#include "coordinator/server/admission.h"
+#include "coordinator/server/state_files.h"
+#include "csrc/base/process.h"
 #include "tests/coordinator/daemon.h"
 
 namespace hocket::coordinator {
@@ -140,6 +144,35 @@ TEST(LifeTest, ATimeCapAndWhatWasHadOfItAreKeptWhenTheDaemonIsKilled) {
   EXPECT_GT(daemon.Ask("quota").value()["quotas"][0]["may_go_on_in_s"], 0);
   daemon.Ask("quota", {{"job", "a"}, {"time_cap", nullptr}}).value();
   a3.Hear<wire::Grant>();
+}
+
+// Else a restarted daemon would take the files of all who join later for ones of nobody.
+TEST(LifeTest, ANumberThatNobodyCanHaveHadIsNotKept) {
+  Daemon daemon;
+  Peer far(daemon, {.name = "far", .rejoin = true, .job = kMaxJobId - 1});
+  EXPECT_LT(far.Hear<wire::Joined>().job, 1000u);
+  Peer near(daemon, {.name = "near", .rejoin = true, .job = 70'000});  // its file could not be written
+  EXPECT_EQ(near.Hear<wire::Joined>().job, 70'000u);
+  const JobId id = kMaxJobId - 7;
+  StateFiles(daemon.dir()).Write({.id = id, .pid = getpid(), .process_start = ReadProcess(getpid())->start});
+  Peer known(daemon, {.name = "known", .rejoin = true, .job = id});
+  EXPECT_EQ(known.Hear<wire::Joined>().job, id);
+}
+
+// Two processes may begin in the same tick of the clock.
+TEST(LifeTest, WhatIsSetOfAJobIsOfItsProcessOnly) {
+  Daemon daemon;
+  JobFile file{.id = 7, .pid = daemon.pid(), .process_start = ReadProcess(getpid())->start};
+  file.settings = JobSettings{.weight = 5};
+  StateFiles(daemon.dir()).Write(file);
+  Peer another(daemon, {.name = "another", .rejoin = true, .job = 7});
+  EXPECT_NE(another.Hear<wire::Joined>().job, 7u);
+  EXPECT_EQ(JobNamed(daemon, "another")["weight"], 1);
+  file.pid = getpid();
+  StateFiles(daemon.dir()).Write(file);
+  Peer own(daemon, {.name = "own", .rejoin = true, .job = 7});
+  EXPECT_EQ(own.Hear<wire::Joined>().job, 7u);
+  EXPECT_EQ(JobNamed(daemon, "own")["weight"], 5);
 }
 
 TEST(LifeTest, AJobThatDiedWithTheDaemonIsNotWaitedFor) {
