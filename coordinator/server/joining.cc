@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/server/admission.h"
+#include "coordinator/server/rights.h"
 #include "coordinator/server/server.h"
 #include "coordinator/server/status.h"
 #include "csrc/base/cannot.h"
@@ -152,6 +153,18 @@ void Server::StopForGood() {
   StopSoon();
 }
 
+// A job that has hung up is kept until its process is dead, which may join again and again, each time as a
+// new one: on a device of another name.
+absl::Status Server::CheckJobCount(const Session& session) const {
+  const auto& jobs = core_.state().jobs;
+  const auto own = static_cast<size_t>(std::count_if(
+      jobs.begin(), jobs.end(), [&](const auto& entry) { return entry.second.user == session.uid(); }));
+  if (MayConnect(AskerAt(session), own, jobs.size(), most_sessions_)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the coordinator has ", jobs.size(), " jobs, ", own, " of them of uid ", session.uid(),
+      ": as many as it may. A job that has hung up counts until its process ends: end some of these."));
+}
+
 void Server::Admit(int fd, wire::Join join, UniqueFd page) {
   if (absl::Status good = CheckJoin(join); !good.ok())
     return Refuse(fd, absl::StrCat("cannot join: ", good.message()));
@@ -180,6 +193,10 @@ void Server::Admit(int fd, wire::Join join, UniqueFd page) {
   TakeUpSettings(joins);
   for (JobId former : FormerJobs(joins)) HearOut(former);
   joins.replaces = FormerJobs(joins);
+  if (joins.replaces.empty()) {
+    if (absl::Status good = CheckJobCount(session); !good.ok())
+      return Refuse(fd, absl::StrCat("cannot join: ", good.message()));
+  }
   for (JobId former : joins.replaces) Forget(former);
   const JobId id = joins.join.job = IdFor(joins.join, joins.replaces);
   session.set_job(id);

@@ -45,8 +45,8 @@ nlohmann::json AsSeenBy(const Asker& asker, const std::string& command, nlohmann
 // Groups are a user's: the one that `uid` calls `group`.
 std::string FullGroup(unsigned uid, const std::string& group);
 
-// How many connections a peer may have of the `most` that there can be, when it has `own` and all together
-// `all`: nobody can use them up, and some are left for those who govern.
+// Whether a peer may have one more of the `most` connections (or jobs) that there can be, when it has `own`
+// and all together `all`: nobody can use them up, and some are left for those who govern.
 bool MayConnect(const Asker& asker, size_t own, size_t all, size_t most);
 
 }  // namespace hocket::coordinator

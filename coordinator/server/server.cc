@@ -91,6 +91,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       endpoint_(std::move(endpoint)),
       epoch_(epoch),
       started_(Now()),
+      most_sessions_(MaxSessions()),
       files_(options.runtime_dir),
       needs_(options.runtime_dir),
       settings_(files_.ReadSettings()),
@@ -164,6 +165,7 @@ bool Server::Idle() const {
 }
 
 int Server::TimeoutMs() const {
+  if (!stalled_.empty()) return static_cast<int>(absl::ToInt64Milliseconds(kStall));
   if (!core_.state().turns.empty()) return static_cast<int>(absl::ToInt64Milliseconds(kHungStep));
   if (mute_.empty() && (!Idle() || options_.grace == absl::InfiniteDuration())) return -1;
   absl::Duration left = idle_since_ + options_.grace - Now();
@@ -180,6 +182,7 @@ absl::Status Server::Run() {
     if (ready == 1) Dispatch(event.data.fd, event.events);
     CloseBroken();
     CloseMute();
+    if (!stalled_.empty() && Now() >= retry_stalled_) RetryStalled();
     if (Now() - looked_for_silence_ >= kHungStep) LookForSilence();
     if (Idle() && Now() - idle_since_ >= options_.grace) {
       log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"),
@@ -210,15 +213,27 @@ void Server::Dispatch(int fd, uint32_t events) {
   auto session = sessions_.find(fd);
   if (session == sessions_.end()) return;
   if ((events & EPOLLOUT) != 0) {
+    const size_t before = session->second.queued();
     if (absl::Status flushed = session->second.Flush(); !flushed.ok())
       return Close(fd, std::string(flushed.message()));
-    if (!session->second.has_queued()) (void)Watch(fd, EPOLLIN);
+    const bool stalls = session->second.has_queued() && session->second.queued() == before;
+    if (stalls && stalled_.empty()) retry_stalled_ = Now() + kStall;
+    if (stalls) stalled_.insert(fd);
+    if (stalls || !session->second.has_queued()) (void)Watch(fd, EPOLLIN);
   }
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) Read(fd);
 }
 
+// The socket has room, and the kernel none for what is to be sent: too many descriptors are on their way
+// (ETOOMANYREFS), or its memory is short. It would wake us for the socket again and again.
+void Server::RetryStalled() {
+  for (int fd : std::exchange(stalled_, {})) {
+    const auto session = sessions_.find(fd);
+    if (session != sessions_.end() && session->second.has_queued()) (void)Watch(fd, EPOLLIN | EPOLLOUT);
+  }
+}
+
 void Server::Accept() {
-  static const size_t max_sessions = MaxSessions();
   UniqueFd socket(accept4(endpoint_.listener(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket && (errno == EMFILE || errno == ENFILE)) return TurnAwayWithSpare();
   if (!socket) return;
@@ -238,7 +253,7 @@ void Server::Accept() {
   const auto own =
       static_cast<size_t>(std::count_if(sessions_.begin(), sessions_.end(),
                                         [&](const auto& other) { return other.second.uid() == asker.uid; }));
-  if (!MayConnect(asker, own, sessions_.size(), max_sessions)) {
+  if (!MayConnect(asker, own, sessions_.size(), most_sessions_)) {
     (void)channel.Send(
         wire::Refused{absl::StrCat("the coordinator has ", sessions_.size(), " connections, ", own,
                                    " of them of uid ", asker.uid, ": as many as it may. Close some.")});

@@ -115,6 +115,7 @@ class Server {
   std::unique_ptr<Policy> MakePolicyNamed(const std::string& name);
   absl::Status Watch(int fd, uint32_t events);
   void Dispatch(int fd, uint32_t events);
+  void RetryStalled();
   void Accept();
   void TurnAwayWithSpare();
   void Read(int fd);
@@ -122,6 +123,7 @@ class Server {
   Asker AskerAt(const Session& session) const;
   std::string LockFolder(unsigned user) const;
   absl::Status MakeLockFolder(unsigned user);
+  absl::Status CheckJobCount(const Session& session) const;
   void Admit(int fd, wire::Join join, UniqueFd page);
   void Refuse(int fd, const std::string& reason);
   void Close(int fd, const std::string& why);
@@ -156,6 +158,7 @@ class Server {
   void SendOn(int fd, wire::Message message, const UniqueFd& descriptor);
   void CloseBroken();
 
+  static constexpr absl::Duration kStall = absl::Milliseconds(10);
   int TimeoutMs() const;
   void LookForSilence();
   void CloseMute();
@@ -170,6 +173,7 @@ class Server {
   Endpoint endpoint_;
   const std::uint64_t epoch_;
   const absl::Time started_;
+  const size_t most_sessions_;  // and as many jobs, whether they are connected or not: each has a descriptor
   StateFiles files_;
   Needs needs_;
   Settings settings_;  // as people have set them, this daemon's or one before
@@ -187,6 +191,8 @@ class Server {
   std::map<int, Session> sessions_;
   std::map<JobId, Process> processes_;
   std::map<int, JobId> pidfds_;
+  std::set<int> stalled_;  // sessions whose sockets are not watched for room until then:
+  absl::Time retry_stalled_;
   std::map<int, std::string> broken_;  // sessions to be closed after the actions at hand, and why
   JobId next_job_ = 1;
   absl::Time idle_since_;

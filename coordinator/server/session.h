@@ -26,6 +26,7 @@ class Session {
 
   // Sends what is queued, as far as the peer reads. Errors as for Send().
   absl::Status Flush();
+  size_t queued() const { return queue_.size(); }
   bool has_queued() const { return !queue_.empty(); }
 
   wire::Channel& channel() { return channel_; }

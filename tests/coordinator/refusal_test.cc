@@ -3,12 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <limits>
+#include <string>
+#include <variant>
+#include <vector>
 
+#include "absl/time/clock.h"
 #include "csrc/base/check.h"
+#include "csrc/base/process.h"
 #include "csrc/wire/codec.h"
 #include "tests/coordinator/daemon.h"
 
@@ -201,6 +209,29 @@ TEST(HostileTest, JoiningTwiceOnOneConnectionEndsIt) {
   EXPECT_TRUE(bad.HearsEnd());
 }
 
+// Each of its jobs is kept until it is dead, with a descriptor and a device of its own.
+TEST(HostileTest, AProcessDoesNotJoinAndHangUpWithoutEnd) {
+  Daemon daemon;
+  daemon.Kill(SIGKILL);
+  const auto few_files = [] {
+    const rlimit few{64, 64};
+    HOCKET_CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0) << "cannot have fewer files";
+  };
+  ASSERT_EQ(daemon.Start({}, few_files).first, 0);
+  const auto answer = [&](int device) {
+    Peer peer(daemon, {.name = "a", .device = "gpu" + std::to_string(device)});
+    return peer.HearAny().value().message;
+  };
+  for (int device = 0; device < 16; ++device)
+    ASSERT_TRUE(std::holds_alternative<wire::Joined>(answer(device))) << device;
+  const auto refused = answer(16);
+  ASSERT_TRUE(std::holds_alternative<wire::Refused>(refused)) << wire::NameOf(refused);
+  EXPECT_THAT(std::get<wire::Refused>(refused).reason, HasSubstr("has 16 jobs, 16 of them of uid"));
+  EXPECT_THAT(std::get<wire::Refused>(refused).reason, HasSubstr("until its process ends"));
+  EXPECT_EQ(daemon.Ask("status").value()["devices"].size(), 16u);
+  EXPECT_TRUE(std::holds_alternative<wire::Joined>(answer(3))) << "it takes the place of its former one";
+}
+
 TEST(HostileTest, WhoNeverReadsIsDroppedAndNobodyElseNotices) {
   Daemon daemon;
   Peer talker(daemon, {.name = "talker"});
@@ -222,6 +253,47 @@ TEST(HostileTest, WhoNeverReadsIsDroppedAndNobodyElseNotices) {
   EXPECT_EQ(JobNamed(daemon, "talker")["state"], "holds");
   EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
               HasSubstr("it does not read: 4096 messages wait"));
+}
+
+// A daemon without root's rights may have no more descriptors on their way than it may have open.
+TEST(HostileTest, WhoLeavesDescriptorsUnreadDoesNotKeepTheDaemonBusyAndHearsAllInTheEnd) {
+  if (geteuid() != 0) GTEST_SKIP() << "what other programs of this user have on their way counts, too";
+  Daemon daemon;
+  daemon.Kill(SIGKILL);
+  const auto few_files = [] {
+    const rlimit few{128, 128};
+    HOCKET_CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0) << "cannot have fewer files";
+    for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; ++capability)
+      HOCKET_CHECK(prctl(PR_CAPBSET_DROP, capability) == 0) << capability;
+  };
+  ASSERT_EQ(daemon.Start({}, few_files).first, 0);
+  // Few for each: his socket would have no room for many.
+  constexpr std::uint64_t kChunks = 45;
+  constexpr std::size_t kDeaf = 4;
+  Peer maker(daemon, {.name = "maker"});
+  std::vector<Peer> deaf;
+  for (std::size_t i = 0; i < kDeaf; ++i) deaf.emplace_back(daemon, wire::Join{.name = "deaf"});
+  maker.Hear<wire::Joined>();
+  maker.Say(wire::Wait{});
+  maker.Hear<wire::Grant>();
+  UniqueFd chunk(memfd_create("chunk", MFD_CLOEXEC));
+  for (std::uint64_t id = 1; id <= kChunks; ++id) {
+    while (!maker.channel().Send(wire::ArenaGrew{.chunk = id, .size = 1}, chunk.get()).ok())
+      ASSERT_TRUE(daemon.Ask("version").ok());
+  }
+  while (daemon.Ask("status").value()["devices"][0]["arena"] != kChunks) continue;
+  EXPECT_GT(daemon.OpenDescriptors(), kDeaf * kChunks - 128) << "these wait in the daemon";
+  const absl::Time until = absl::Now() + absl::Seconds(5);
+  bool rests = false;
+  while (!rests && absl::Now() < until) rests = ReadProcess(daemon.pid())->state == 'S';
+  EXPECT_TRUE(rests);
+  for (Peer& peer : deaf) {
+    for (std::uint64_t id = 1; id <= kChunks; ++id) {
+      UniqueFd received;
+      EXPECT_EQ(peer.Hear<wire::ArenaAdd>(&received).chunk, id);
+      EXPECT_TRUE(received) << id;
+    }
+  }
 }
 
 }  // namespace
