@@ -22,6 +22,8 @@ namespace {
 
 // So long a newcomer waits for a daemon that no longer answers and has not ended yet.
 constexpr absl::Duration kPatience = absl::Seconds(2);
+// So long the kernel may take to close what a daemon that dies has open.
+constexpr absl::Duration kDies = absl::Milliseconds(200);
 
 absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
   const std::string path = dir + "/hocketd.lock";
@@ -40,6 +42,19 @@ absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
     absl::SleepFor(absl::Milliseconds(5));
   }
   return lock;
+}
+
+// With the lock we are the only one, unless somebody has tidied a living daemon's lock file away: then ours
+// is another file. A daemon that dies drops its lock a moment before its socket.
+absl::Status CheckNobodyAnswers(const std::string& dir) {
+  const absl::Time until = SteadyNow() + kDies;
+  while (wire::Channel::Connect(dir + "/hocketd.sock").ok()) {
+    if (SteadyNow() > until)
+      return absl::AlreadyExistsError(
+          absl::StrCat("a coordinator runs already in ", dir, ", though its file hocketd.lock is gone."));
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return absl::OkStatus();
 }
 
 // There is a socket at `path` at every moment from the first daemon on, if that was left behind: who looks
@@ -65,6 +80,7 @@ absl::StatusOr<UniqueFd> Listen(const std::string& path, Endpoint::For whom, Log
 
 absl::StatusOr<Endpoint> Endpoint::Open(const std::string& runtime_dir, For whom, Logger& log) {
   HOCKET_ASSIGN_OR_RETURN(UniqueFd lock, Lock(runtime_dir));
+  HOCKET_RETURN_IF_ERROR(CheckNobodyAnswers(runtime_dir));
   const std::string path = runtime_dir + "/hocketd.sock";
   HOCKET_ASSIGN_OR_RETURN(UniqueFd listener, Listen(path, whom, log));
   return Endpoint(path, std::move(lock), std::move(listener), /*remove=*/whom == For::kOwner);

@@ -1,7 +1,7 @@
 // The daemon's place in the runtime folder: its socket, and the lock that says that it is the only one.
 //
 // The lock (hocketd.lock) is the kernel's, held for the daemon's life: whoever has it may remove a socket
-// that a killed daemon left behind.
+// that a killed daemon left behind. One that answers all the same is left alone: its lock's file is gone.
 #ifndef HOCKET_COORDINATOR_SERVER_ENDPOINT_H_
 #define HOCKET_COORDINATOR_SERVER_ENDPOINT_H_
 
@@ -19,7 +19,7 @@ class Endpoint {
   enum class For { kOwner, kEverybody };
 
   // Listens at `<runtime_dir>/hocketd.sock`, and tells the log if it replaces a socket for that.
-  // kAlreadyExists: a daemon answers there.
+  // kAlreadyExists: a daemon answers there, with its lock or without.
   // kUnavailable: the lock or the socket cannot be had; the text says why and what to do.
   static absl::StatusOr<Endpoint> Open(const std::string& runtime_dir, For whom, Logger& log);
 

@@ -46,6 +46,24 @@ TEST(LifeTest, ASecondOneLeavesTheFirstAlone) {
   EXPECT_THAT(text, HasSubstr("a coordinator runs already in " + daemon.dir()));
 }
 
+// As where a folder is tidied by age: nobody writes to that file.
+TEST(LifeTest, ASecondOneLeavesTheFirstAloneAlsoWhenItsLocksFileIsGone) {
+  Daemon daemon;
+  const int first = daemon.pid();
+  Peer a(daemon, {.name = "a"});
+  a.Hear<wire::Joined>();
+  ASSERT_TRUE(std::filesystem::remove(daemon.dir() + "/hocketd.lock"));
+  EXPECT_EQ(daemon.Start().first, 0) << "what a starter wants is there";
+  const int serves = daemon.pid();
+  if (serves != first) kill(first, SIGKILL);
+  ASSERT_EQ(serves, first);
+  const auto [status, text] = daemon.Start({"--foreground"});
+  EXPECT_EQ(status, 1);
+  EXPECT_THAT(text, HasSubstr("a coordinator runs already in " + daemon.dir()));
+  a.Say(wire::Wait{});
+  EXPECT_GT(a.Hear<wire::Grant>().turn, 0u);
+}
+
 TEST(LifeTest, AStaleSocketIsReplaced) {
   Daemon daemon;
   daemon.Kill(SIGKILL);
