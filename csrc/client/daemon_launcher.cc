@@ -25,6 +25,7 @@
 #include "csrc/base/status_macros.h"
 #include "csrc/base/unique_fd.h"
 #include "csrc/client/mutex.h"
+#include "csrc/client/unforked_fd.h"
 
 extern char** environ;
 
@@ -113,6 +114,7 @@ absl::StatusOr<pid_t> Spawn(const std::string& path, int output) {
   getrlimit(RLIMIT_NOFILE, &limit);
   const Program program{path.c_str(), arguments,  environment.data(),
                         output,       null.get(), static_cast<long>(std::min<rlim_t>(limit.rlim_cur, 65536))};
+  const ForksForProgram for_program;
   const pid_t child = PlainFork();
   if (child < 0) return Cannot("fork");
   if (child == 0) Execute(program);
@@ -150,10 +152,9 @@ int Collect(pid_t child) {
 }
 
 absl::Status StartDaemon(const std::string& daemon, Clock::time_point deadline) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Cannot("make a pipe");
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
+  UniqueFd read_end;
+  UnforkedFd write_end;  // a worker that has a copy would be waited for, as one that still writes
+  HOCKET_RETURN_IF_ERROR(write_end.MakePipe(read_end));
   HOCKET_ASSIGN_OR_RETURN(const pid_t child, Spawn(daemon, write_end.get()));
   write_end.Reset();
   absl::StatusOr<std::string> said = ReadToEnd(read_end.get(), deadline);
@@ -168,20 +169,36 @@ absl::Status StartDaemon(const std::string& daemon, Clock::time_point deadline) 
       absl::StrCat("started ", daemon, ", but ", said->empty() ? "it ended" : *said));
 }
 
-// Waits for other starters, but not for ever: one of them may be stopped.
-absl::StatusOr<UniqueFd> TakeStartLock(const std::string& path, Clock::time_point deadline) {
-  UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock) return Cannot("open " + path);
-  while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return Cannot("lock " + path);
-    if (Clock::now() >= deadline) {
-      return absl::UnavailableError(
-          absl::StrCat("another process has held ", path, " for 10 s without starting one"));
-    }
-    nanosleep(&kLockPause, nullptr);
+// Whoever has it starts the daemon. A copy of the descriptor in a forked child holds the lock as well as ours
+// does, and workers that load data live for long. So a child closes its copy, and the lock is given up for
+// all copies: for those, too, that no handler of a fork has closed.
+class StartLock {
+ public:
+  StartLock() = default;
+  ~StartLock() {
+    if (fd_) (void)flock(fd_.get(), LOCK_UN);
   }
-  return lock;
-}
+  StartLock(const StartLock&) = delete;
+
+  // Waits for other starters, but not for ever: one of them may be stopped.
+  absl::Status Take(const std::string& path, Clock::time_point deadline) {
+    UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!file) return Cannot("open " + path);
+    fd_.Keep(std::move(file));
+    while (flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) return Cannot("lock " + path);
+      if (Clock::now() >= deadline) {
+        return absl::UnavailableError(
+            absl::StrCat("another process has held ", path, " for 10 s without starting one"));
+      }
+      nanosleep(&kLockPause, nullptr);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  UnforkedFd fd_;
+};
 
 // A daemon for all users is root's to start: it is being started anew, perhaps.
 absl::StatusOr<wire::Channel> AwaitSystemDaemon(const std::string& folder) {
@@ -201,7 +218,8 @@ absl::StatusOr<wire::Channel> AwaitSystemDaemon(const std::string& folder) {
 absl::StatusOr<wire::Channel> StartAndConnect() {
   const Clock::time_point deadline = Clock::now() + kStartLimit;
   HOCKET_ASSIGN_OR_RETURN(const std::string folder, EnsureRuntimeDir());
-  HOCKET_ASSIGN_OR_RETURN(const UniqueFd lock, TakeStartLock(folder + "/start.lock", deadline));
+  StartLock lock;
+  HOCKET_RETURN_IF_ERROR(lock.Take(folder + "/start.lock", deadline));
   auto channel = wire::Channel::Connect(SocketPath());
   if (channel.ok()) return channel;
   HOCKET_ASSIGN_OR_RETURN(const std::string daemon, FindDaemon());

@@ -5,7 +5,8 @@
 // Whoever holds start.lock starts; the others wait for the lock and then find it running. `hocketd` goes into
 // the background by itself: what was run here ends with status 0 once the daemon listens, or says on stderr
 // why it cannot. It gets none of our descriptors. One that is killed in that moment, or was about to end when
-// it was found, is started again, a few times.
+// it was found, is started again, a few times. A child that this process forks meanwhile has no part in all
+// that, however long it lives (unforked_fd.h).
 //
 // The daemon of all users (IsSystemDir() in base/paths.h) is not for jobs to start: they wait for it a while.
 #ifndef HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_

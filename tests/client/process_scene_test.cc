@@ -1,10 +1,13 @@
 // Forks, and many threads at once.
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <random>
 #include <thread>
 
+#include "csrc/client/unforked_fd.h"
 #include "gtest/gtest.h"
 #include "tests/client/scene.h"
 
@@ -52,6 +55,54 @@ TEST(ProcessTest, AChildThatExitsNormallyDoesNotLeaveForItsParent) {
   scene.Step();
   scene.Says(wire::Yield{.turn = 1, .now = true});
   EXPECT_TRUE(std::holds_alternative<wire::TurnOver>(scene.Next()));
+}
+
+// Lives until this ends.
+class LivingChild {
+ public:
+  LivingChild() {
+    int ends[2];
+    if (pipe(ends) != 0) std::abort();
+    child_ = fork();
+    close(ends[child_ == 0 ? 1 : 0]);
+    if (child_ == 0) {
+      char byte;
+      (void)!read(ends[0], &byte, 1);
+      _exit(0);
+    }
+    end_ = UniqueFd(ends[1]);
+  }
+  ~LivingChild() {
+    end_.Reset();
+    ExitStatus(child_);
+  }
+
+ private:
+  pid_t child_;
+  UniqueFd end_;
+};
+
+bool HasEnded(const UniqueFd& read_end) {
+  pollfd ready{read_end.get(), POLLIN, 0};
+  return poll(&ready, 1, /*ms=*/20'000) == 1 && (ready.revents & POLLHUP) != 0;
+}
+
+// A worker that was forked while a daemon was started kept the pipe on which that one says that it listens:
+// the start was waited for in vain.
+TEST(ProcessTest, APipesEndThatIsNotForForkedChildrenHasNoCopyInThem) {
+  UniqueFd read_end, other_read_end;
+  UnforkedFd write_end, other_write_end;
+  ASSERT_TRUE(write_end.MakePipe(read_end).ok());
+  ASSERT_TRUE(other_write_end.MakePipe(other_read_end).ok());
+  const LivingChild child;
+  write_end.Reset();
+  EXPECT_TRUE(HasEnded(read_end));
+  ASSERT_TRUE(write_end.MakePipe(read_end).ok());
+  const LivingChild second;
+  other_write_end.Reset();
+  EXPECT_TRUE(HasEnded(other_read_end));
+  write_end.Reset();
+  EXPECT_TRUE(HasEnded(read_end));
 }
 
 TEST(ProcessTest, TheCoordinatorSeesTheEndOfTheParentThoughAChildLives) {

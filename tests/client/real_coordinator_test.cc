@@ -5,14 +5,19 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <random>
@@ -256,6 +261,108 @@ TEST_F(RealCoordinatorTest, ASecondStartFindsTheFirstDaemon) {
   auto second = ConnectOrStart();
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(first->Peer()->first, second->Peer()->first);
+}
+
+// In the place of hocketd: one that says when it was started, and becomes the real one when it may.
+class SlowDaemon {
+ public:
+  explicit SlowDaemon(const std::string& folder) : began_(folder + "/began"), go_(folder + "/go") {
+    EXPECT_EQ(mkfifo(began_.c_str(), 0600), 0);
+    EXPECT_EQ(mkfifo(go_.c_str(), 0600), 0);
+    const std::string path = folder + "/daemon";
+    std::ofstream(path) << "#!/bin/sh\n"
+                        << "echo >" << began_ << "\n"
+                        << "read line <" << go_ << "\n"
+                        << "exec " << HOCKETD_PATH << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    setenv("HOCKET_DAEMON", path.c_str(), 1);
+  }
+  void AwaitsStart() {
+    std::string line;
+    std::getline(std::ifstream(began_), line);
+  }
+  void GoesOn() { std::ofstream(go_) << "\n"; }
+
+ private:
+  const std::string began_, go_;
+};
+
+bool HasOpen(const std::string& path) {
+  struct stat wanted, found;
+  if (stat(path.c_str(), &wanted) != 0) return false;
+  for (int fd = 0; fd < 1024; ++fd) {
+    if (fstat(fd, &found) == 0 && found.st_ino == wanted.st_ino && found.st_dev == wanted.st_dev) return true;
+  }
+  return false;
+}
+
+// A worker that was forked while its program started a daemon, and lives until this ends.
+class Worker {
+ public:
+  Worker(const std::function<pid_t()>& forks, const std::string& looks_for) {
+    int told[2], ends[2];
+    if (pipe(told) != 0 || pipe(ends) != 0) std::abort();
+    process_ = forks();
+    if (process_ == 0) {
+      close(ends[1]);
+      const char answer = HasOpen(looks_for) ? 'y' : 'n';
+      (void)!write(told[1], &answer, 1);
+      char byte;
+      (void)!read(ends[0], &byte, 1);
+      _exit(0);
+    }
+    char answer = '?';
+    EXPECT_EQ(read(told[0], &answer, 1), 1);
+    has_it_open_ = answer == 'y';
+    end_ = UniqueFd(ends[1]);
+    for (int fd : {told[0], told[1], ends[0]}) close(fd);
+  }
+  ~Worker() {
+    end_.Reset();
+    waitpid(process_, nullptr, 0);
+  }
+  bool has_it_open() const { return has_it_open_; }
+
+ private:
+  pid_t process_;
+  bool has_it_open_ = false;
+  UniqueFd end_;
+};
+
+bool IsFree(const std::string& lock) {
+  const UniqueFd file(open(lock.c_str(), O_RDWR | O_CLOEXEC));
+  return file && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+// It kept its copy for as long as it lived: nobody could start the next daemon.
+TEST_F(RealCoordinatorTest, AWorkerForkedWhileADaemonStartsHasNoPartInTheLock) {
+  SlowDaemon daemon(folder_);
+  auto starting = std::async(std::launch::async, ConnectOrStart);
+  daemon.AwaitsStart();
+  const std::string lock = folder_ + "/start.lock";
+  EXPECT_FALSE(IsFree(lock));
+  const Worker worker(fork, lock);
+  EXPECT_FALSE(worker.has_it_open());
+  daemon.GoesOn();
+  const auto channel = starting.get();
+  EXPECT_TRUE(channel.ok()) << channel.status();
+  EXPECT_TRUE(IsFree(lock));
+}
+
+TEST_F(RealCoordinatorTest, TheLockIsFreeAfterTheStartThoughAChildHasACopyOfIt) {
+  SlowDaemon daemon(folder_);
+  auto starting = std::async(std::launch::async, ConnectOrStart);
+  daemon.AwaitsStart();
+  const std::string lock = folder_ + "/start.lock";
+  const auto without_handlers = [] {
+    return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  };
+  const Worker worker(without_handlers, lock);
+  EXPECT_TRUE(worker.has_it_open());
+  daemon.GoesOn();
+  const auto channel = starting.get();
+  EXPECT_TRUE(channel.ok()) << channel.status();
+  EXPECT_TRUE(IsFree(lock));
 }
 
 }  // namespace
