@@ -229,6 +229,7 @@ void ClientImpl::AfterForkInChild() {
   word_.BecomeOutside(threads_.Mine().depth > 0 ? 1 : 0);
   for (int fd : {lane_.fd(), wake_.get()}) PointAtNothing(fd);
   for (int fd : connection_.Descriptors()) PointAtNothing(fd);
+  connection_.ForgetQueue();  // chunks of the arena: their memory would stay for as long as the child lives
   mutex_.Unlock();
 }
 

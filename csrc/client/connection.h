@@ -67,8 +67,10 @@ class Connection {
   Woken AwaitAtDoor(Clock::duration limit);
   void WakeDoor();
 
-  // All descriptors that a forked child must not keep.
+  // All descriptors that a forked child must not keep, but for those in the queue.
   std::vector<int> Descriptors() const;
+  // In such a child: what is queued is its parent's to send, and so are the descriptors there.
+  void ForgetQueue() { queue_.clear(); }
 
  private:
   std::optional<wire::Channel> channel_;

@@ -105,6 +105,20 @@ TEST(ProcessTest, APipesEndThatIsNotForForkedChildrenHasNoCopyInThem) {
   EXPECT_TRUE(HasEnded(read_end));
 }
 
+// Chunks of the arena that the coordinator has not read yet: their memory stayed for as long as a child
+// lived.
+TEST(ProcessTest, WhatIsQueuedForTheCoordinatorHasNoCopyInAForkedChild) {
+  Scene scene;
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd read_end(ends[0]);
+  for (int i = 0; i < 2000; ++i) scene.job().ArenaGrew(i, 1, UniqueFd());  // the socket takes some hundred
+  scene.job().ArenaGrew(2000, 1, UniqueFd(ends[1]));
+  const LivingChild child;
+  scene.DestroyJob();
+  EXPECT_TRUE(HasEnded(read_end));
+}
+
 TEST(ProcessTest, TheCoordinatorSeesTheEndOfTheParentThoughAChildLives) {
   Scene scene;
   int ends[2];
