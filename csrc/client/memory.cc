@@ -395,8 +395,10 @@ void ClientImpl::ReportIfChanged() {
   MutexLock lock(&mutex_);
   Holds(held);
   if (!info_.joined || outside_) return;
-  // The last thread that stood at no door may have ended, which tells nobody.
-  if (phase_ == Phase::kAsked && !spilling_ && !told_movable_ && Movable()) TellMovable(held);
+  // The last thread that stood at no door may have ended, which tells nobody. (Before its first turn a job
+  // has nothing that could be moved.)
+  const bool may_be_moved = phase_ == Phase::kAsked || (phase_ == Phase::kNone && progress_.turns() > 0);
+  if (may_be_moved && !spilling_ && !told_movable_ && Movable()) TellMovable(held);
   const bool same = held.persistent == reported_.persistent && held.spilled == reported_.spilled;
   if (same) return;
   reported_ = held;

@@ -68,6 +68,22 @@ TEST(MovableTest, TheEndOfTheLastThreadThatStoodAtNoDoorIsNoticed) {
   waits.join();
 }
 
+// Nobody waits for a turn any more who would say it: others waited for this one's room for ever.
+TEST(MovableTest, TheEndOfTheLastThreadIsNoticedWhereNoneWaitsForATurn) {
+  Scene scene;
+  ThreadInUserCode ends(scene, /*returns=*/false);
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  ends.Awaits();
+  EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
+  ends.Leaves();
+  ends.Ends();
+  const wire::Spilled unasked = scene.Expects<wire::Spilled>();
+  EXPECT_EQ(unasked.request, 0u);
+  EXPECT_TRUE(unasked.movable);
+  EXPECT_TRUE(scene.AgentHasObeyed().movable);
+}
+
 TEST(MovableTest, TheHolderIsNotSpilled) {
   Scene scene;
   scene.TakesTurn(1);
