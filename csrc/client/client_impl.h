@@ -72,6 +72,8 @@ struct ClientTuning {
   Clock::duration retry_pause = std::chrono::milliseconds(100);  // doubled up to 2 s
   // A connection that ended sooner may have been refused: the next one is made after a pause.
   Clock::duration steady = std::chrono::seconds(1);
+  // So long after a coordinator was lost, an allocation that finds no room waits for the next one.
+  Clock::duration room_patience = std::chrono::seconds(60);
   // What was spilled is mapped at its addresses so long after (mapping_times.h).
   Clock::duration map_after = std::chrono::milliseconds(50);
   Clock::duration expect_margin = MappingTimes::kMargin;
@@ -237,6 +239,10 @@ class ClientImpl final : public Client {
   absl::Status AwaitAnswer(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status StepAsideFor(const RoomRequest& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // There is no coordinator that could.
+  void AnswerRoomAlone(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Clock::duration WithoutCoordinator() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool RoomPatienceIsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SpillEverything() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveMappingToAgent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // When the agent may do so; max(): not now.
@@ -432,6 +438,8 @@ class ClientImpl final : public Client {
   std::uint32_t guessed_begins_ ABSL_GUARDED_BY(mutex_) = 0;
   Clock::time_point report_at_;
   Clock::time_point attached_at_ ABSL_GUARDED_BY(mutex_);
+  // Since then no coordinator has taken the job in; max(): one has.
+  Clock::time_point lost_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   Clock::time_point reconnect_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   Clock::duration reconnect_pause_ ABSL_GUARDED_BY(mutex_);
   std::string said_ ABSL_GUARDED_BY(mutex_);  // to the user last

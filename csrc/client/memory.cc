@@ -71,7 +71,7 @@ void ClientImpl::LacksHeadroom(Bytes bytes) {
 
 // While bytes come back nothing but an interruption is an answer, and kAborted: others first. It waits, it
 // never fails. An allocation whose turn has passed is answered at once: it tries again, and asks for a turn
-// first.
+// first. Without a coordinator it waits for the next one: the Join brings it the question (SendJoin()).
 absl::Status ClientImpl::AskRoom(wire::NeedRoom need, bool interruptible) {
   const bool restoring = need.restoring;
   const std::uint64_t turn = turn_.number;
@@ -83,11 +83,9 @@ absl::Status ClientImpl::AskRoom(wire::NeedRoom need, bool interruptible) {
   if (!restoring && (phase_ != Phase::kHeld || turn_.number != turn)) return absl::OkStatus();
   room_ = RoomRequest{.bytes = need.bytes, .restoring = restoring};
   turn_.passable = false;
-  if (info_.coordinated) {
-    Tell(need);
-  } else {
-    AnswerRoom(absl::ResourceExhaustedError("no coordinator can be had that would make room"));
-  }
+  Tell(need);
+  if (!connection_.up() && !info_.coordinated && (restoring || RoomPatienceIsOver()))
+    AnswerRoomAlone(absl::UnavailableError("each attempt was in vain"));
   const absl::Status answer = AwaitAnswer(interruptible);
   const RoomRequest asked = *std::exchange(room_, std::nullopt);
   NotifyAll();
@@ -120,6 +118,25 @@ void ClientImpl::AnswerRoom(absl::Status answer) {
   room_->answered = true;
   room_->answer = std::move(answer);
   NotifyAll();
+}
+
+// "No" is the end of a program, so that is not said before many attempts were in vain: a daemon that is
+// restarted is back in seconds. Until then each attempt in vain is an occasion to look for room once more:
+// another job may have ended.
+void ClientImpl::AnswerRoomAlone(const absl::Status& why) {
+  if (room_ && !room_->restoring && !RoomPatienceIsOver()) return AnswerRoom(absl::OkStatus());
+  AnswerRoom(absl::ResourceExhaustedError(
+      absl::StrCat("no coordinator that would make room could be had for ",
+                   std::chrono::duration_cast<std::chrono::seconds>(WithoutCoordinator()).count(),
+                   " s: ", std::string(why.message()))));
+}
+
+Clock::duration ClientImpl::WithoutCoordinator() const {
+  return lost_at_ == Clock::time_point::max() ? Clock::duration::zero() : Clock::now() - lost_at_;
+}
+
+bool ClientImpl::RoomPatienceIsOver() const {
+  return lost_at_ != Clock::time_point::max() && WithoutCoordinator() >= tuning_.room_patience;
 }
 
 void ClientImpl::On(const wire::Room& room, UniqueFd descriptor) {

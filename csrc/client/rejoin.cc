@@ -72,6 +72,7 @@ void ClientImpl::On(const wire::Joined& joined, UniqueFd descriptor) {
   facts_.job = joined.job;
   facts_.name = joined.name;
   facts_.rejoin = true;
+  lost_at_ = Clock::time_point::max();
   if (lane_.path().empty()) lane_.SetPath(joined.lane_lock);
   reported_ = Holdings();
   NotifyAll();
@@ -108,6 +109,13 @@ void ClientImpl::LostCoordinator(const absl::Status& why) {
     if (!info_.joined) return RefuseJoin(why);
     SayOnce(absl::StrCat("job ", info_.name,
                          " does not understand the coordinator: ", std::string(why.message())));
+  }
+  if (info_.joined) {
+    if (lost_at_ == Clock::time_point::max()) {
+      lost_at_ = Clock::now();
+    } else {
+      AnswerRoomAlone(why);  // the next one has not taken the job in
+    }
   }
   const bool lasted = info_.joined && Clock::now() - attached_at_ >= tuning_.steady;
   if (lasted) reconnect_pause_ = tuning_.retry_pause;
@@ -156,8 +164,7 @@ void ClientImpl::GoOnAlone(const absl::Status& why) {
     if (!info_.joined) return RefuseJoin(why);
     if (std::exchange(info_.coordinated, false))
       Say(absl::StrCat("job ", info_.name, " goes on without a coordinator: ", why.message()));
-    AnswerRoom(absl::ResourceExhaustedError(
-        absl::StrCat("no coordinator can be had that would make room: ", std::string(why.message()))));
+    AnswerRoomAlone(why);
     reconnect_at_ = Clock::now() + NextPause();
   }
   if (TakeLaneAlone()) TakeTurnAlone();

@@ -1,4 +1,5 @@
 // The coordinator dies at every moment of a turn; nothing is lost.
+#include <future>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -208,6 +209,69 @@ TEST(RejoinTest, WithoutAnyCoordinatorThereIsNoRoomToAskFor) {
   scene.AwaitsFailedConnect();
   scene.AwaitsFailedConnect();
   EXPECT_EQ(scene.job().AwaitRoom(1).code(), absl::StatusCode::kResourceExhausted);
+}
+
+// The first attempt in vain was answered with "no", which ends the program: out of memory.
+TEST(RejoinTest, WhoNeedsRoomWaitsForTheNextCoordinator) {
+  Scene::Options patient;
+  patient.room_patience = std::chrono::hours(1);
+  Scene scene(patient);
+  scene.TakesTurn(1);
+  scene.allocator().lacking = 30;
+  auto block = std::async(std::launch::async, [&] { return scene.allocator().Malloc(1, nullptr).status(); });
+  scene.Expects<wire::NeedRoom>();
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  EXPECT_FALSE(scene.job().Info().coordinated);
+  scene.AwaitsFailedConnect();
+  scene.CanBeStarted();
+  scene.Answers();
+  EXPECT_EQ(scene.Expects<wire::NeedRoom>().bytes, 30u);
+  scene.allocator().lacking = 0;
+  scene.Says(wire::Room{.ok = true});
+  EXPECT_TRUE(block.get().ok());
+}
+
+TEST(RejoinTest, WithoutACoordinatorRoomThatBecomesFreeIsFound) {
+  Scene::Options patient;
+  patient.room_patience = std::chrono::hours(1);
+  Scene scene(patient);
+  scene.TakesTurn(1);
+  scene.allocator().lacking = 30;
+  auto block = std::async(std::launch::async, [&] { return scene.allocator().Malloc(1, nullptr).status(); });
+  scene.Expects<wire::NeedRoom>();
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.allocator().lacking = 0;  // another job has ended
+  EXPECT_TRUE(block.get().ok());
+}
+
+TEST(RejoinTest, TheEndOfThePatienceIsTheEndOfTheWait) {
+  Scene::Options options;
+  options.room_patience = std::chrono::milliseconds(50);
+  Scene scene(options);
+  scene.TakesTurn(1);
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.allocator().lacking = 30;
+  const absl::Status status = scene.allocator().Malloc(1, nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("no coordinator that would make room could be had for "));
+}
+
+TEST(RejoinTest, AThreadThatNeedsRoomIsLetGoWhenTheJobLeaves) {
+  Scene::Options patient;
+  patient.room_patience = std::chrono::hours(1);
+  Scene scene(patient);
+  scene.TakesTurn(1);
+  scene.allocator().lacking = 30;
+  auto block = std::async(std::launch::async, [&] { return scene.allocator().Malloc(1, nullptr).status(); });
+  scene.Expects<wire::NeedRoom>();
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.job().LeaveAtExit();
+  EXPECT_EQ(block.get().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST(RejoinTest, AGangIsNamedAgain) {

@@ -110,6 +110,7 @@ class Scene {
     Clock::duration implicit_quantum = std::chrono::milliseconds(0);
     Clock::duration retry_pause = std::chrono::milliseconds(1);
     Clock::duration steady = std::chrono::seconds(1);
+    Clock::duration room_patience = std::chrono::seconds(0);
     Bytes part = 0;
     Clock::duration expect_margin = MappingTimes::kMargin;
     bool hears_parts = true;
@@ -135,6 +136,7 @@ class Scene {
     tuning.implicit_quantum = options.implicit_quantum;
     tuning.retry_pause = options.retry_pause;
     tuning.steady = options.steady;
+    tuning.room_patience = options.room_patience;
     tuning.force_spill = options.force_spill;
     tuning.spill_at_random = options.spill_at_random;
     tuning.part = options.part;

@@ -125,7 +125,7 @@ class World {
     tuning.connect = [this] { return Connect(); };
     tuning.idle_limit = tuning.implicit_quantum = tuning.retry_pause = std::chrono::milliseconds(0);
     if (settings_ & 32) tuning.guessed_idle_limit = tuning.said_idle_limit = std::chrono::milliseconds(0);
-    tuning.steady = std::chrono::seconds(0);
+    tuning.steady = tuning.room_patience = std::chrono::seconds(0);
     tuning.part = 7;
     tuning.spill_at_random = tuning.force_spill = (settings_ & 64) != 0;
     auto joined = ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0", .capacity = 1000}, tuning);
