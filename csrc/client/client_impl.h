@@ -77,6 +77,9 @@ struct ClientTuning {
   // What was spilled is mapped at its addresses so long after (mapping_times.h).
   Clock::duration map_after = std::chrono::milliseconds(50);
   Clock::duration expect_margin = MappingTimes::kMargin;
+  // One that stands by goes on after this, whatever has become of the coordinator. Its own bound
+  // (core/limits.h, kMostStandBy) is a second for it to stand and one for the request.
+  Clock::duration longest_stand_by = std::chrono::seconds(5);
   Bytes part = 0;                // of a spill that is told in parts; 0: the allocator's choice
   bool force_spill = false;      // HOCKET_FORCE_SPILL
   bool spill_at_random = false;  // then: all, nothing or a part
@@ -159,7 +162,8 @@ class ClientImpl final : public Client {
     std::uint64_t number = 0;  // of such orders, so far
     bool draining = false;
     bool told = false;  // StoodBy
-    Clock::time_point since;
+    Clock::time_point ordered;
+    Clock::time_point since;  // it stands; before it does: ordered
   };
   // Reports about the arena that came before the allocator was there.
   struct ArenaChange {

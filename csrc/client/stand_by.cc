@@ -18,8 +18,11 @@ constexpr auto kLookWhoStands = std::chrono::milliseconds(1);
 
 void ClientImpl::On(const wire::StandBy& order, UniqueFd descriptor) {
   MutexLock lock(&mutex_);
-  if (phase_ < Phase::kGranted || outside_ || order.turn != turn_.number || stand_by_) return;
-  stand_by_ = StandBy{.number = ++stand_bys_, .since = Clock::now()};
+  if (phase_ < Phase::kGranted || outside_ || stand_by_) return;
+  if (turn_.number == 0) turn_.number = order.turn;  // it was taken without a coordinator
+  if (order.turn != turn_.number) return;
+  const Clock::time_point now = Clock::now();
+  stand_by_ = StandBy{.number = ++stand_bys_, .ordered = now, .since = now};
   word_.Ask(kStandBy);
   stand_check_at_ = Clock::now();  // on the agent's own thread, which looks next
 }
@@ -88,12 +91,17 @@ void ClientImpl::LookAtStandBy() {
   Wake();
 }
 
-// On the agent's thread. Who is in a step and comes to no door has perhaps nothing on the device.
+// On the agent's thread. Who is in a step and comes to no door has perhaps nothing on the device. An end that
+// never comes (the coordinator is stopped, or sees none) is not waited for for ever.
 void ClientImpl::CheckStandBy() {
   MutexLock lock(&mutex_);
   if (Clock::now() < stand_check_at_) return;
   stand_check_at_ = Clock::time_point::max();
-  if (!stand_by_ || stand_by_->told || stand_by_->draining) return;
+  if (!stand_by_) return;
+  const Clock::time_point end = stand_by_->ordered + tuning_.longest_stand_by;
+  if (Clock::now() >= end) return EndStandBy();
+  stand_check_at_ = end;
+  if (stand_by_->told || stand_by_->draining) return;
   const std::uint64_t number = stand_by_->number;
   if (StandsStill()) {
     DrainAndTell();

@@ -274,6 +274,20 @@ TEST(RejoinTest, AThreadThatNeedsRoomIsLetGoWhenTheJobLeaves) {
   EXPECT_EQ(block.get().code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(RejoinTest, ATurnThatWasTakenAloneStandsByForTheNextCoordinator) {
+  Scene scene(Scene::NeverIdle());
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  scene.Step();
+  scene.CanBeStarted();
+  EXPECT_EQ(scene.Answers().turn, 0u);
+  scene.Says(wire::StandBy{.turn = 9});
+  EXPECT_EQ(scene.Expects<wire::StoodBy>().turn, 9u);
+  EXPECT_FALSE(scene.job().HoldsTurn());
+  scene.Says(wire::GoOn{.turn = 9});
+  scene.Step();
+}
+
 TEST(RejoinTest, AGangIsNamedAgain) {
   Scene scene;
   scene.job().JoinGang("ddp", 1, 2);

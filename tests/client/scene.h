@@ -111,6 +111,7 @@ class Scene {
     Clock::duration retry_pause = std::chrono::milliseconds(1);
     Clock::duration steady = std::chrono::seconds(1);
     Clock::duration room_patience = std::chrono::seconds(0);
+    Clock::duration longest_stand_by = std::chrono::hours(1);
     Bytes part = 0;
     Clock::duration expect_margin = MappingTimes::kMargin;
     bool hears_parts = true;
@@ -137,6 +138,7 @@ class Scene {
     tuning.retry_pause = options.retry_pause;
     tuning.steady = options.steady;
     tuning.room_patience = options.room_patience;
+    tuning.longest_stand_by = options.longest_stand_by;
     tuning.force_spill = options.force_spill;
     tuning.spill_at_random = options.spill_at_random;
     tuning.part = options.part;

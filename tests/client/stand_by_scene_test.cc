@@ -222,6 +222,31 @@ TEST_F(StandByTest, GoesOnWhenTheCoordinatorDies) {
   thread.Ends();
 }
 
+// The coordinator is stopped, say: it says no more, and its connection does not end.
+TEST(StandByLimitTest, GoesOnWhereTheEndIsNeverSaid) {
+  Scene::Options options;
+  options.longest_stand_by = std::chrono::milliseconds(100);
+  Scene scene(options);
+  for (const bool idle : {true, false}) {  // the agent says that it stands; the thread at its door
+    scene.allocator().idle = idle;
+    ThreadInStep thread(scene);
+    if (idle) {
+      scene.Expects<wire::Wait>();
+      scene.Grants(1);
+    }
+    thread.Awaits();
+    scene.Says(wire::StandBy{1});
+    scene.AgentHasObeyed();
+    thread.Allocates();
+    thread.AwaitsAllocated();
+    EXPECT_TRUE(scene.job().HoldsTurn());
+    scene.Says(wire::GoOn{1});  // too late, and no harm
+    scene.AgentHasObeyed();
+    thread.Ends();
+  }
+  EXPECT_EQ(scene.job().Info().turns, 1u);
+}
+
 TEST_F(StandByTest, LeavesWhileItStands) {
   ThreadInStep thread(scene);
   HasTurn(thread);
