@@ -19,8 +19,8 @@ struct AtDoors {
 class Door {
  public:
   Door(const ThreadRecord& me, AtDoors& counts)
-      : helper_(me.helper), in_step_(me.depth > 0), counts_(counts) {
-    Count(1);
+      : helper_(me.helper), in_step_(me.depth > 0), counts_(counts), stands_(!me.ended) {
+    if (stands_) Count(1);
   }
   ~Door() { Leave(); }
   Door(const Door&) = delete;
@@ -43,7 +43,7 @@ class Door {
   const bool helper_;
   const bool in_step_;
   AtDoors& counts_;
-  bool stands_ = true;
+  bool stands_;
 };
 
 }  // namespace hocket

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct ThreadRegistry::Shared {
   Mutex mutex;
   std::function<void(const ThreadRecord&)> gone ABSL_GUARDED_BY(mutex);  // empty: the registry is no more
   std::atomic<int> known{0};
+  std::atomic<bool> forgotten{false};  // a forked child's copy: its mutex may be locked for ever
 };
 
 namespace {
@@ -25,6 +27,18 @@ bool IsAutogradThread() {
   return std::strncmp(name, "pt_autograd_", std::strlen("pt_autograd_")) == 0;
 }
 
+// The record asked for last: what almost every call wants.
+struct Latest {
+  std::uint64_t serial;
+  ThreadRecord* record;
+};
+thread_local Latest latest{0, nullptr};
+
+// Beside the records, which the thread's end destroys: these are never destroyed, so whoever comes later can
+// look at them.
+thread_local bool records_are_gone = false;
+thread_local ThreadRecord of_ended_thread{.ended = true};
+
 // The records of one thread, one for each registry that has seen it.
 struct ThisThread {
   struct Entry {
@@ -34,6 +48,8 @@ struct ThisThread {
   };
   ~ThisThread() {
     for (Entry& entry : entries) entry.at_exit(*entry.record);
+    latest = {0, nullptr};
+    records_are_gone = true;
   }
   ThreadRecord* Find(std::uint64_t serial) {
     for (Entry& entry : entries) {
@@ -45,13 +61,7 @@ struct ThisThread {
 };
 
 thread_local ThisThread this_thread;
-
-// The record asked for last: what almost every call wants.
-struct Latest {
-  std::uint64_t serial;
-  ThreadRecord* record;
-};
-thread_local Latest latest{0, nullptr};
+static_assert(std::is_trivially_destructible_v<ThreadRecord>);
 
 }  // namespace
 
@@ -62,12 +72,14 @@ ThreadRegistry::ThreadRegistry(std::function<void(const ThreadRecord&)> gone)
 }
 
 ThreadRegistry::~ThreadRegistry() {
+  if (shared_->forgotten.load()) return;
   MutexLock lock(&shared_->mutex);
   shared_->gone = nullptr;
 }
 
 ThreadRecord& ThreadRegistry::Mine() {
   if (latest.serial == serial_) return *latest.record;
+  if (records_are_gone) return of_ended_thread;
   ThreadRecord* record = this_thread.Find(serial_);
   if (record == nullptr) {
     auto fresh = std::make_unique<ThreadRecord>();
@@ -75,6 +87,7 @@ ThreadRecord& ThreadRegistry::Mine() {
     record->helper = IsAutogradThread();
     if (!record->helper) shared_->known.fetch_add(1);
     auto at_exit = [shared = shared_](const ThreadRecord& gone) {
+      if (shared->forgotten.load()) return;
       {
         MutexLock lock(&shared->mutex);
         if ((gone.depth > 0 || gone.away) && shared->gone) shared->gone(gone);
@@ -88,11 +101,15 @@ ThreadRecord& ThreadRegistry::Mine() {
 }
 
 ThreadRecord* ThreadRegistry::Seen() const {
-  return latest.serial == serial_ ? latest.record : this_thread.Find(serial_);
+  if (latest.serial == serial_) return latest.record;
+  return records_are_gone ? nullptr : this_thread.Find(serial_);
 }
 
 int ThreadRegistry::known() const { return shared_->known.load(); }
 
-void ThreadRegistry::Forget() { shared_->known.store(0); }
+void ThreadRegistry::Forget() {
+  shared_->forgotten.store(true);
+  shared_->known.store(0);
+}
 
 }  // namespace hocket

@@ -1,7 +1,9 @@
 // The threads of this process that use the GPU, as far as Hocket has seen: those that began a step or
 // allocated device memory. A job may be spilled only while all of them stand at doors.
 //
-// A thread is known from its first visit until it ends. Autograd's threads (pt_autograd_*) are seen but not
+// A thread is known from its first visit until it ends. What it still does after that, while its last
+// thread_local objects are destroyed (a static hocket::Job is later than those of the main thread), is done
+// for nobody's count. Autograd's threads (pt_autograd_*) are seen but not
 // counted: they work for a thread that is.
 #ifndef HOCKET_CSRC_CLIENT_THREAD_REGISTRY_H_
 #define HOCKET_CSRC_CLIENT_THREAD_REGISTRY_H_
@@ -22,6 +24,7 @@ struct ThreadRecord {
   std::uint64_t begun = 0;  // when the outermost began, ns
   bool guessed = false;     // the step under way
   bool helper = false;      // one of autograd's
+  bool ended = false;       // counts nowhere any more: its thread has ended, as far as can be seen
   bool away = false;        // counts as standing at a door (Client::BeginAway)
   bool blocking = false;    // inside the blocking hooks already
   Clock::time_point asked;  // when it was asked last whether the user interrupts its wait
@@ -37,13 +40,13 @@ class ThreadRegistry {
   // The calling thread's record. The first call makes the thread known. Some nanoseconds after that.
   ThreadRecord& Mine();
 
-  // The same; nullptr when this would be the first.
+  // The same; nullptr when this would be the first, or the thread has ended.
   ThreadRecord* Seen() const;
 
   // Threads that count.
   int known() const;
 
-  // In a forked child: no other thread exists here.
+  // In a forked child: no other thread exists here, and nobody is told of the end of this one.
   void Forget();
 
  private:
