@@ -8,6 +8,7 @@ do not wait for it for long, and form no gang.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import os
@@ -40,10 +41,12 @@ def install() -> None:
         return result
 
     init_process_group._hocket_original = original  # type: ignore[attr-defined]
-    # Parts of torch.distributed (device_mesh) have a name of their own for it.
-    for name, module in list(sys.modules.items()):
-        if name.startswith("torch.distributed") and getattr(module, "init_process_group", None) is original:
-            module.init_process_group = init_process_group  # type: ignore[attr-defined]
+    # Parts of torch.distributed (device_mesh) have a name of their own for it, and so has whoever imported it before.
+    for module in list(sys.modules.values()):
+        with contextlib.suppress(Exception):  # anything may stand there, and it is the program's
+            names = object.__getattribute__(module, "__dict__")  # getattr, and vars, would load a lazy module
+            if names.get("init_process_group") is original:
+                names["init_process_group"] = init_process_group
 
 
 def meet(distributed: Any) -> None:
@@ -58,9 +61,10 @@ def meet(distributed: Any) -> None:
         return
     if rank == 0:
         store.set(f"{key}/name", os.urandom(6).hex())
-    store.set(f"{key}/{rank}", f"{_machine()} {_job.coordinator_path()}")
+    mine = f"{_machine()} {_job.coordinator_path()}"
+    store.set(f"{key}/{rank}", mine)
     members = _members(store, [f"{key}/{other}" for other in range(size)])
-    if members is None:
+    if members is None or members[rank] != mine.encode():  # backend="fake": its store keeps nothing, no rank is there
         return
     local = [other for other in range(size) if members[other] == members[rank]]
     if len(local) > 1:

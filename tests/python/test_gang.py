@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
+import pathlib
+import sys
 import threading
+import types
 
 import pytest
 from fakes import FakeNative
@@ -80,13 +84,66 @@ def test_ranks_do_not_wait_long_for_one_that_does_not_run_hocket(
     assert "1 of 3 ranks (the first: 2) did not say" in said[0]
 
 
-def test_ranks_that_meet_in_a_device_mesh_are_a_gang_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_of_the_fake_backend_are_no_gang(native: FakeNative, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.testing._internal.distributed.fake_pg import FakeStore  # says that it has each key, and answers b""
+
+    joined: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(_job, "join_gang", lambda *place: joined.append(place))
+    gang.meet(Group(FakeStore(), 0, 2))
+    assert joined == []
+
+
+@pytest.fixture
+def uninstalled(monkeypatch: pytest.MonkeyPatch) -> types.FunctionType:
+    """PyTorch as it is before ``gang.install()``; returns its own ``init_process_group``."""
     from torch import distributed
     from torch.distributed import device_mesh, distributed_c10d
 
-    places = (distributed, distributed_c10d, device_mesh)
     original = getattr(distributed.init_process_group, "_hocket_original", distributed.init_process_group)
-    for place in places:
+    for place in (distributed, distributed_c10d, device_mesh):
         monkeypatch.setattr(place, "init_process_group", original)
+    return original
+
+
+def test_ranks_that_meet_in_a_device_mesh_are_a_gang_too(uninstalled: types.FunctionType) -> None:
+    from torch import distributed
+    from torch.distributed import device_mesh, distributed_c10d
+
     gang.install()
-    assert {place.init_process_group._hocket_original for place in places} == {original}
+    for place in (distributed, distributed_c10d, device_mesh):
+        assert place.init_process_group._hocket_original is uninstalled
+
+
+def test_who_imported_it_before_hocket_meets_too(
+    uninstalled: types.FunctionType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = types.ModuleType("train")
+    exec("from torch.distributed import init_process_group", vars(train))
+    monkeypatch.setitem(sys.modules, "train", train)
+    gang.install()
+    assert train.init_process_group._hocket_original is uninstalled
+
+
+class Touchy:
+    """What libraries put among the modules, too."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(f"nobody is to ask for {name}")
+
+
+def test_modules_that_are_none_do_not_disturb_and_lazy_ones_stay_asleep(
+    uninstalled: types.FunctionType, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    woken = tmp_path / "woken"
+    (tmp_path / "lazy.py").write_text(f"open({str(woken)!r}, 'w')")
+    spec = importlib.util.spec_from_file_location("lazy", tmp_path / "lazy.py")
+    loader = importlib.util.LazyLoader(spec.loader)
+    spec.loader = loader
+    lazy = importlib.util.module_from_spec(spec)
+    loader.exec_module(lazy)
+    for name, module in (("touchy", Touchy()), ("nothing", None), ("lazy", lazy)):
+        monkeypatch.setitem(sys.modules, name, module)
+    gang.install()
+    assert not woken.exists()
