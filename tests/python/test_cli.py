@@ -202,6 +202,21 @@ def test_status_shows_each_job_with_its_numbers_under_their_names(answers) -> No
     }, lines  # fmt: skip
 
 
+# What rich would read as its markup, one that is wrong, and an emoji.
+WRITTEN = {"name": "exp[/a]", "why": "[debug] bert has had :fire: for 1.0 s"}
+
+
+@pytest.mark.parametrize("command", [("status",), ("top", "--once")])
+def test_what_jobs_and_devices_are_called_is_shown_as_it_is_written(answers, command: tuple[str, ...]) -> None:
+    fake, _ = answers
+    device = {**DEVICE, "name": "a [bold]GPU", "holder": WRITTEN["name"]}
+    status = {"daemon": DAEMON, "devices": [device], "jobs": [{**JOB, **WRITTEN}]}
+    answer = hocket(*command, **fake(status=status))
+    assert answer.returncode == 0, answer.stderr
+    for written in (*WRITTEN.values(), "a [bold]GPU"):
+        assert written in answer.stdout
+
+
 def test_top_shows_slowdown_time_to_go_and_why(answers) -> None:
     fake, _ = answers
     status = {"daemon": DAEMON, "devices": [DEVICE], "jobs": [JOB]}

@@ -74,6 +74,7 @@ def _play(emulated: bool, trainings):
 
 def _show(results, picture: Path) -> None:
     from rich.console import Console
+    from rich.text import Text
 
     from hocket.demo.results import sentences, table
 
@@ -82,4 +83,4 @@ def _show(results, picture: Path) -> None:
     console.print(table(results))
     for sentence in sentences(results):
         console.print(sentence, highlight=False)
-    console.print(f"picture of the turns: {picture.resolve()}", highlight=False, soft_wrap=True)
+    console.print(Text(f"picture of the turns: {picture.resolve()}"), soft_wrap=True)  # a path may look like markup

@@ -65,6 +65,7 @@ def _print(answer: dict[str, Any]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title="simulated; seconds", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("policy")
@@ -74,7 +75,7 @@ def _print(answer: dict[str, Any]) -> None:
     for policy, report in answer["policies"].items():
         numbers = [f"{report[column]:,.1f}" for column in columns]
         table.add_row(
-            policy, *numbers, f"{report['mean_slowdown']:.2f}x", f"{report['busy']:.1%}", str(report["turns"])
+            Text(policy), *numbers, f"{report['mean_slowdown']:.2f}x", f"{report['busy']:.1%}", str(report["turns"])
         )
     Console(width=None if os.isatty(1) else 160).print(table)
 

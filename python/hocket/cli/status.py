@@ -79,6 +79,7 @@ def _others(daemon: dict[str, Any], device: dict[str, Any]) -> list[str]:
 def _device(status: dict[str, Any], device: dict[str, Any]):
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     title = device["name"]
     if device["capacity"]:
@@ -86,14 +87,14 @@ def _device(status: dict[str, Any], device: dict[str, Any]):
             f", {common.size(device['capacity'])}: {common.size(device['free'])} free, "
             f"transient {common.size(device['arena'])}"
         )
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title=Text(title, "bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("job", no_wrap=True)
     table.add_column("state")
     for column in ("turns", "steps", "step", "persistent", "transient", "spilled"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("why")
     for job in (job for job in status["jobs"] if job["id"] in device["jobs"]):
-        table.add_row(*_row(job))
+        table.add_row(*(Text(cell) for cell in _row(job)))  # not str: in a job's name, [x] is no markup
     return table
 
 

@@ -98,7 +98,7 @@ def _jobs(jobs: list[dict[str, Any]]):
         if job["state"] == "holds" and not job["overdue"]:
             state.stylize("bold green")
         table.add_row(
-            job["name"],
+            Text(job["name"]),  # not str: in a job's name, [x] is no markup
             state,
             f"{job['steps']}/{job['total_steps']}" if job["total_steps"] else str(job["steps"]),
             common.duration(job["step_time_ms"] / 1e3),
@@ -107,6 +107,6 @@ def _jobs(jobs: list[dict[str, Any]]):
             common.duration(job["waited_s"]),
             "-" if job["slowdown"] is None else f"{job['slowdown']:.2f}x",
             common.duration(job["to_go_s"]) if job["to_go_s"] is not None else "?",
-            job["why"],
+            Text(job["why"]),
         )
     return table
