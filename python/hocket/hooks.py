@@ -381,6 +381,8 @@ class _ForwardHook:
     def _forward(self, module: Any, arguments: Any) -> None:
         import torch
 
+        if torch.compiler.is_compiling():  # what is traced becomes part of the program's graph, and cannot wait
+            return
         assert self.tracker is not None
         if torch.is_grad_enabled():  # else it is no training: an evaluation, or acting in an environment
             self.tracker.forward_began(_in_backward())

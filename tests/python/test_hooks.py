@@ -577,6 +577,18 @@ def test_a_compiled_module_does_not_warn_of_our_hook(job: Job) -> None:
     assert finished(job) == 4
 
 
+def test_a_function_compiled_while_a_forward_is_waited_for_is_one_graph(job: Job) -> None:
+    model = nn.Linear(4, 1)
+    optimizer = sgd(model)
+    compiled = torch.compile(lambda x: model(x).sum(), backend="eager", fullgraph=True)
+    for size in (1, 2, 3, 4):  # another size is compiled anew
+        compiled(torch.ones(size, 4)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert finished(job) == 4
+    assert job.boundaries >= 4
+
+
 def test_a_program_that_says_its_steps_itself_is_believed(job: Job) -> None:
     model = Net(job)
     optimizer = sgd(model)
