@@ -27,6 +27,9 @@ class Group:
     def get_rank(self) -> int:
         return self._rank
 
+    def get_backend(self) -> str:
+        return "nccl"
+
     def _get_default_store(self) -> HashStore:
         return self._store
 
@@ -84,12 +87,20 @@ def test_ranks_do_not_wait_long_for_one_that_does_not_run_hocket(
     assert "1 of 3 ranks (the first: 2) did not say" in said[0]
 
 
-def test_ranks_of_the_fake_backend_are_no_gang(native: FakeNative, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch.testing._internal.distributed.fake_pg import FakeStore  # says that it has each key, and answers b""
+@pytest.mark.parametrize("backend", ["fake", "cpu:fake,cuda:fake"])
+def test_ranks_of_the_fake_backend_are_no_gang(
+    native: FakeNative, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    from torch.distributed import distributed_c10d
+    from torch.testing._internal.distributed.fake_pg import FakeStore
 
     joined: list[tuple[str, int, int]] = []
     monkeypatch.setattr(_job, "join_gang", lambda *place: joined.append(place))
-    gang.meet(Group(FakeStore(), 0, 2))
+    distributed_c10d.init_process_group(backend, rank=0, world_size=2, store=FakeStore())
+    try:
+        gang.meet(distributed_c10d)
+    finally:
+        distributed_c10d.destroy_process_group()
     assert joined == []
 
 
