@@ -36,6 +36,7 @@ import functools
 import os
 import sys
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -490,6 +491,7 @@ def warn_without_boundaries(tracker: Tracker, job: str) -> None:
     seconds = float(os.environ.get("HOCKET_BOUNDARY_WARNING_SECONDS") or 60)
 
     def check() -> None:
+        time.sleep(seconds)
         if tracker.boundaries == 0:
             print(
                 f"hocket: no step boundary of job {job} was found in {seconds:g} s, so it keeps the device while it "
@@ -499,6 +501,5 @@ def warn_without_boundaries(tracker: Tracker, job: str) -> None:
                 flush=True,
             )
 
-    timer = threading.Timer(seconds, check)
-    timer.daemon = True
-    timer.start()
+    # A threading.Timer would not be seen to be Hocket's own: see _strays.
+    threading.Thread(target=check, name="hocket-boundaries", daemon=True).start()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import multiprocessing.pool
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 import pytest
-from hocket import _strays
+from hocket import _strays, hooks
 
 
 class Native:
@@ -100,6 +101,18 @@ def test_threads_of_libraries_that_compute_nothing_are_not(native: Native, runni
     running(threading.Thread)
     _strays.look(native)
     assert native.said == [False, True]
+
+
+def test_hockets_own_thread_of_a_jobs_first_minute_is_not(native: Native, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.enumerate()
+    minute = threading.Event()
+    monkeypatch.setattr(hooks, "time", types.SimpleNamespace(sleep=lambda _: minute.wait()))
+    hooks.warn_without_boundaries(types.SimpleNamespace(boundaries=1), "resnet")
+    (thread,) = (thread for thread in threading.enumerate() if thread not in before)
+    _strays.look(native)
+    minute.set()
+    thread.join()
+    assert native.said == [False]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Computes without an optimizer or a loader, until the timer of the sentence about it has come and gone."""
+"""Computes without an optimizer or a loader, until the thread that says so has come and gone."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ patience = time.monotonic() + 60
 seen = False
 while time.monotonic() < patience:
     x = x + 1
-    ticking = any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
+    ticking = any(thread.name == "hocket-boundaries" for thread in threading.enumerate())
     if seen and not ticking:
         break
     seen = seen or ticking
