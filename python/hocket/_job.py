@@ -138,8 +138,9 @@ def activate() -> None:
             from hocket import _config
 
             _config.apply()
+        options = options_from_environment()  # what raises, up to here, does so at every import of hocket
         _native, _activated = native, True
-        _configure(options_from_environment())
+        _configure(options)
         _install_allocator(torch, native, chosen)
     from hocket import gang, loading
 

@@ -62,6 +62,15 @@ def test_an_option_out_of_range_is_named_with_its_value(
         hocket.join(**{option: value})
 
 
+def test_what_stops_the_first_import_stops_the_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_job, "_native", None)
+    monkeypatch.setattr(_job, "_activated", False)
+    monkeypatch.setenv("HOCKET_WEIGHT", "heavy")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="HOCKET_WEIGHT='heavy'"):
+            _job.activate()
+
+
 def test_a_wrong_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOCKET_WEIGHT", "heavy")
     with pytest.raises(ValueError, match="HOCKET_WEIGHT='heavy'"):
