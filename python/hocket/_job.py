@@ -16,6 +16,8 @@ import dataclasses
 import functools
 import importlib
 import math
+import numbers
+import operator
 import os
 import sys
 import threading
@@ -34,6 +36,7 @@ REBUILD = "In Hocket's source folder: pip install --no-build-isolation --force-r
 _lock = threading.RLock()
 _native: ModuleType | None = None  # set by activate()
 _activated = False
+_left_in: int | None = None  # the process that has left; a child that it forks later is none that has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,16 +51,27 @@ class Options:
     serves: bool = False  # its steps are requests
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.weight, (int, float)) and math.isfinite(self.weight) and self.weight > 0):
+        if not (isinstance(self.weight, numbers.Real) and math.isfinite(self.weight) and self.weight > 0):
             raise ValueError(f"weight is {self.weight!r}: it must be a number > 0 (1 is usual; 2 gets twice the time)")
         if self.priority not in PRIORITIES:
             raise ValueError(f"priority is {self.priority!r}: it must be one of {', '.join(PRIORITIES)}")
-        if self.memory_limit < 0:
-            raise ValueError(f"memory_limit is {self.memory_limit} bytes: it must be > 0, or 0 for the whole device")
-        if self.total_steps < 0:
-            raise ValueError(f"total_steps is {self.total_steps}: it must be > 0, or 0 where it is not known")
+        for option, unit, meaning in (("memory_limit", " bytes", "for the whole device"),
+                                      ("total_steps", "", "where it is not known")):  # fmt: skip
+            value = getattr(self, option)
+            whole = _whole(value)
+            if whole is None or not 0 <= whole < 1 << 63:
+                raise ValueError(f"{option} is {value}{unit}: it must be a whole number > 0 and < 2^63, or 0 {meaning}")
+            object.__setattr__(self, option, whole)
         if not isinstance(self.serves, bool):
             raise ValueError(f"serves is {self.serves!r}: it must be True or False")
+
+
+def _whole(value: Any) -> int | None:
+    """Of 1000, 1e3 and numpy's numbers; None: it is no whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return int(value) if isinstance(value, numbers.Real) and float(value).is_integer() else None
 
 
 def options_from_environment() -> Options:
@@ -88,7 +102,7 @@ def _parse_switch(text: str) -> bool:
 
 def parse_bytes(size: str | int) -> int:
     """Bytes of ``8GiB``, ``"512 MiB"`` or a plain number. ValueError names the text and the accepted forms."""
-    return size if isinstance(size, int) else int(load_control().parse_bytes(size))
+    return int(load_control().parse_bytes(size)) if isinstance(size, str) else size
 
 
 def load_control() -> ModuleType:
@@ -280,7 +294,7 @@ def join(
 
     Raises:
         ValueError: an option out of range, with its value and the range.
-        HocketError: the job has joined already.
+        HocketError: the job has joined already, or has left.
     """
     given = {
         "name": name,
@@ -292,6 +306,11 @@ def join(
     }
     options = dataclasses.replace(_options, **{k: v for k, v in given.items() if v is not None})
     native = require()
+    if _left_in == os.getpid():
+        raise HocketError(
+            "hocket.join(): this process has left with hocket.leave(), and runs outside until it ends. "
+            "Call join() only before, or start what is to take turns as a process of its own."
+        )
     if native.info()["joined"]:
         this = native.info()["name"]
         raise HocketError(
@@ -315,7 +334,9 @@ def leave() -> None:
     """Ends the job: its turn passes on and its allocations no longer wait; the process goes on outside.
 
     Its memory stays on the device, and the coordinator counts it until the process ends. Does nothing for a process
-    that has not joined.
+    that has not joined. For good: ``join()`` after it is an error.
     """
+    global _left_in
     if _native is not None and _native.info()["joined"]:
         _native.leave()
+        _left_in = os.getpid()

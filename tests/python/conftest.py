@@ -29,4 +29,5 @@ def native(monkeypatch: pytest.MonkeyPatch) -> FakeNative:
     fake = FakeNative(torch.__version__)
     monkeypatch.setattr(_job, "_native", fake)
     monkeypatch.setattr(_job, "_options", _job.Options())
+    monkeypatch.setattr(_job, "_left_in", None)
     return fake

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import hocket
+import numpy
 import pytest
 from fakes import FakeNative
 from hocket import _job
@@ -51,7 +54,16 @@ def test_what_join_does_not_say_stays_as_hocket_run_said_it(
         ("weight", float("inf"), "weight is inf"),
         ("priority", "urgent", "priority is 'urgent': it must be one of high, normal, low"),
         ("memory_limit", -1, "memory_limit is -1 bytes"),
+        ("memory_limit", 0.5, "memory_limit is 0.5 bytes: it must be a whole number > 0"),
         ("total_steps", -5, "total_steps is -5"),
+        (
+            "total_steps",
+            2.5,
+            r"total_steps is 2.5: it must be a whole number > 0 and < 2\^63, or 0 where",
+        ),
+        ("total_steps", float("inf"), "total_steps is inf"),
+        ("total_steps", 1 << 64, "total_steps is 18446744073709551616"),
+        ("total_steps", "many", "total_steps is many"),
         ("serves", "no", "serves is 'no': it must be True or False"),
     ],
 )
@@ -60,6 +72,13 @@ def test_an_option_out_of_range_is_named_with_its_value(
 ) -> None:
     with pytest.raises(ValueError, match=said):
         hocket.join(**{option: value})
+
+
+@pytest.mark.parametrize("number", [1000, 1e3, numpy.int64(1000), numpy.float32(1000)])
+def test_whole_numbers_of_any_type_are_numbers_of_steps_and_of_bytes(native: FakeNative, number: Any) -> None:
+    hocket.join(total_steps=number, memory_limit=number, weight=number)
+    assert (native.options["total_steps"], native.options["memory_limit"], native.options["weight"]) == (1000,) * 3
+    assert {type(native.options[option]) for option in ("total_steps", "memory_limit")} == {int}
 
 
 def test_what_stops_the_first_import_stops_the_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +111,13 @@ def test_leave_ends_the_job(native: FakeNative) -> None:
     list(hocket.steps([1]))
     hocket.leave()
     assert native.story[-1] == "leave"
+
+
+def test_joining_after_leaving_is_an_error_that_says_what_to_do(native: FakeNative) -> None:
+    list(hocket.steps([1]))
+    hocket.leave()
+    with pytest.raises(hocket.HocketError, match=r"has left with hocket.leave\(\).*a process of its own"):
+        hocket.join(name="again")
 
 
 def test_another_torch_is_refused_with_how_to_rebuild(monkeypatch: pytest.MonkeyPatch) -> None:
