@@ -33,7 +33,8 @@ def _run() -> None:
 
     def joined(info: dict[str, Any]) -> None:
         _announce(info)
-        hooks.warn_without_boundaries(tracker, info["name"])
+        if info["id"]:
+            hooks.warn_without_boundaries(tracker, info["name"])
 
     steps.begun = _job.when_joined(joined)
 
@@ -63,6 +64,9 @@ def _announce(info: dict[str, Any]) -> None:
     """The one line, from one process of a program: rank 0 where there are ranks."""
     if os.environ.get("LOCAL_RANK", "0") != "0":
         return
+    if not info["id"]:  # no coordinator has given it one, nor a name; why, has been said
+        line = f"hocket: no coordinator, so this program takes no turns on {info['device_name']}"
+        return print(line, file=sys.stderr, flush=True)
     sharing = f"sharing with {info['sharing_with']}" if info["sharing_with"] else "alone so far"
     line = f"hocket: job {info['name']} on {info['device_name']}, {sharing}; {hooks.HOW}"
     print(line, file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ import hocket
 import numpy
 import pytest
 from fakes import FakeNative
-from hocket import _job
+from hocket import _autoload, _job
 
 
 def test_join_says_who_the_job_is_before_it_joins(native: FakeNative) -> None:
@@ -151,3 +151,11 @@ def test_an_unknown_allocator_is_named_with_those_that_there_are(monkeypatch: py
     monkeypatch.setenv("HOCKET_ALLOCATOR", "natve")
     with pytest.raises(ValueError, match="HOCKET_ALLOCATOR='natve': it must be one of hocket, native, off"):
         _job.allocator_from_environment()
+
+
+def test_without_a_coordinator_the_line_names_no_job(
+    native: FakeNative, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    _autoload._announce({**native.info(), "id": 0, "name": "", "device_name": "a GPU"})
+    assert capsys.readouterr().err == "hocket: no coordinator, so this program takes no turns on a GPU\n"
