@@ -1,9 +1,7 @@
 // The lanes' arenas: who is told of which chunk, when.
 #include "coordinator/core/arena.h"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
@@ -100,7 +98,6 @@ void Core::DropArena(Device& device, int lane, JobId except) {
 // so when it has stopped.
 void Core::RenewArena(Job& job) {
   ForgetArena(job);
-  DropUnknown(DeviceOf(job), job.lane, kArenaDropLimit);
   SendTo(job.id, wire::ArenaDrop{.chunk = 0});
   FillArena(job);
 }
@@ -111,29 +108,6 @@ void Core::ForgetArena(Job& job) {
   job.arena.asked.clear();
   job.arena.next = 0;
   AskOthersThan(job);
-}
-
-// Whoever knew them does not any more, and nobody else can tell of them: nobody will use them, and the others
-// do not wait for them. Their memory is back `within` so long.
-void Core::DropUnknown(Device& device, int lane, absl::Duration within) {
-  const auto found = device.lanes.find(lane);
-  if (found == device.lanes.end() || found->second.arena.empty()) return;
-  std::vector<Job*> there;
-  for (auto& [id, job] : state_.jobs) {
-    if (!job.gone && job.info.device == device.key && job.lane == lane) there.push_back(&job);
-  }
-  LaneArena& arena = found->second.arena;
-  std::vector<LaneArena::Chunk> unknown;
-  for (const auto& [number, chunk] : arena.in_order()) {
-    const bool known = std::any_of(there.begin(), there.end(),
-                                   [&](const Job* job) { return job->arena.told.contains(chunk); });
-    if (!known) unknown.push_back(chunk);
-  }
-  if (unknown.empty()) return;
-  const Bytes before = arena.size();
-  for (const LaneArena::Chunk chunk : unknown) arena.Remove(chunk);
-  Expect(device, before - arena.size(), within);
-  for (Job* job : there) FillArena(*job);
 }
 
 // Those for whom `job` was asked for chunks ask others.

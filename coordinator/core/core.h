@@ -445,7 +445,6 @@ class Core {
   void DropArena(Device& device, int lane, JobId except);
   void RenewArena(Job& job);
   void ForgetArena(Job& job);
-  void DropUnknown(Device& device, int lane, absl::Duration within);
   void AskOthersThan(const Job& job);
   bool SharesLane(const Job& other, const Job& job) const;
   static std::uint64_t MayTell(const Job& job);
@@ -548,7 +547,6 @@ class Core {
   bool MayKeepPart(const Job& job, const Turn& turn) const;
   void AskToStopAtOnce(Job& job, TurnNumber told);
   void Depart(Job& job, bool crashed);
-  void DepartForGood(Job& job, bool crashed);
   void Erase(Job& job);
   void ForgetUnusedDevices();
   bool WindowOpen() const { return now_ < state_.window_ends && !state_.expected.empty(); }

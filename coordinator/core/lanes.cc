@@ -109,22 +109,19 @@ Bytes Core::GiveLanesBack(Device& device, CloseFor why) {
   return given;
 }
 
-// The last one who was in a lane is gone, or in another, and its chunks are with him.
+// The last one who knew a lane's chunks is gone, and they are with him.
 void Core::ForgetEmptyLanes(Device& device) {
   const bool several = std::any_of(device.lanes.begin(), device.lanes.end(),
                                    [](const auto& lane) { return lane.first >= kLanesOfAUser; });
-  for (auto next = device.lanes.begin(); next != device.lanes.end();) {
-    const auto lane = next++;
-    const bool somebody = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-      const Job& job = entry.second;
-      return !job.gone && job.info.device == device.key && job.lane == lane->first;
+  std::erase_if(device.lanes, [&](const auto& lane) {
+    const bool kept = lane.first == 0 && !several;
+    const bool empty = std::none_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+      return !entry.second.gone && entry.second.info.device == device.key && entry.second.lane == lane.first;
     });
-    if (somebody) continue;
-    LaneArena& arena = lane->second.arena;
-    if (!arena.empty()) Expect(device, arena.size(), kDeadMemoryLimit);
-    arena.Clear();
-    if (lane->first != 0 || several) device.lanes.erase(lane);
-  }
+    if (empty && !kept && !lane.second.arena.empty())
+      Expect(device, lane.second.arena.size(), kDeadMemoryLimit);
+    return empty && !kept;
+  });
 }
 
 }  // namespace hocket::coordinator

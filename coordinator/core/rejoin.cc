@@ -203,16 +203,16 @@ void Core::On(Job* job, const wire::Leave& event) {
   Add(event.most_transient, most);
   job->most_held = std::max(job->most_held, event.most_held);
   if (most > 0) job->most_transient = most - std::min(most, job->most_held);
-  DepartForGood(*job, /*crashed=*/false);
+  Depart(*job, /*crashed=*/false);
 }
 
 void Core::On(Job* job, const JobHungUp& event) {
-  if (job != nullptr && !job->gone) DepartForGood(*job, /*crashed=*/true);
+  if (job != nullptr && !job->gone) Depart(*job, /*crashed=*/true);
 }
 
 void Core::On(Job* job, const JobDied& event) {
   if (job == nullptr) return;
-  if (!job->gone) DepartForGood(*job, /*crashed=*/true);
+  if (!job->gone) Depart(*job, /*crashed=*/true);
   Erase(*job);
 }
 
@@ -246,12 +246,6 @@ void Core::Depart(Job& job, bool crashed) {
   ForgetArena(job);
   KeepAccounts();
   if (standing) TakePassed(*standing, /*told=*/false);
-}
-
-// What it alone knew of its lane's arena goes with it. (Who joins again tells it anew, or forgets it.)
-void Core::DepartForGood(Job& job, bool crashed) {
-  Depart(job, crashed);
-  DropUnknown(DeviceOf(job), job.lane, kDeadMemoryLimit);
 }
 
 void Core::Erase(Job& job) {

@@ -166,44 +166,6 @@ TEST_F(ArenaTest, AnOlderJobIsToldOfEveryChunkAndExportsEveryOne) {
   EXPECT_EQ(s_.TimesTold<wire::ArenaAdd>("c"), 100) << s_.Story();
 }
 
-TEST_F(ArenaTest, WhatNobodyWasToldOfIsGoneWithItsMaker) {
-  s_.Joins("b", {.counts_arena = true});
-  Grows(1, kMostAtOnce + 44);
-  Hears("b");
-  ASSERT_EQ(Asked("a").size(), 44u) << s_.Story();
-  s_.Leaves("a");
-  EXPECT_EQ(Counted(), kMostAtOnce) << s_.Story();
-  const Device& device = s_.core().state().devices.at("gpu0");
-  ASSERT_EQ(device.returning.size(), 1u);
-  EXPECT_EQ(device.returning.front().bytes, 44u) << "its process may not have ended yet";
-  s_.Dies("a");
-  EXPECT_EQ(Counted(), kMostAtOnce) << s_.Story();
-}
-
-// Nobody could tell b of them: it would not be told of later ones either.
-TEST_F(ArenaTest, WhatItsMakerHasForgottenIsNeitherCountedNorWaitedFor) {
-  s_.Joins("b", {.counts_arena = true});
-  Grows(1, 2, /*bare=*/true);
-  s_.GivesUp("a");
-  s_.Joins("a", {.counts_arena = true, .rejoin = true, .id = s_.IdOf("a")});
-  EXPECT_EQ(Counted(), 0u) << s_.Story();
-  s_.Asks("a");
-  Grows(3, 1);
-  ASSERT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 1) << s_.Story();
-  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, 3u);
-}
-
-// The lane is kept, its arena is not.
-TEST_F(ArenaTest, WhatIsLeftInALaneThatNobodyIsInIsNotCounted) {
-  Grows(1, 3);
-  s_.GivesUp("a");
-  s_.Joins(
-      "a",
-      {.counts_arena = true, .rejoin = true, .id = s_.IdOf("a"), .lane_lock = "/run/test/lane-gpu0-1.lock"});
-  ASSERT_EQ(s_.JobOf("a").lane, 1) << s_.Story();
-  EXPECT_EQ(Counted(), 0u) << s_.Story();
-}
-
 TEST_F(ArenaTest, NobodyNamesChunksWithoutEnd) {
   Grows(1, kLeastChunks);
   EXPECT_EQ(s_.Rejection(), "") << "a small device's, too";

@@ -100,32 +100,6 @@ TEST_F(ServingTest, ItsArenaStaysWhileOthersTrain) {
   EXPECT_EQ(s.core().Arena(s.core().state().devices.at("gpu0")), 30u) << s.Story();
 }
 
-// It stays in the second lane, and nobody in the first when they have gone.
-TEST_F(ServingTest, WhatTrainersHadBesideItIsFreeWhenTheyHaveGone) {
-  Trains();
-  s.Asks("serve");
-  s.StandsBy("train");
-  s.Grows("serve", 1, 10);
-  s.GivesUp("serve");
-  const Device& device = s.core().state().devices.at("gpu0");
-  const auto ends = [&](const std::string& trainer, std::uint64_t chunk) {
-    s.Grows(trainer, chunk, 20);
-    EXPECT_EQ(s.core().Arena(device), 30u) << s.Story();
-    s.Leaves(trainer);
-    s.Dies(trainer);
-    EXPECT_EQ(s.core().Arena(device), 10u) << s.Story();
-    EXPECT_EQ(s.core().Free(device), 70u) << "the driver may need a while: " << s.Story();
-    s.Passes(kDeadMemoryLimit);
-    s.Sets(Tick{});
-    EXPECT_EQ(s.core().Free(device), 90u) << s.Story();
-  };
-  ends("train", 2);
-  Join("another", kTrainer);
-  s.Asks("another");
-  ASSERT_EQ(s.JobOf("serve").lane, 1) << s.Story();
-  ends("another", 3);
-}
-
 TEST_F(ServingTest, WhoDoesNotStandByIsNotWaitedForForEver) {
   Trains();
   s.Asks("serve");
