@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KILLS, SEED = 8, 1
+KILLS, SEED = 16, 1
 
 
 def test_random_kills_leave_nothing_hung_lost_or_wrong():
