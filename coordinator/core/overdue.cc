@@ -99,4 +99,12 @@ std::string Core::ExplainOverstaying(const Job& job) const {
                       " on in another lane");
 }
 
+bool Core::WaitsForOverdue(EntityId entity) const {
+  const Ranks ranks = RanksOf(entity);
+  return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) {
+    const auto turn = state_.turns.find(DeviceOf(job(id)).turn);
+    return turn != state_.turns.end() && turn->second.overdue;
+  });
+}
+
 }  // namespace hocket::coordinator

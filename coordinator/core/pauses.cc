@@ -7,7 +7,7 @@
 // been over nobody has the device for whom bytes would have to move.
 //
 // A stay ends early where the holder is away for as long as its bytes would take there and back. So does a
-// turn that is kept in pauses because only others wait: the holder is told how long (Core::AskLongIdleTime).
+// turn that is kept in pauses because only others wait: the holder is told how long.
 #include <algorithm>
 
 #include "coordinator/core/core.h"
@@ -68,6 +68,30 @@ bool Core::StayLasts(const Device& device) const {
 bool Core::Stays(const Job& job) const {
   const Device& device = DeviceOf(job);
   return device.stays == job.entity && StayLasts(device);
+}
+
+// --- one that becomes long --------------------------------------------------------------------------
+
+// A pause of which nobody knows how long it will be is waited for as long as the bytes would take there and
+// back: so it costs at most twice what it had to (as who rents skis until they would have cost their price;
+// Karlin et al., Competitive Snoopy Caching, 1988). Not by gangs: of their ranks one idles while others wait
+// for it on the device. Infinite future: the holder is not asked for that.
+absl::Time Core::AskLongIdleTime(const Turn& turn) const {
+  if (turn.asked_idle || turn.asked_long_idle || turn.company || state_.gangs.contains(turn.entity))
+    return absl::InfiniteFuture();
+  if (SwitchCost(turn.entity) == absl::ZeroDuration() || !job(turn.entity).info.heeds_idle)
+    return absl::InfiniteFuture();
+  const absl::Time ask = turn.start + HolderBegins(turn);
+  return ask + LongIdle(turn.entity) < EndOfQuantum(turn) ? ask : absl::InfiniteFuture();
+}
+
+absl::Duration Core::LongIdle(EntityId entity) const { return std::min(2 * SwitchCost(entity), kMaxQuantum); }
+
+void Core::AskIfLongIdle(Turn& turn) {
+  turn.asked_long_idle = true;
+  const auto limit = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(LongIdle(turn.entity)));
+  const Job& job = this->job(turn.entity);
+  SendTo(job.id, wire::Yield{.turn = job.told_turn, .idle_ns = limit});
 }
 
 }  // namespace hocket::coordinator

@@ -141,14 +141,6 @@ std::vector<EntityId> Core::Candidates(const Device& device) const {
   return entities;
 }
 
-bool Core::WaitsForOverdue(EntityId entity) const {
-  const Ranks ranks = RanksOf(entity);
-  return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) {
-    const auto turn = state_.turns.find(DeviceOf(job(id)).turn);
-    return turn != state_.turns.end() && turn->second.overdue;
-  });
-}
-
 void Core::Schedule(Device& device) {
   if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_) || WaitsForOverdue(reserved_)))
     reserved_ = 0;
@@ -388,13 +380,6 @@ void Core::AskForTurn(Turn& turn) {
   for (JobId id : turn.granted) SendYield(job(id), false, 0);
 }
 
-void Core::AskIfLongIdle(Turn& turn) {
-  turn.asked_long_idle = true;
-  const auto limit = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(LongIdle(turn.entity)));
-  const Job& job = this->job(turn.entity);
-  SendTo(job.id, wire::Yield{.turn = job.told_turn, .idle_ns = limit});
-}
-
 // All at once.
 void Core::AskToStop(Turn& turn) {
   turn.asked_stop = turn.asked_idle = true;  // who is to stop soon need not be told to go when idle
@@ -423,21 +408,6 @@ absl::Time Core::IdleTime(const Turn& turn) const {
   const bool pays = (gap.known() && gap.mean() > LongIdle(turn.entity)) || LendsPauses(turn);
   return pays ? turn.start : EndOfQuantum(turn);
 }
-
-// A pause of which nobody knows how long it will be is waited for as long as the bytes would take there and
-// back: so it costs at most twice what it had to (as who rents skis until they would have cost their price;
-// Karlin et al., Competitive Snoopy Caching, 1988). Not by gangs: of their ranks one idles while others wait
-// for it on the device. Infinite future: the holder is not asked for that.
-absl::Time Core::AskLongIdleTime(const Turn& turn) const {
-  if (turn.asked_idle || turn.asked_long_idle || turn.company || state_.gangs.contains(turn.entity))
-    return absl::InfiniteFuture();
-  if (SwitchCost(turn.entity) == absl::ZeroDuration() || !job(turn.entity).info.heeds_idle)
-    return absl::InfiniteFuture();
-  const absl::Time ask = turn.start + HolderBegins(turn);
-  return ask + LongIdle(turn.entity) < EndOfQuantum(turn) ? ask : absl::InfiniteFuture();
-}
-
-absl::Duration Core::LongIdle(EntityId entity) const { return std::min(2 * SwitchCost(entity), kMaxQuantum); }
 
 absl::Time Core::EndOfQuantum(const Turn& turn) const {
   return turn.stays_until.value_or(turn.start + Quantum(turn.entity));

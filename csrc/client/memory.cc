@@ -412,6 +412,8 @@ void ClientImpl::ReportIfChanged() {
   MutexLock lock(&mutex_);
   Holds(held);
   if (!info_.joined || outside_) return;
+  if (room_ && !room_->restoring && RoomPatienceIsOver())
+    AnswerRoomAlone(absl::UnavailableError("the one that is there takes nobody in"));
   // The last thread that stood at no door may have ended, which tells nobody. (Before its first turn a job
   // has nothing that could be moved.)
   const bool may_be_moved = phase_ == Phase::kAsked || (phase_ == Phase::kNone && progress_.turns() > 0);

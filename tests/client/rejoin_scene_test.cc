@@ -211,15 +211,25 @@ TEST(RejoinTest, WithoutAnyCoordinatorThereIsNoRoomToAskFor) {
   EXPECT_EQ(scene.job().AwaitRoom(1).code(), absl::StatusCode::kResourceExhausted);
 }
 
-// The first attempt in vain was answered with "no", which ends the program: out of memory.
-TEST(RejoinTest, WhoNeedsRoomWaitsForTheNextCoordinator) {
-  Scene::Options patient;
-  patient.room_patience = std::chrono::hours(1);
-  Scene scene(patient);
+Scene::Options WithPatience(Clock::duration patience) {
+  Scene::Options options;
+  options.room_patience = patience;
+  return options;
+}
+
+// In its turn, and has asked for room.
+std::future<absl::Status> LacksRoom(Scene& scene) {
   scene.TakesTurn(1);
   scene.allocator().lacking = 30;
   auto block = std::async(std::launch::async, [&] { return scene.allocator().Malloc(1, nullptr).status(); });
   scene.Expects<wire::NeedRoom>();
+  return block;
+}
+
+// The first attempt in vain was answered with "no", which ends the program: out of memory.
+TEST(RejoinTest, WhoNeedsRoomWaitsForTheNextCoordinator) {
+  Scene scene(WithPatience(std::chrono::hours(1)));
+  auto block = LacksRoom(scene);
   scene.Dies(/*another_can_be_started=*/false);
   scene.AwaitsFailedConnect();
   EXPECT_FALSE(scene.job().Info().coordinated);
@@ -233,13 +243,8 @@ TEST(RejoinTest, WhoNeedsRoomWaitsForTheNextCoordinator) {
 }
 
 TEST(RejoinTest, WithoutACoordinatorRoomThatBecomesFreeIsFound) {
-  Scene::Options patient;
-  patient.room_patience = std::chrono::hours(1);
-  Scene scene(patient);
-  scene.TakesTurn(1);
-  scene.allocator().lacking = 30;
-  auto block = std::async(std::launch::async, [&] { return scene.allocator().Malloc(1, nullptr).status(); });
-  scene.Expects<wire::NeedRoom>();
+  Scene scene(WithPatience(std::chrono::hours(1)));
+  auto block = LacksRoom(scene);
   scene.Dies(/*another_can_be_started=*/false);
   scene.AwaitsFailedConnect();
   scene.allocator().lacking = 0;  // another job has ended
@@ -247,9 +252,7 @@ TEST(RejoinTest, WithoutACoordinatorRoomThatBecomesFreeIsFound) {
 }
 
 TEST(RejoinTest, TheEndOfThePatienceIsTheEndOfTheWait) {
-  Scene::Options options;
-  options.room_patience = std::chrono::milliseconds(50);
-  Scene scene(options);
+  Scene scene(WithPatience(std::chrono::milliseconds(50)));
   scene.TakesTurn(1);
   scene.Dies(/*another_can_be_started=*/false);
   scene.AwaitsFailedConnect();
@@ -260,14 +263,18 @@ TEST(RejoinTest, TheEndOfThePatienceIsTheEndOfTheWait) {
               ::testing::HasSubstr("no coordinator that would make room could be had for "));
 }
 
+// It is stopped, or hangs: the connection stands, and nobody answers.
+TEST(RejoinTest, ThePatienceEndsAlsoWithACoordinatorThatNeverTakesTheJobIn) {
+  Scene scene(WithPatience(std::chrono::milliseconds(50)));
+  auto block = LacksRoom(scene);
+  scene.Dies();
+  EXPECT_EQ(scene.Expects<wire::NeedRoom>().bytes, 30u) << "asked again, behind the Join";
+  EXPECT_EQ(block.get().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST(RejoinTest, AThreadThatNeedsRoomIsLetGoWhenTheJobLeaves) {
-  Scene::Options patient;
-  patient.room_patience = std::chrono::hours(1);
-  Scene scene(patient);
-  scene.TakesTurn(1);
-  scene.allocator().lacking = 30;
-  auto block = std::async(std::launch::async, [&] { return scene.allocator().Malloc(1, nullptr).status(); });
-  scene.Expects<wire::NeedRoom>();
+  Scene scene(WithPatience(std::chrono::hours(1)));
+  auto block = LacksRoom(scene);
   scene.Dies(/*another_can_be_started=*/false);
   scene.AwaitsFailedConnect();
   scene.job().LeaveAtExit();

@@ -15,6 +15,17 @@ constexpr absl::Duration kCost = Milliseconds(20);          // of a's bytes
 constexpr absl::Duration kPause = Milliseconds(30);         // of a, too short to move them there and back
 constexpr absl::Duration kQuantum = Milliseconds(20 * 49);  // 20 ms * (1 / 0.02 - 1)
 
+// Each has had three turns for which bytes were moved, and pauses after them.
+void HavePaid(Script& s, std::initializer_list<const char*> jobs) {
+  for (const char* job : jobs) {
+    for (int i = 0; i < 3; ++i) {
+      s.Asks(job);
+      s.GivesUp(job, {.ready = kCost, .restored = 50});
+      s.Passes(kPause);
+    }
+  }
+}
+
 // `a` pauses between its steps, and bytes were moved for each of its turns; `there` has all its memory on the
 // device, `moved` has it on the host. `a` has the turn, and the two others have asked for it, `moved` first.
 struct PausesTest : testing::Test {
@@ -24,13 +35,7 @@ struct PausesTest : testing::Test {
     s.Joins("moved");
     s.Asks("moved");
     s.GivesUp("moved");
-    for (const char* job : {"there", "a"}) {
-      for (int i = 0; i < 3; ++i) {
-        s.Asks(job);
-        s.GivesUp(job, {.ready = kCost, .restored = 50});
-        s.Passes(kPause);
-      }
-    }
+    HavePaid(s, {"there", "a"});
     s.Asks("a");
     began = s.now();
     s.Asks("moved", {.need = 60, .spilled = 60});
@@ -120,13 +125,7 @@ struct LongPausesTest : testing::Test {
   void Begins(bool heeds_idle) {
     s.Joins("a", {.heeds_idle = heeds_idle});
     s.Joins("moved");
-    for (const char* job : {"moved", "a"}) {
-      for (int i = 0; i < 3; ++i) {
-        s.Asks(job);
-        s.GivesUp(job, {.ready = kCost, .restored = 50});
-        s.Passes(kPause);
-      }
-    }
+    HavePaid(s, {"moved", "a"});
     s.Asks("a");
     before = s.TimesTold<wire::Yield>("a");
     s.Asks("moved", {.need = 60, .spilled = 60});
