@@ -269,6 +269,8 @@ class Core {
   bool IsThere(EntityId entity) const;
   bool MayLend(const Device& device) const;
   bool LendsPauses(const Turn& turn) const;
+  bool PausesAreOfUse(const Job& job) const;
+  bool InUsualPause(const Job& job) const;
   bool StayLasts(const Device& device) const;
   bool Stays(const Job& job) const;
   absl::Time StayEnds(const Device& device) const;

@@ -283,28 +283,40 @@ bool Core::CanBeSpilled(const Job& job) const {
          job.cannot_spill.empty() && !HoldsStepOpen(job) && !IsPromised(job);
 }
 
-// Who can be spilled for `job`, first those that do not wait, then the one whose turn is farthest away. After
-// them those whose bytes the policy wants to stay; who serves comes last.
+// Who can be spilled for `job`, first those that neither wait nor will in a moment, then the one whose turn
+// is farthest away. After them those whose bytes the policy wants to stay; who serves comes last.
 std::vector<Job*> Core::Victims(const Job& job) {
   std::vector<Job*> victims;
-  std::vector<EntityId> waiting;
+  std::vector<EntityId> waiting, pausing;
+  const Policy& policy = *DeviceOf(job).policy;
   for (const Job* other : Others(job)) {
     if (!CanBeSpilled(*other)) continue;
     if (other->waiting && !other->paused && !other->held_out) {
       if (std::find(waiting.begin(), waiting.end(), other->entity) == waiting.end())
         waiting.push_back(other->entity);
+    } else if (policy.ForeseesNext() && InUsualPause(*other)) {
+      pausing.push_back(other->entity);
     } else {
       victims.push_back(&this->job(other->id));
     }
   }
+  const auto away = static_cast<std::ptrdiff_t>(victims.size());
   std::vector<JobView> order = InTurnOrder(DeviceOf(job), waiting);
+  for (EntityId entity : pausing) {
+    const JobView view = ViewOf(entity);
+    const auto after = [&](const JobView& other) { return policy.Before(view, other); };
+    order.insert(std::find_if(order.begin(), order.end(), after), view);
+  }
   for (auto view = order.rbegin(); view != order.rend(); ++view) {
     for (JobId id : RanksOf(view->id)) {
       Job& rank = this->job(id);
       if (rank.info.device == job.info.device && CanBeSpilled(rank)) victims.push_back(&rank);
     }
   }
-  const Policy& policy = *DeviceOf(job).policy;
+  // Of whom nothing was taken yet may have the pauses of `job`.
+  if (PausesAreOfUse(job))
+    std::stable_partition(victims.begin() + away, victims.end(),
+                          [](Job* victim) { return victim->spilled > 0; });
   std::stable_partition(victims.begin(), victims.end(),
                         [&](Job* victim) { return !policy.StaysResident(ViewOf(victim->entity)); });
   std::stable_partition(victims.begin(), victims.end(), [&](Job* victim) { return !Stays(*victim); });

@@ -35,6 +35,19 @@ bool Core::LendsPauses(const Turn& turn) const {
   return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) { return IsThere(entity); });
 }
 
+// Its pauses are long enough to be of use to others.
+bool Core::PausesAreOfUse(const Job& job) const {
+  const Estimate& gap = job.gap;
+  return MayLend(DeviceOf(job)) && gap.known() && gap.Lower() > kIdleLimit;
+}
+
+// A single job between two steps, for no longer than usual: it asks again in a moment.
+bool Core::InUsualPause(const Job& job) const {
+  const Estimate& gap = job.gap;
+  return GangOf(job) == nullptr && !job.paused && !job.held_out && !job.waiting && job.turn == 0 &&
+         job.left != absl::InfinitePast() && gap.known() && now_ < job.left + gap.Upper();
+}
+
 // Not where gangs, or requests, or jobs in company have rules of their own.
 bool Core::MayLend(const Device& device) const {
   return state_.gangs.empty() && !anybody_serves_ && !device.policy->RunsSeveral();

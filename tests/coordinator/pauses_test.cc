@@ -191,6 +191,69 @@ TEST_F(LongPausesTest, UnlessItIsAUsualOne) {
   EXPECT_EQ(s.Told<wire::Yield>("a")->idle_ns, 0u) << s.Story();
 }
 
+// --- who is spilled where jobs pause ------------------------------------------------------------------
+
+// `a` has the turn of a full device and lacks room, `near` and `far` can be moved, and `far` would have its
+// turn after `near`: it has had more of the device. Both pause for `pause` between two steps.
+struct WhoIsSpilledTest : testing::Test {
+  void Fills(absl::Duration pause, Bytes spilled = 0) {
+    s.Joins("a");
+    s.Joins("near", {.persistent = 50 - spilled, .spilled = spilled});
+    s.Joins("far", {.persistent = 50});
+    for (const char* job : {"near", "far", "a"}) {
+      for (int i = 0; i < 4; ++i) {
+        s.Asks(job);
+        s.Passes(job[0] == 'f' ? Seconds(2) : Seconds(1));
+        s.GivesUp(job);
+        s.Passes(pause);
+      }
+    }
+  }
+
+  Script s{"fair"};
+};
+
+TEST_F(WhoIsSpilledTest, WhoIsInAUsualPauseGoesByItsTurn) {
+  Fills(Seconds(2));
+  s.Asks("far");
+  s.Passes(Milliseconds(10));
+  s.GivesUp("far");
+  s.Asks("near");
+  s.GivesUp("near");
+  s.StandsAtDoors("near");
+  s.StandsAtDoors("far");
+  s.Asks("a");
+  s.Asks("far");
+  s.NeedsRoom("a", 10);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("far"), 1) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("near"), 0) << s.Story();
+}
+
+TEST_F(WhoIsSpilledTest, OneThatIsAwayForLongerIsFirst) {
+  Fills(Milliseconds(20));
+  s.StandsAtDoors("near");
+  s.StandsAtDoors("far");
+  s.Passes(Seconds(5));
+  s.Asks("a");
+  s.Asks("far");
+  s.NeedsRoom("a", 10);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("near"), 1) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("far"), 0) << s.Story();
+}
+
+// Of whom nothing was taken may have the pauses of `a`.
+TEST_F(WhoIsSpilledTest, WhoHasSpilledAlreadyGivesTheRestFirst) {
+  Fills(Milliseconds(20), /*spilled=*/20);
+  s.Asks("a");
+  s.Asks("near", {.need = 20});
+  s.StandsAtDoors("near");
+  s.Asks("far");
+  s.StandsAtDoors("far");
+  s.NeedsRoom("a", 25);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("near"), 1) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("far"), 0) << s.Story();
+}
+
 // Steps of 50 ms and pauses of 200, and two of three fit: with the pauses unused the device would work for a
 // fifth of the time.
 TEST(PausesSceneTest, ThreeThatLoadDataShareADeviceOnWhichTwoFit) {
