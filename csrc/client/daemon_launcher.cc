@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -200,6 +201,36 @@ class StartLock {
   UnforkedFd fd_;
 };
 
+// Where this process has found the daemon of all users; null: nowhere yet. Never freed: it may be asked for
+// by threads that outlive everything else. A forked child has its parent's.
+std::atomic<const std::string*> known_system_dir{nullptr};
+
+bool IsKnown(const std::string& folder) {
+  const std::string* const known = known_system_dir.load();
+  return known != nullptr && *known == folder;
+}
+
+// Where a daemon of all users is to be had, or to be waited for; empty: this process has a private one. Its
+// folder goes with it when systemd stops it, and comes back with it. A private one started meanwhile would
+// give turns on the same devices as that one.
+std::string SystemDirToUse() {
+  std::string dir = RuntimeDir();
+  if (IsSystemDir(dir) || IsKnown(dir)) return dir;
+  const char* const named = std::getenv("HOCKET_RUNTIME_DIR");
+  const std::string* const known = known_system_dir.load();
+  const bool chosen = named != nullptr && *named != '\0';
+  return known != nullptr && !chosen ? *known : "";
+}
+
+// What a program is told that waits for one in vain.
+std::string HowToGoOn(bool was_there) {
+  constexpr char kApart[] = "jobs of the two do not take turns with each other.";
+  if (!was_there)
+    return absl::StrCat("\n  Name a folder of your own in HOCKET_RUNTIME_DIR to have one of your own; ", kApart);
+  return absl::StrCat("\n  This program has taken turns under it and waits for it to come back. If it will ",
+                      "not: end the program and start it again, for a coordinator of your own; ", kApart);
+}
+
 // A daemon for all users is root's to start: it is being started anew, perhaps.
 absl::StatusOr<wire::Channel> AwaitSystemDaemon(const std::string& folder) {
   const Clock::time_point deadline = Clock::now() + kSystemPatience;
@@ -208,11 +239,15 @@ absl::StatusOr<wire::Channel> AwaitSystemDaemon(const std::string& folder) {
     nanosleep(&kLockPause, nullptr);
     channel = wire::Channel::Connect(folder + "/hocketd.sock");
   }
-  if (channel.ok()) return channel;
-  return absl::UnavailableError(absl::StrCat(
-      std::string(channel.status().message()), "; that one serves all users, and only root starts it ",
-      "(systemctl start hocket).\n  Name a folder of your own in HOCKET_RUNTIME_DIR to have one of your own; "
-      "jobs of the two do not take turns with each other."));
+  const bool was_there = IsKnown(folder);
+  if (channel.ok()) {
+    if (!was_there) known_system_dir = new std::string(folder);
+    return channel;
+  }
+  return absl::UnavailableError(
+      absl::StrCat(std::string(channel.status().message()),
+                   "; that one serves all users, and only root starts it (systemctl start hocket).",
+                   HowToGoOn(was_there)));
 }
 
 absl::StatusOr<wire::Channel> StartAndConnect() {
@@ -250,7 +285,7 @@ absl::StatusOr<std::string> FindDaemon() {
 }
 
 absl::StatusOr<wire::Channel> ConnectOrStart() {
-  if (const std::string dir = RuntimeDir(); IsSystemDir(dir)) return AwaitSystemDaemon(dir);
+  if (const std::string dir = SystemDirToUse(); !dir.empty()) return AwaitSystemDaemon(dir);
   auto channel = wire::Channel::Connect(SocketPath());
   if (channel.ok()) return channel;
   if (absl::IsPermissionDenied(channel.status())) return absl::UnavailableError(channel.status().message());

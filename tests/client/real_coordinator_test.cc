@@ -263,6 +263,94 @@ TEST_F(RealCoordinatorTest, ASecondStartFindsTheFirstDaemon) {
   EXPECT_EQ(first->Peer()->first, second->Peer()->first);
 }
 
+// --- the daemon of all users -----------------------------------------------------------------------
+
+// In a process of its own, to which /run, /tmp, /var/lib and its home are empty. False: none can be had here.
+bool InOwnFolders(const std::function<void()>& life) {
+  constexpr int kNone = 77;
+  const pid_t process = fork();
+  if (process == 0) {
+    const bool made = geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
+                      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                      mount("hocket-test", "/run", "tmpfs", 0, "mode=0755") == 0 &&
+                      mount("hocket-test", "/tmp", "tmpfs", 0, "mode=1777") == 0 &&
+                      mount("hocket-test", "/var/lib", "tmpfs", 0, "mode=0755") == 0 &&
+                      mount("hocket-test", "/mnt", "tmpfs", 0, "mode=0755") == 0;
+    if (!made) _exit(kNone);
+    setenv("HOME", "/mnt", 1);
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("HOCKET_RUNTIME_DIR");
+    life();
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  const bool made = !WIFEXITED(status) || WEXITSTATUS(status) != kNone;
+  EXPECT_TRUE(!made || status == 0) << "status " << status << "; its own words are above";
+  return made;
+}
+
+// As systemd starts and stops it: the folder goes with it.
+class SystemDaemon {
+ public:
+  SystemDaemon() { EXPECT_EQ(std::system(HOCKETD_PATH " --system"), 0); }
+  ~SystemDaemon() {
+    End("/run/hocket");
+    std::filesystem::remove_all("/run/hocket");
+  }
+  static void End(const std::string& folder) {
+    const auto channel = wire::Channel::Connect(folder + "/hocketd.sock");
+    const auto peer = channel.ok() ? channel->Peer() : channel.status();
+    if (!peer.ok()) return;
+    const UniqueFd ends(static_cast<int>(syscall(SYS_pidfd_open, peer->first, 0)));
+    kill(peer->first, SIGTERM);
+    pollfd end{ends.get(), POLLIN, 0};
+    poll(&end, 1, 60'000);
+  }
+};
+
+TEST_F(RealCoordinatorTest, WhoWasUnderTheDaemonOfAllUsersWaitsForItAndStartsNoPrivateOne) {
+  const bool possible = InOwnFolders([] {
+    auto daemon = std::make_unique<SystemDaemon>();
+    ASSERT_TRUE(ConnectOrStart().ok());
+    daemon.reset();
+    ASSERT_FALSE(std::filesystem::exists("/run/hocket"));
+    const auto waited = ConnectOrStart();
+    EXPECT_EQ(waited.status().code(), absl::StatusCode::kUnavailable) << "the job goes on, and tries again";
+    EXPECT_THAT(std::string(waited.status().message()),
+                HasSubstr("/run/hocket/hocketd.sock: No such file or directory; that one serves all users"));
+    EXPECT_THAT(std::string(waited.status().message()), HasSubstr("end the program and start it again"));
+    EXPECT_TRUE(std::filesystem::is_empty("/tmp")) << "nothing was started there";
+    daemon = std::make_unique<SystemDaemon>();
+    EXPECT_TRUE(ConnectOrStart().ok());
+  });
+  if (!possible) GTEST_SKIP() << "needs root and mount namespaces";
+}
+
+TEST_F(RealCoordinatorTest, WhoWasUnderTheDaemonOfAllUsersMayStillBeSentElsewhere) {
+  const bool possible = InOwnFolders([] {
+    auto daemon = std::make_unique<SystemDaemon>();
+    ASSERT_TRUE(ConnectOrStart().ok());
+    daemon.reset();
+    setenv("HOCKET_RUNTIME_DIR", "/tmp/mine", 1);
+    const auto own = ConnectOrStart();
+    ASSERT_TRUE(own.ok()) << own.status();
+    kill(own->Peer()->first, SIGKILL);
+  });
+  if (!possible) GTEST_SKIP() << "needs root and mount namespaces";
+}
+
+TEST_F(RealCoordinatorTest, WhoWasNeverUnderTheDaemonOfAllUsersStartsOne) {
+  const bool possible = InOwnFolders([] {
+    SystemDaemon();  // and is gone
+    const auto own = ConnectOrStart();
+    ASSERT_TRUE(own.ok()) << own.status();
+    EXPECT_EQ(RuntimeDir(), "/tmp/hocket-0");
+    kill(own->Peer()->first, SIGKILL);
+  });
+  if (!possible) GTEST_SKIP() << "needs root and mount namespaces";
+}
+
 // In the place of hocketd: one that says when it was started, and becomes the real one when it may.
 class SlowDaemon {
  public:
