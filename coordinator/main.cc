@@ -90,6 +90,12 @@ absl::Status Serve(Flags flags, Parent& parent) {
                           flags.server.system ? EnsureSystemDir() : EnsureRuntimeDir());
   HOCKET_ASSIGN_OR_RETURN(
       Logger log, Logger::Open(flags.server.runtime_dir + "/hocketd.log", flags.log_level, flags.foreground));
+  const absl::StatusOr<std::string> state_dir = EnsureStateDir(flags.server.system);
+  flags.server.state_dir = state_dir.value_or(flags.server.runtime_dir);
+  if (!state_dir.ok())
+    log.Warning(absl::StrCat(std::string(state_dir.status().message()), " What people set is kept in ",
+                             flags.server.runtime_dir, ", perhaps not beyond a reboot."),
+                {.event = "state"});
   HOCKET_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Create(flags.server, log));
   HandleSignals(server.get());
   parent.Succeed();

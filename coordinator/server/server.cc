@@ -80,6 +80,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& opti
   if (!server->epoll_ || !server->timer_ || !server->stop_) return Cannot("make the daemon's descriptors");
   for (int fd : {server->endpoint_.listener(), server->timer_.get(), server->stop_.get()})
     HOCKET_RETURN_IF_ERROR(server->Watch(fd, EPOLLIN));
+  if (!server->files_.trouble().empty()) log.Warning(server->files_.trouble(), {.event = "state"});
   if (!server->needs_.trouble().empty()) log.Warning(server->needs_.trouble(), {.event = "state"});
   server->ExpectFormerJobs();
   return server;
@@ -92,7 +93,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       epoch_(epoch),
       started_(Now()),
       most_sessions_(MaxSessions()),
-      files_(options.runtime_dir),
+      files_(options.runtime_dir, options.state_dir),
       needs_(options.runtime_dir),
       settings_(files_.ReadSettings()),
       core_({.policy = Chosen(options.policy, settings_.policy, options.first_policy),

@@ -83,9 +83,20 @@ void ReadQuota(const std::string& text, std::map<Owner, Quota>& quotas) {
 
 }  // namespace
 
-StateFiles::StateFiles(const std::string& runtime_dir)
-    : jobs_(runtime_dir + "/jobs"), settings_(runtime_dir + "/settings") {
+StateFiles::StateFiles(const std::string& runtime_dir, const std::string& state_dir)
+    : jobs_(runtime_dir + "/jobs"), settings_(state_dir + "/settings") {
   mkdir(jobs_.c_str(), 0700);
+  const std::string old = runtime_dir + "/settings";
+  std::ifstream in(old);
+  if (old == settings_ || !in) return;
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  trouble_ = Replace(settings_, text);
+  if (trouble_.empty()) {
+    unlink(old.c_str());
+  } else {
+    absl::StrAppend(&trouble_, ". What people have set stays in ", old, ".");
+    settings_ = old;
+  }
 }
 
 std::string StateFiles::PathOf(JobId id) const { return absl::StrCat(jobs_, "/", id); }

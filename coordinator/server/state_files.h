@@ -1,13 +1,12 @@
-// What a restarted coordinator has to know, in the runtime folder: for whom it has to wait, and what people
-// have set.
+// What a restarted coordinator has to know: for whom it has to wait, and what people have set.
 //
-//   jobs/<id>    one for each job that takes part: its process; weight, priority, steps, and whether it is
-//                paused; its group; its guarantees of memory and time; its time cap, what it has had of that,
-//                and since when it has the turn
-//   settings     policy, switch share, bound, and the quotas of groups and users, as people set them last;
-//   also
-//                for the next daemon after an orderly end
+//   <runtime dir>/jobs/<id>  one for each job that takes part: its process; weight, priority, steps, and
+//                            whether it is paused; its group; its guarantees of memory and time; its time
+//                            cap, what it has had of that, and since when it has the turn
+//   <state dir>/settings     policy, switch share, bound, and the quotas of groups and users, as people set
+//                            them last; also for the next daemon after an orderly end, or a reboot
 //
+// The two folders may be one. Jobs do not outlive the machine's boot, and neither need the runtime folder.
 // A file is replaced as a whole: a daemon that is killed while it writes leaves the old one.
 #ifndef HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
 #define HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
@@ -66,8 +65,13 @@ struct LeftBehind {
 
 class StateFiles {
  public:
-  // Makes `<runtime_dir>/jobs` where it is missing.
-  explicit StateFiles(const std::string& runtime_dir);
+  // Makes `<runtime_dir>/jobs` where it is missing. Settings in `runtime_dir` are those of an older Hocket, or
+  // were written while `state_dir` could not be: they are later than what lies there, and are moved there.
+  StateFiles(const std::string& runtime_dir, const std::string& state_dir);
+
+  // A sentence for the log where settings could not be moved: they are used where they are. Empty: all is
+  // well.
+  const std::string& trouble() const { return trouble_; }
 
   // A file that cannot be written (full disk) is told to the log by the caller, with this sentence; empty:
   // written.
@@ -85,7 +89,8 @@ class StateFiles {
  private:
   std::string PathOf(JobId id) const;
   const std::string jobs_;
-  const std::string settings_;
+  std::string settings_;
+  std::string trouble_;
 };
 
 }  // namespace hocket::coordinator

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "csrc/base/status_macros.h"
@@ -16,6 +17,29 @@ namespace hocket {
 namespace {
 
 constexpr char kSystemDir[] = "/run/hocket";
+constexpr char kSystemStateDir[] = "/var/lib/hocket";
+
+// Empty: it is not set.
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// Empty: nothing says where. Paths that are not absolute do not count (XDG Base Directory Specification).
+std::string StateDir(bool system) {
+  if (system) return kSystemStateDir;
+  if (const std::string states = Variable("XDG_STATE_HOME"); absl::StartsWith(states, "/"))
+    return states + "/hocket";
+  const std::string home = Variable("HOME");
+  return absl::StartsWith(home, "/") ? home + "/.local/state/hocket" : "";
+}
+
+// With those above it.
+void MakeFolders(const std::string& dir) {
+  for (size_t end = dir.find('/', 1); end != std::string::npos; end = dir.find('/', end + 1))
+    (void)mkdir(dir.substr(0, end).c_str(), 0700);
+  (void)mkdir(dir.c_str(), 0700);
+}
 
 // What it is, made or found.
 absl::StatusOr<struct stat> MakeFolder(const std::string& dir, mode_t mode) {
@@ -35,7 +59,7 @@ absl::StatusOr<struct stat> MakeFolder(const std::string& dir, mode_t mode) {
 }  // namespace
 
 std::string RuntimeDir() {
-  if (const char* dir = std::getenv("HOCKET_RUNTIME_DIR"); dir != nullptr && *dir != '\0') return dir;
+  if (const std::string dir = Variable("HOCKET_RUNTIME_DIR"); !dir.empty()) return dir;
   if (IsSystemDir(kSystemDir)) return kSystemDir;
   return absl::StrCat("/tmp/hocket-", geteuid());
 }
@@ -52,8 +76,8 @@ absl::StatusOr<std::string> EnsureRuntimeDir() {
 }
 
 absl::StatusOr<std::string> EnsureSystemDir() {
-  const char* const named = std::getenv("HOCKET_RUNTIME_DIR");
-  const std::string dir = named != nullptr && *named != '\0' ? named : kSystemDir;
+  const std::string named = Variable("HOCKET_RUNTIME_DIR");
+  const std::string dir = !named.empty() ? named : kSystemDir;
   if (geteuid() != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("a daemon for all users needs root, to give each his own folder in ", dir,
@@ -68,6 +92,28 @@ absl::StatusOr<std::string> EnsureSystemDir() {
   if (chmod(dir.c_str(), 0755) != 0)  // whatever the umask says
     return absl::UnavailableError(
         absl::StrCat("cannot open ", dir, " for everybody: ", std::strerror(errno)));
+  return dir;
+}
+
+// A link to another place is as good as a folder.
+absl::StatusOr<std::string> EnsureStateDir(bool system) {
+  if (const std::string dir = Variable("HOCKET_RUNTIME_DIR"); !dir.empty()) return dir;
+  const std::string dir = StateDir(system);
+  if (dir.empty())
+    return absl::FailedPreconditionError("neither XDG_STATE_HOME nor HOME names a folder for settings.");
+  MakeFolders(dir);
+  struct stat info {};
+  if (stat(dir.c_str(), &info) != 0)
+    return absl::UnavailableError(
+        absl::StrCat("cannot create the folder ", dir, " for settings: ", std::strerror(errno), "."));
+  if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        dir, ", for settings, belongs to uid ", info.st_uid, " with mode ",
+        absl::StrFormat("%04o", info.st_mode & 07777), ": it must be a folder of uid ", geteuid(), " alone."));
+  }
+  if (access(dir.c_str(), W_OK) != 0)
+    return absl::UnavailableError(
+        absl::StrCat("cannot write to the folder ", dir, ", for settings: ", std::strerror(errno), "."));
   return dir;
 }
 

@@ -7,7 +7,10 @@
 //   <runtime dir>/users/<uid>/      the same of one user's lanes, where a daemon serves several; his alone
 //   <runtime dir>/hocketd.log       the coordinator's log
 //   <runtime dir>/history/          the turns of the last days (coordinator/recording)
-//   <runtime dir>/jobs/, settings   for a restarted coordinator: for whom it waits, and what people have set
+//   <runtime dir>/jobs/             for a restarted coordinator: for whom it waits
+//   <state dir>/settings            for every later one: what people have set
+//
+// A runtime folder goes with a reboot, or when /tmp is tidied. The state folder stays.
 #ifndef HOCKET_CSRC_BASE_PATHS_H_
 #define HOCKET_CSRC_BASE_PATHS_H_
 
@@ -29,6 +32,12 @@ absl::StatusOr<std::string> EnsureRuntimeDir();
 // for everybody to read. kFailedPrecondition: this process is not root's, or the folder is not, or others may
 // write to it. kUnavailable: as above.
 absl::StatusOr<std::string> EnsureSystemDir();
+
+// Where a daemon keeps what is to last, made (0700) where missing: $HOCKET_RUNTIME_DIR where that is given, so
+// that nothing of such a daemon lies elsewhere; else /var/lib/hocket for one that serves all users, and
+// $XDG_STATE_HOME/hocket, or ~/.local/state/hocket, for one's own. kFailedPrecondition: it is another user's,
+// others may write to it, or nothing says where it should be. kUnavailable: as above.
+absl::StatusOr<std::string> EnsureStateDir(bool system);
 
 // Whether a daemon that serves all users has its place in `dir`: its socket is there for everybody, in a
 // folder of root's (/run/hocket is that wherever it is; in a container without our root it does not look so).

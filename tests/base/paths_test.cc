@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <string>
 
 namespace hocket {
@@ -68,6 +70,64 @@ TEST_F(PathsTest, SaysWhyAFolderCannotBeMade) {
   ASSERT_FALSE(dir.ok());
   EXPECT_THAT(std::string(dir.status().message()), HasSubstr("No such file or directory"));
   EXPECT_THAT(std::string(dir.status().message()), HasSubstr("HOCKET_RUNTIME_DIR"));
+}
+
+// --- what is to last --------------------------------------------------------------------------------
+
+class StateDirTest : public PathsTest {
+ protected:
+  void SetUp() override {
+    PathsTest::SetUp();
+    for (const char* name : {"HOME", "XDG_STATE_HOME"}) {
+      if (const char* value = std::getenv(name)) before_[name] = value;
+      unsetenv(name);
+    }
+    unsetenv("HOCKET_RUNTIME_DIR");
+  }
+  void TearDown() override {
+    for (const char* name : {"HOME", "XDG_STATE_HOME"}) {
+      unsetenv(name);
+      if (before_.contains(name)) setenv(name, before_[name].c_str(), 1);
+    }
+    std::filesystem::remove_all(base_);
+  }
+
+ private:
+  std::map<std::string, std::string> before_;
+};
+
+TEST_F(StateDirTest, IsInTheUsersOwnPlaceAndHisAlone) {
+  setenv("HOME", base_.c_str(), 1);
+  const auto dir = EnsureStateDir(/*system=*/false);
+  ASSERT_TRUE(dir.ok()) << dir.status().message();
+  EXPECT_EQ(*dir, base_ + "/.local/state/hocket");
+  struct stat info {};
+  ASSERT_EQ(stat(dir->c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  setenv("XDG_STATE_HOME", (base_ + "/states").c_str(), 1);
+  EXPECT_EQ(*EnsureStateDir(false), base_ + "/states/hocket");
+  setenv("XDG_STATE_HOME", "states", 1);
+  EXPECT_EQ(*EnsureStateDir(false), base_ + "/.local/state/hocket") << "what is not absolute does not count";
+}
+
+TEST_F(StateDirTest, IsTheRuntimeFolderWhereThatIsNamed) {
+  Use(base_ + "/run");
+  setenv("HOME", base_.c_str(), 1);
+  EXPECT_EQ(*EnsureStateDir(false), base_ + "/run");
+  EXPECT_EQ(*EnsureStateDir(true), base_ + "/run");
+  EXPECT_FALSE(std::filesystem::exists(base_ + "/.local"));
+}
+
+TEST_F(StateDirTest, SaysWhyThereIsNone) {
+  EXPECT_THAT(std::string(EnsureStateDir(false).status().message()), HasSubstr("XDG_STATE_HOME nor HOME"));
+  fclose(fopen((base_ + "/file").c_str(), "w"));
+  setenv("XDG_STATE_HOME", (base_ + "/file").c_str(), 1);
+  EXPECT_THAT(std::string(EnsureStateDir(false).status().message()),
+              HasSubstr(base_ + "/file/hocket for settings: Not a directory"));
+  setenv("XDG_STATE_HOME", base_.c_str(), 1);
+  ASSERT_EQ(mkdir((base_ + "/hocket").c_str(), 0700), 0);
+  ASSERT_EQ(chmod((base_ + "/hocket").c_str(), 0777), 0);
+  EXPECT_THAT(std::string(EnsureStateDir(false).status().message()), HasSubstr("mode 0777"));
 }
 
 // --- the folder of a daemon that serves all users -------------------------------------------------

@@ -309,6 +309,17 @@ class SystemDaemon {
   }
 };
 
+std::string PolicyAt(const std::string& folder) {
+  const auto answer = wire::Control(folder + "/hocketd.sock", "status", "{}");
+  if (!answer.ok()) return std::string(answer.status().message());
+  return nlohmann::json::parse(*answer)["daemon"]["policy"].get<std::string>();
+}
+
+absl::Status SetPolicyAt(const std::string& folder, const std::string& policy) {
+  const std::string arguments = nlohmann::json{{"name", policy}}.dump();
+  return wire::Control(folder + "/hocketd.sock", "policy", arguments).status();
+}
+
 TEST_F(RealCoordinatorTest, WhoWasUnderTheDaemonOfAllUsersWaitsForItAndStartsNoPrivateOne) {
   const bool possible = InOwnFolders([] {
     auto daemon = std::make_unique<SystemDaemon>();
@@ -336,6 +347,53 @@ TEST_F(RealCoordinatorTest, WhoWasUnderTheDaemonOfAllUsersMayStillBeSentElsewher
     const auto own = ConnectOrStart();
     ASSERT_TRUE(own.ok()) << own.status();
     kill(own->Peer()->first, SIGKILL);
+  });
+  if (!possible) GTEST_SKIP() << "needs root and mount namespaces";
+}
+
+// As after a reboot: the runtime folder is gone, and with it whatever lies there.
+TEST_F(RealCoordinatorTest, WhatPeopleSetOutlivesTheRuntimeFolder) {
+  const bool possible = InOwnFolders([] {
+    ASSERT_TRUE(ConnectOrStart().ok());
+    const std::string own = RuntimeDir();
+    EXPECT_TRUE(SetPolicyAt(own, "srtf").ok());
+    SystemDaemon::End(own);
+    std::filesystem::remove_all(own);
+    ASSERT_TRUE(ConnectOrStart().ok());
+    EXPECT_EQ(PolicyAt(own), "srtf");
+    SystemDaemon::End(own);
+
+    auto daemon = std::make_unique<SystemDaemon>();
+    EXPECT_EQ(PolicyAt("/run/hocket"), "fair") << "what a user has set is his own matter";
+    EXPECT_TRUE(SetPolicyAt("/run/hocket", "fifo").ok());
+    daemon.reset();
+    ASSERT_FALSE(std::filesystem::exists("/run/hocket"));
+    daemon = std::make_unique<SystemDaemon>();
+    EXPECT_EQ(PolicyAt("/run/hocket"), "fifo");
+  });
+  if (!possible) GTEST_SKIP() << "needs root and mount namespaces";
+}
+
+// Nothing but its home is lacking.
+TEST_F(RealCoordinatorTest, ADaemonThatHasNoPlaceForSettingsSaysSoOnceAndKeepsThemInTheRuntimeFolder) {
+  const bool possible = InOwnFolders([] {
+    setenv("HOME", "/proc", 1);
+    ASSERT_TRUE(ConnectOrStart().ok());
+    const std::string own = RuntimeDir();
+    for (const char* policy : {"fifo", "srtf"}) EXPECT_TRUE(SetPolicyAt(own, policy).ok());
+    EXPECT_TRUE(std::filesystem::exists(own + "/settings"));
+    SystemDaemon::End(own);
+    std::ifstream in(own + "/hocketd.log");
+    const std::string log((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    const std::string said = "/proc/.local/state/hocket for settings";
+    EXPECT_THAT(log, HasSubstr(said + ": No such file or directory. What people set is kept in " + own));
+    EXPECT_EQ(log.find(said), log.rfind(said)) << log;
+    setenv("HOME", "/mnt", 1);
+    ASSERT_TRUE(ConnectOrStart().ok());
+    EXPECT_EQ(PolicyAt(own), "srtf");
+    SystemDaemon::End(own);
+    EXPECT_TRUE(std::filesystem::exists("/mnt/.local/state/hocket/settings"));
+    EXPECT_FALSE(std::filesystem::exists(own + "/settings"));
   });
   if (!possible) GTEST_SKIP() << "needs root and mount namespaces";
 }

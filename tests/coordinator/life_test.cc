@@ -172,7 +172,7 @@ TEST(LifeTest, ANumberThatNobodyCanHaveHadIsNotKept) {
   Peer near(daemon, {.name = "near", .rejoin = true, .job = 70'000});  // its file could not be written
   EXPECT_EQ(near.Hear<wire::Joined>().job, 70'000u);
   const JobId id = kMaxJobId - 7;
-  StateFiles(daemon.dir()).Write({.id = id, .pid = getpid(), .process_start = ReadProcess(getpid())->start});
+  StateFiles(daemon.dir(), daemon.dir()).Write({.id = id, .pid = getpid(), .process_start = ReadProcess(getpid())->start});
   Peer known(daemon, {.name = "known", .rejoin = true, .job = id});
   EXPECT_EQ(known.Hear<wire::Joined>().job, id);
 }
@@ -182,12 +182,12 @@ TEST(LifeTest, WhatIsSetOfAJobIsOfItsProcessOnly) {
   Daemon daemon;
   JobFile file{.id = 7, .pid = daemon.pid(), .process_start = ReadProcess(getpid())->start};
   file.settings = JobSettings{.weight = 5};
-  StateFiles(daemon.dir()).Write(file);
+  StateFiles(daemon.dir(), daemon.dir()).Write(file);
   Peer another(daemon, {.name = "another", .rejoin = true, .job = 7});
   EXPECT_NE(another.Hear<wire::Joined>().job, 7u);
   EXPECT_EQ(JobNamed(daemon, "another")["weight"], 1);
   file.pid = getpid();
-  StateFiles(daemon.dir()).Write(file);
+  StateFiles(daemon.dir(), daemon.dir()).Write(file);
   Peer own(daemon, {.name = "own", .rejoin = true, .job = 7});
   EXPECT_EQ(own.Hear<wire::Joined>().job, 7u);
   EXPECT_EQ(JobNamed(daemon, "own")["weight"], 5);

@@ -17,7 +17,7 @@ namespace {
 
 class StateFilesTest : public testing::Test {
  protected:
-  StateFilesTest() : folder_(MakeFolder()), files_(folder_) {}
+  StateFilesTest() : folder_(MakeFolder()), files_(folder_, folder_) {}
   ~StateFilesTest() override { std::filesystem::remove_all(folder_); }
 
   static std::string MakeFolder() {
@@ -59,6 +59,41 @@ TEST_F(StateFilesTest, AJobsFileWithANumberThatNobodyGivesIsRemoved) {
   ASSERT_EQ(former.living.size(), 1u);
   EXPECT_EQ(former.living.front().id, 7u);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/jobs/18446744073709551615"));
+}
+
+// --- settings beside the runtime folder -------------------------------------------------------------
+
+TEST_F(StateFilesTest, SettingsLieInTheStateFolderAndJobsInTheOther) {
+  std::filesystem::create_directory(folder_ + "/state");
+  StateFiles apart(folder_, folder_ + "/state");
+  EXPECT_EQ(apart.Write(Settings{.policy = "fifo"}), "");
+  EXPECT_EQ(apart.Write({.id = 7, .pid = getpid()}), "");
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/state/settings"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/jobs/7"));
+  EXPECT_EQ(StateFiles(folder_, folder_ + "/state").ReadSettings().policy, "fifo");
+}
+
+// They were written last: by a Hocket that knew no other place, or when that could not be written.
+TEST_F(StateFilesTest, SettingsAreTakenOverFromTheRuntimeFolderOnce) {
+  std::filesystem::create_directory(folder_ + "/state");
+  Put("state/settings", "policy srtf\n");
+  Put("settings", "policy fifo\nlink_bound 0.5\n");
+  StateFiles apart(folder_, folder_ + "/state");
+  EXPECT_EQ(apart.trouble(), "");
+  EXPECT_EQ(apart.ReadSettings().policy, "fifo");
+  EXPECT_EQ(apart.ReadSettings().link_bound, 0.5);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/settings"));
+  apart.Write(Settings{.policy = "pack"});
+  EXPECT_EQ(StateFiles(folder_, folder_ + "/state").ReadSettings().policy, "pack");
+}
+
+TEST_F(StateFilesTest, SettingsThatCannotBeMovedAreUsedWhereTheyAre) {
+  Put("settings", "policy fifo\n");
+  StateFiles apart(folder_, folder_ + "/missing");
+  EXPECT_NE(apart.trouble().find(folder_ + "/missing/settings"), std::string::npos) << apart.trouble();
+  EXPECT_EQ(apart.ReadSettings().policy, "fifo");
+  EXPECT_EQ(apart.Write(Settings{.policy = "pack"}), "");
+  EXPECT_EQ(StateFiles(folder_, folder_).ReadSettings().policy, "pack");
 }
 
 }  // namespace

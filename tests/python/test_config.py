@@ -327,7 +327,8 @@ def test_the_systems_unit_starts_a_coordinator_for_all_and_takes_no_place_from_o
     unit = (folder / "hocket.service").read_text()
     assert re.search(r"^ExecStart=/.*hocket serve --system$", unit, re.MULTILINE), unit
     assert "/tmp/mine" not in unit
-    assert {"RuntimeDirectory=hocket", "RuntimeDirectoryPreserve=restart"} <= set(unit.splitlines())
+    kept = {"RuntimeDirectory=hocket", "RuntimeDirectoryPreserve=restart", "StateDirectory=hocket"}
+    assert kept <= set(unit.splitlines())
     assert "systemctl enable --now hocket.service" in answer.stdout
     if shutil.which("systemd-analyze"):
         said = subprocess.run(

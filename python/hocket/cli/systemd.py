@@ -55,6 +55,9 @@ RestartSec=1
 RuntimeDirectory=hocket
 RuntimeDirectoryMode=0755
 RuntimeDirectoryPreserve=restart
+# /var/lib/hocket, for what root has set.
+StateDirectory=hocket
+StateDirectoryMode=0700
 # It is root to give each user a folder for the locks of his lanes, and for nothing else.
 CapabilityBoundingSet=CAP_CHOWN
 NoNewPrivileges=yes
@@ -71,8 +74,8 @@ LimitNOFILE=65536
 WantedBy=multi-user.target
 """
 
-# What the coordinator's place depends on: a unit's environment is not a shell's.
-KEPT = ("HOCKET_RUNTIME_DIR", "HOCKET_CONFIG", "XDG_CONFIG_HOME")
+# What the coordinator's places depend on: a unit's environment is not a shell's.
+KEPT = ("HOCKET_RUNTIME_DIR", "HOCKET_CONFIG", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
 
 def units(system: bool = False) -> dict[str, str]:
