@@ -57,7 +57,7 @@ void CheckSettings(StateFiles& files) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hocket::coordinator;
   const std::string& folder = hocket::fuzz::Folder();
-  static StateFiles& files = *new StateFiles(folder);
+  static StateFiles& files = *new StateFiles(folder, folder);
   const std::string text(reinterpret_cast<const char*>(data), size);
   const size_t end = text.find('\0');
   hocket::fuzz::WriteFile(folder + "/jobs/7", text.substr(0, end));
