@@ -99,6 +99,8 @@ std::string Needs::Write() const {
   return why;
 }
 
+// Nobody can keep us waiting here: where a process has put memory that somebody serves (FUSE) in its command
+// line's place, the kernel leaves it out (since 4.17, CVE-2018-1120).
 std::uint64_t ProgramKey(int pid, unsigned user) {
   std::ifstream in(absl::StrCat("/proc/", pid, "/cmdline"), std::ios::binary);
   const std::string line((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());

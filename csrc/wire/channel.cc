@@ -15,6 +15,7 @@
 #include "csrc/base/status_macros.h"
 #include "csrc/wire/address.h"
 #include "csrc/wire/codec.h"
+#include "csrc/wire/foreign.h"
 
 namespace hocket::wire {
 namespace {
@@ -27,16 +28,22 @@ struct Packet {
   std::vector<UniqueFd> descriptors;
   bool frame_cut = false;
   bool descriptors_cut = false;
+  bool foreign = false;  // one of them was, and is not here
 };
 
-void TakeDescriptors(msghdr& header, std::vector<UniqueFd>& out) {
+void TakeDescriptors(msghdr& header, Packet& packet) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-      out.emplace_back(fd);
+      if (IsForeign(fd)) {
+        CloseElsewhere(UniqueFd(fd));
+        packet.foreign = true;
+      } else {
+        packet.descriptors.emplace_back(fd);
+      }
     }
   }
 }
@@ -48,8 +55,11 @@ absl::StatusOr<Packet> ReceivePacket(int socket, std::string& buffer, int flags)
   msghdr header{};
   header.msg_iov = &data;
   header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof(control);
+  // Without a place for them the kernel drops descriptors by itself, and waits for nobody.
+  if (ForeignOnes() < kMostForeignOnes) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof(control);
+  }
   ssize_t size;
   // A peer that went with unread messages: the kernel says so once, before what it had said.
   bool was_reset = false;
@@ -60,7 +70,7 @@ absl::StatusOr<Packet> ReceivePacket(int socket, std::string& buffer, int flags)
     return absl::ResourceExhaustedError("nothing there");
   if (size < 0) return Cannot("receive");
   Packet packet;
-  TakeDescriptors(header, packet.descriptors);
+  TakeDescriptors(header, packet);
   packet.size = static_cast<size_t>(size);
   packet.frame_cut = (header.msg_flags & MSG_TRUNC) != 0;
   packet.descriptors_cut = (header.msg_flags & MSG_CTRUNC) != 0;
@@ -82,6 +92,10 @@ absl::Status CheckPacket(const Packet& packet) {
     return absl::InvalidArgumentError(absl::StrCat("a packet carries ", packet.descriptors.size(),
                                                    packet.descriptors_cut ? " or more" : "",
                                                    " descriptors, at most 1 is allowed"));
+  }
+  if (packet.foreign) {
+    return absl::InvalidArgumentError(
+        "a packet carries the descriptor of a file, which is neither memory nor a device");
   }
   return absl::OkStatus();
 }

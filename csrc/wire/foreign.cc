@@ -1,0 +1,86 @@
+#include "csrc/wire/foreign.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace hocket::wire {
+namespace {
+
+using Device = std::pair<unsigned, unsigned>;
+
+// None: it cannot be seen without asking somebody, or not at all.
+bool Look(int fd, struct statx& info) {
+  return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &info) == 0;
+}
+
+// Where the kernel has files that lie in no file system: an eventfd is one.
+Device OfTheKernelsOwn() {
+  const UniqueFd own(eventfd(0, EFD_CLOEXEC));
+  struct statx info {};
+  if (!own || !Look(own.get(), info)) return {};
+  return {info.stx_dev_major, info.stx_dev_minor};
+}
+
+class Closer {
+ public:
+  static Closer& Get() {
+    static Closer& closer = *new Closer;  // its thread may be in a close() when everything else ends
+    return closer;
+  }
+
+  void Close(UniqueFd fd) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(fd));
+    ++count_;
+    if (!std::exchange(started_, true)) std::thread([this] { Run(); }).detach();
+    changed_.notify_one();
+  }
+  int count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return !waiting_.empty(); });
+      UniqueFd next = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      next.Reset();
+      lock.lock();
+      --count_;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<UniqueFd> waiting_;
+  int count_ = 0;  // and of the one that is being closed
+  bool started_ = false;
+};
+
+}  // namespace
+
+bool IsForeign(int fd) {
+  if (fcntl(fd, F_GET_SEALS) >= 0) return false;  // a memfd, or shared memory
+  static const Device kernels_own = OfTheKernelsOwn();
+  struct statx info {};
+  if (!Look(fd, info)) return true;
+  return !S_ISCHR(info.stx_mode) && Device(info.stx_dev_major, info.stx_dev_minor) != kernels_own;
+}
+
+void CloseElsewhere(UniqueFd fd) { Closer::Get().Close(std::move(fd)); }
+
+int ForeignOnes() { return Closer::Get().count(); }
+
+}  // namespace hocket::wire
