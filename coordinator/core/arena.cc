@@ -1,7 +1,9 @@
 // The lanes' arenas: who is told of which chunk, when.
 #include "coordinator/core/arena.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
@@ -82,9 +84,14 @@ void Core::On(Job* job, const wire::ArenaLost& event) {
 }
 
 // Whoever had the turn has died in it, and its kernels may still write: no chunk of its arena is used again.
+// One that has hung up in it has them as long as its process lives.
 void Core::DropArena(Device& device, int lane, JobId except) {
   LaneArena& arena = device.lanes[lane].arena;
-  Expect(device, arena.size(), kDeadMemoryLimit);
+  if (const auto found = state_.jobs.find(except); found != state_.jobs.end() && found->second.hung_up) {
+    KeepArena(found->second, arena.size());
+  } else {
+    Expect(device, arena.size(), kDeadMemoryLimit);
+  }
   arena.Clear();
   device.lanes[lane].fresh = true;
   for (auto& [id, other] : state_.jobs) {
@@ -98,6 +105,8 @@ void Core::DropArena(Device& device, int lane, JobId except) {
 // so when it has stopped.
 void Core::RenewArena(Job& job) {
   ForgetArena(job);
+  Device& device = DeviceOf(job);
+  if (const Bytes unmapped = DropUnknown(device, job.lane)) Expect(device, unmapped, kArenaDropLimit);
   SendTo(job.id, wire::ArenaDrop{.chunk = 0});
   FillArena(job);
 }
@@ -108,6 +117,38 @@ void Core::ForgetArena(Job& job) {
   job.arena.asked.clear();
   job.arena.next = 0;
   AskOthersThan(job);
+}
+
+// Chunks that nobody in the lane knows any more, who could tell others of them: they are not counted, and not
+// waited for. Returns how much that is; who may still have them mapped the caller knows. One that overstays
+// has chunks that it does not speak of before it stops.
+Bytes Core::DropUnknown(Device& device, int lane) {
+  const auto found = device.lanes.find(lane);
+  if (found == device.lanes.end() || found->second.arena.empty()) return 0;
+  std::vector<Job*> there;
+  for (auto& [id, job] : state_.jobs) {
+    if (job.gone || job.info.device != device.key || job.lane != lane) continue;
+    if (job.overstays != 0) return 0;
+    there.push_back(&job);
+  }
+  LaneArena& arena = found->second.arena;
+  std::vector<LaneArena::Chunk> unknown;
+  for (const auto& [number, chunk] : arena.in_order()) {
+    const bool known = std::any_of(there.begin(), there.end(),
+                                   [&](const Job* job) { return job->arena.told.contains(chunk); });
+    if (!known) unknown.push_back(chunk);
+  }
+  if (unknown.empty()) return 0;
+  const Bytes before = arena.size();
+  for (const LaneArena::Chunk chunk : unknown) arena.Remove(chunk);
+  for (Job* job : there) FillArena(*job);
+  return before - arena.size();
+}
+
+// It has hung up, and nobody will tell when it unmaps them: they are its own until its process ends.
+void Core::KeepArena(Job& job, Bytes bytes) {
+  Add(bytes, job.kept_arena);
+  Add(bytes, job.persistent);
 }
 
 // Those for whom `job` was asked for chunks ask others.

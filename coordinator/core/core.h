@@ -63,6 +63,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
 #include "coordinator/core/events.h"
+#include "coordinator/core/options.h"
 #include "coordinator/core/state.h"
 #include "coordinator/policies/policy.h"
 
@@ -70,22 +71,6 @@ namespace hocket::coordinator {
 
 // "high", "low", or normal.
 Priority ParsePriority(const std::string& text);
-
-struct CoreOptions {
-  std::string policy = "fair";  // REQUIRES: `make_policy` makes it
-  double switch_share = 0.02;   // of the time may go into hand-overs that move bytes
-  double link_bound = 0.02;     // by so much others' bytes may slow a holder down
-  PolicySettings policy_settings;
-  bool overdue_go_on = false;     // see SetOverdue
-  std::map<Owner, Quota> quotas;  // of groups and users
-  std::string runtime_dir;        // lane locks lie there, or where this says: several users' jobs need
-  // folders of their own, which nobody else can open
-  std::function<std::string(unsigned user)> lock_folder;
-  TurnNumber first_turn = 1;
-  // Of promises; where jobs outlive a coordinator: a number at random, below 2^61.
-  std::uint64_t first_pass = 1;
-  std::function<std::unique_ptr<Policy>(const std::string& name)> make_policy;  // none: a registered one
-};
 
 class Core {
  public:
@@ -447,6 +432,8 @@ class Core {
   void DropArena(Device& device, int lane, JobId except);
   void RenewArena(Job& job);
   void ForgetArena(Job& job);
+  Bytes DropUnknown(Device& device, int lane);
+  static void KeepArena(Job& job, Bytes bytes);
   void AskOthersThan(const Job& job);
   bool SharesLane(const Job& other, const Job& job) const;
   static std::uint64_t MayTell(const Job& job);
@@ -549,6 +536,7 @@ class Core {
   bool MayKeepPart(const Job& job, const Turn& turn) const;
   void AskToStopAtOnce(Job& job, TurnNumber told);
   void Depart(Job& job, bool crashed);
+  void IsGone(Job& job, bool crashed);
   void Erase(Job& job);
   void ForgetUnusedDevices();
   bool WindowOpen() const { return now_ < state_.window_ends && !state_.expected.empty(); }

@@ -1,6 +1,7 @@
 // Joining, leaving, dying, and coming back after a restart of the coordinator.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -25,7 +26,11 @@ std::string CutTo(std::size_t limit, const std::string& text) {
 
 void Core::On(Job*, const JobJoins& event) {
   JobJoins joins = event;
-  for (JobId former : event.replaces) Replace(job(former), joins);
+  std::vector<int> former_lanes;
+  for (JobId former : event.replaces) {
+    former_lanes.push_back(job(former).lane);
+    Replace(job(former), joins);
+  }
   const wire::Join& join = joins.join;
   const JobId id = join.job;
   HOCKET_CHECK(id != 0 && id < next_gang_ && !state_.jobs.contains(id)) << "the server gave the id " << id;
@@ -58,8 +63,16 @@ void Core::On(Job*, const JobJoins& event) {
                           .hears_parts = true,
                           .fills_arena = true,
                           .hears_headroom = true});
-  if (join.rejoin) return Rejoin(job, join);
-  FillArena(job);
+  if (join.rejoin) {
+    Rejoin(job, join);
+  } else {
+    FillArena(job);
+  }
+  for (int lane : former_lanes) {
+    if (lane == job.lane) continue;
+    if (const Bytes unmapped = DropUnknown(DeviceOf(job), lane))
+      Expect(DeviceOf(job), unmapped, kArenaDropLimit);
+  }
 }
 
 // The process lives and tells anew what it holds, so nothing of `former` is on its way back. A turn that it
@@ -81,6 +94,8 @@ void Core::Replace(Job& former, JobJoins& joins) {
   // What it adopted in a turn that it ended meanwhile it could tell nobody.
   const bool ended_unheard = former.turn != 0 && former.told_turn != joins.join.turn;
   if (!former.gone) Depart(former, /*crashed=*/ended_unheard);
+  // It tells them anew in its turn, or unmaps them.
+  if (former.kept_arena > 0) Expect(DeviceOf(former), former.kept_arena, kArenaDropLimit);
   const JobId id = former.id;
   auto account = state_.accounts.extract(own);
   if (joins.join.rejoin && account) joins.time = std::move(account.mapped());
@@ -203,16 +218,20 @@ void Core::On(Job* job, const wire::Leave& event) {
   Add(event.most_transient, most);
   job->most_held = std::max(job->most_held, event.most_held);
   if (most > 0) job->most_transient = most - std::min(most, job->most_held);
-  Depart(*job, /*crashed=*/false);
+  IsGone(*job, /*crashed=*/false);  // and had unmapped its lane's arena before it said so
 }
 
+// Its process lives, and has mapped what it had.
 void Core::On(Job* job, const JobHungUp& event) {
-  if (job != nullptr && !job->gone) Depart(*job, /*crashed=*/true);
+  if (job == nullptr || job->gone) return;
+  job->hung_up = true;
+  Depart(*job, /*crashed=*/true);
+  KeepArena(*job, DropUnknown(DeviceOf(*job), job->lane));
 }
 
 void Core::On(Job* job, const JobDied& event) {
   if (job == nullptr) return;
-  if (!job->gone) Depart(*job, /*crashed=*/true);
+  if (!job->gone) IsGone(*job, /*crashed=*/true);
   Erase(*job);
 }
 
@@ -248,14 +267,23 @@ void Core::Depart(Job& job, bool crashed) {
   if (standing) TakePassed(*standing, /*told=*/false);
 }
 
+// What it alone knew of its lane's arena it has mapped no longer. So that is free; a driver that does not say
+// so yet is asked again.
+void Core::IsGone(Job& job, bool crashed) {
+  Depart(job, crashed);
+  if (DropUnknown(DeviceOf(job), job.lane) > 0) Expect(DeviceOf(job), 0, kArenaDropLimit);
+}
+
 void Core::Erase(Job& job) {
   Device& device = DeviceOf(job);
   ++device.departures;
-  if (job.persistent > 0) Expect(device, job.persistent, kDeadMemoryLimit);
+  const Bytes own = job.persistent - std::min(job.persistent, job.kept_arena);
+  if (own > 0) Expect(device, own, kDeadMemoryLimit);
+  if (job.kept_arena > 0) Expect(device, 0, kArenaDropLimit);
   const JobId id = job.id;
-  const OnDevice own(Owner::Job(id), job.info.device);
-  state_.accounts.erase(own);
-  state_.guarantees.erase(own);
+  const OnDevice owner(Owner::Job(id), job.info.device);
+  state_.accounts.erase(owner);
+  state_.guarantees.erase(owner);
   state_.jobs.erase(id);
   active_.erase(id);
 }

@@ -133,7 +133,8 @@ struct Job {
 
   // Standing aside.
   bool paused = false;
-  bool gone = false;  // no longer takes part; its process lives and its bytes count
+  bool gone = false;     // no longer takes part; its process lives and its bytes count
+  bool hung_up = false;  // and it has not said goodbye, so that it has its lane's arena mapped
   absl::Time gone_since = absl::InfinitePast();
   bool unresponsive = false;  // did not answer a Spill, or take up a Grant, in time
   bool lacks_room = false;    // that others have to give back first
@@ -142,6 +143,7 @@ struct Job {
 
   // The ledger, as last told.
   Bytes persistent = 0;
+  Bytes kept_arena = 0;  // of that: chunks of its lane's arena that it has kept when it hung up
   Bytes spilled = 0;
   Bytes transient_peak = 0;
   Bytes host = wire::kNoHostLimit;  // what its host memory takes of it, as told last; max: it has not said

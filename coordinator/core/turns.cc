@@ -288,8 +288,9 @@ void Core::GrantJob(Job& job, Turn& turn) {
   const bool knows = turn.passed != 0 && turn.granted.empty();
   const int lane = knows ? job.lane : LaneOf(job);
   if (lane != job.lane) {
-    job.lane = lane;
+    const int left = std::exchange(job.lane, lane);
     ForgetArena(job);
+    if (const Bytes unmapped = DropUnknown(device, left)) Expect(device, unmapped, kArenaDropLimit);
     grant.lane_lock = LaneLock(job, lane);
     grant.fresh_arena = true;
   }

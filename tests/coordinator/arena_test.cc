@@ -33,7 +33,13 @@ class ArenaTest : public testing::Test {
     for (const std::uint64_t chunk : Asked(exporter))
       s_.Says(exporter, wire::ArenaGrew{.chunk = chunk, .size = 1, .to_job = s_.IdOf(to)});
   }
-  Bytes Counted() { return s_.core().Arena(s_.core().state().devices.at("gpu0")); }
+  const Device& TheDevice() { return s_.core().state().devices.at("gpu0"); }
+  Bytes Counted() { return s_.core().Arena(TheDevice()); }
+  Bytes Free() { return s_.core().Free(TheDevice()); }
+  void After(absl::Duration time) {
+    s_.Passes(time);
+    s_.Sets(Tick{});
+  }
   void Hears(const std::string& name) {
     s_.Says(name, wire::ArenaHeard{static_cast<std::uint64_t>(s_.TimesTold<wire::ArenaAdd>(name))});
   }
@@ -188,6 +194,116 @@ TEST(ArenasSizeTest, MoreChunksMayBeOnALargerDevice) {
   EXPECT_EQ(s.Rejection(), "");
   s.Grows("a", 10'001, 1_MiB);
   EXPECT_THAT(s.Rejection(), HasSubstr("10000 chunks"));
+}
+
+// --- chunks that nobody in the lane knows any more ---------------------------------------------------
+
+// Before it says goodbye it has unmapped all of the arena.
+TEST_F(ArenaTest, WhatNobodyWasToldOfIsFreeWhenItsMakerHasLeft) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 30);
+  Grows(31, 20, /*bare=*/true);
+  ASSERT_FALSE(Asked("a").empty()) << s_.Story();
+  ASSERT_EQ(Free(), 50u) << s_.Story();
+  s_.Leaves("a");
+  EXPECT_EQ(Counted(), 30u) << s_.Story();
+  EXPECT_EQ(Free(), 70u) << "at once: " << s_.Story();
+  s_.Dies("a");
+  EXPECT_EQ(Free(), 70u) << s_.Story();
+}
+
+// The dead map nothing.
+TEST_F(ArenaTest, WhatNobodyWasToldOfIsFreeWhenItsMakerIsDead) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 20, /*bare=*/true);
+  s_.GivesUp("a");
+  s_.Dies("a");
+  EXPECT_EQ(Counted(), 0u) << s_.Story();
+  EXPECT_EQ(Free(), 100u) << s_.Story();
+  s_.Asks("b");
+  s_.NeedsRoom("b", 10);  // the driver is slower
+  EXPECT_EQ(s_.TimesTold<wire::Room>("b"), 0) << "it may have it soon: " << s_.Story();
+}
+
+TEST_F(ArenaTest, TheLastOnesArenaIsNotCountedForTheNext) {
+  s_.Joins("b", {.counts_arena = true});
+  s_.GivesUp("a");
+  s_.Asks("b");
+  s_.Says("b", wire::ArenaGrew{.chunk = 1, .size = 60});
+  for (const char* name : {"a", "b"}) s_.Leaves(name);
+  s_.Joins("c");
+  EXPECT_EQ(Free(), 100u) << s_.Story();
+}
+
+// Nobody else will say when it unmaps them.
+TEST_F(ArenaTest, WhatOneThatHasHungUpKeepsCountsUntilItsProcessEnds) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 10);
+  Grows(11, 20, /*bare=*/true);
+  s_.GivesUp("a");
+  s_.HangsUp("a");
+  EXPECT_EQ(Counted(), 10u) << s_.Story();
+  EXPECT_EQ(Free(), 70u) << s_.Story();
+  After(absl::Hours(1));
+  EXPECT_EQ(Free(), 70u) << "its process lives: " << s_.Story();
+  s_.Dies("a");
+  EXPECT_EQ(Free(), 90u) << s_.Story();
+}
+
+TEST_F(ArenaTest, WhatOneThatHasHungUpInItsTurnKeepsCountsUntilItsProcessEnds) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 20);
+  s_.HangsUp("a");
+  EXPECT_EQ(Counted(), 0u) << "its kernels may write there: " << s_.Story();
+  After(absl::Hours(1));
+  EXPECT_EQ(Free(), 80u) << s_.Story();
+  s_.Dies("a");
+  EXPECT_EQ(Free(), 100u) << s_.Story();
+}
+
+// Nobody could tell b of them: it would not be told of later ones either.
+TEST_F(ArenaTest, WhatItsMakerHasForgottenIsNeitherCountedNorWaitedFor) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 20, /*bare=*/true);
+  s_.GivesUp("a");
+  s_.Joins("a", {.counts_arena = true, .rejoin = true, .id = s_.IdOf("a")});
+  EXPECT_EQ(Counted(), 0u) << s_.Story();
+  EXPECT_EQ(Free(), 80u) << "it has yet to hear that it is to unmap them: " << s_.Story();
+  After(kArenaDropLimit);
+  EXPECT_EQ(Free(), 100u) << s_.Story();
+  s_.Asks("a");
+  Grows(21, 1);
+  ASSERT_EQ(s_.TimesTold<wire::ArenaAdd>("b"), 1) << s_.Story();
+  EXPECT_EQ(s_.Told<wire::ArenaAdd>("b")->chunk, 21u);
+}
+
+TEST_F(ArenaTest, WhatIsLeftInALaneThatItsMakerDoesNotComeBackToIsNotCounted) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 20, /*bare=*/true);
+  s_.GivesUp("a");
+  s_.Joins(
+      "a",
+      {.counts_arena = true, .rejoin = true, .id = s_.IdOf("a"), .lane_lock = "/run/test/lane-gpu0-1.lock"});
+  ASSERT_EQ(s_.JobOf("a").lane, 1) << s_.Story();
+  EXPECT_EQ(Counted(), 0u) << s_.Story();
+  After(kArenaDropLimit);
+  EXPECT_EQ(Free(), 100u) << s_.Story();
+}
+
+// It tells them anew, and they are not free meanwhile.
+TEST_F(ArenaTest, AHoldersChunksCountAgainWhenItHasJoinedAgain) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 20, /*bare=*/true);
+  s_.Joins("a", {.counts_arena = true,
+                 .rejoin = true,
+                 .id = s_.IdOf("a"),
+                 .holds_turn = true,
+                 .turn = s_.JobOf("a").turn});
+  ASSERT_TRUE(s_.Holds("a")) << s_.Story();
+  EXPECT_LE(Free(), 80u) << s_.Story();
+  Grows(1, 20, /*bare=*/true);
+  After(kArenaDropLimit);
+  EXPECT_EQ(Free(), 80u) << s_.Story();
 }
 
 TEST_F(ArenaTest, TheArenasSizeIsThatOfItsChunksHoweverLargeTheySay) {

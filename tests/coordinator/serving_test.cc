@@ -100,6 +100,47 @@ TEST_F(ServingTest, ItsArenaStaysWhileOthersTrain) {
   EXPECT_EQ(s.core().Arena(s.core().state().devices.at("gpu0")), 30u) << s.Story();
 }
 
+// It stays in the second lane, and nobody in the first when they have gone.
+TEST_F(ServingTest, WhatTrainersHadBesideItIsFreeWhenTheyHaveGone) {
+  Trains();
+  s.Asks("serve");
+  s.StandsBy("train");
+  s.Grows("serve", 1, 10);
+  s.GivesUp("serve");
+  const Device& device = s.core().state().devices.at("gpu0");
+  const auto ends = [&](const std::string& trainer, std::uint64_t chunk) {
+    s.Grows(trainer, chunk, 20);
+    EXPECT_EQ(s.core().Arena(device), 30u) << s.Story();
+    s.Leaves(trainer);
+    s.Dies(trainer);
+    EXPECT_EQ(s.core().Arena(device), 10u) << s.Story();
+    EXPECT_EQ(s.core().Free(device), 90u) << s.Story();
+  };
+  ends("train", 2);
+  Join("another", kTrainer);
+  s.Asks("another");
+  ASSERT_EQ(s.JobOf("serve").lane, 1) << s.Story();
+  ends("another", 3);
+}
+
+// Who goes to a lane of its own forgets what it had in the other one.
+TEST_F(ServingTest, WhatItLeavesBehindInTheFirstLaneIsNotCounted) {
+  Join("serve", kServer);
+  s.Asks("serve");
+  s.Grows("serve", 1, 10);
+  s.GivesUp("serve");
+  Join("train", kTrainer);
+  s.Asks("train");
+  s.Asks("serve");
+  s.StandsBy("train");
+  ASSERT_EQ(s.JobOf("serve").lane, 1) << s.Story();
+  const Device& device = s.core().state().devices.at("gpu0");
+  EXPECT_EQ(s.core().Arena(device), 0u) << s.Story();
+  s.Passes(kArenaDropLimit);
+  s.Sets(Tick{});
+  EXPECT_EQ(s.core().Free(device), 100u) << s.Story();
+}
+
 TEST_F(ServingTest, WhoDoesNotStandByIsNotWaitedForForEver) {
   Trains();
   s.Asks("serve");
