@@ -53,6 +53,12 @@ void Core::CheckInvariants() const {
         << job.info.name << " is " << (job.held_back ? "" : "not ") << "held back, at " << now_
         << "; its cap says until " << until;
   }
+  for (const auto& [key, device] : state_.devices) {
+    const auto there = std::count_if(state_.jobs.begin(), state_.jobs.end(),
+                                     [&](const auto& entry) { return entry.second.info.device == key; });
+    HOCKET_CHECK(device.jobs == static_cast<std::size_t>(there))
+        << device.name << " counts " << device.jobs << " jobs, and has " << there;
+  }
   const auto is_there = [&](const OnDevice& of) {
     return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
       return entry.second.info.device == of.second && Owns(of.first, entry.second);

@@ -35,7 +35,7 @@ void Core::On(Job*, const JobJoins& event) {
   const JobId id = join.job;
   HOCKET_CHECK(id != 0 && id < next_gang_ && !state_.jobs.contains(id)) << "the server gave the id " << id;
   const std::string name = UniqueName(join, joins.user);
-  DeviceFor(join);
+  ++DeviceFor(join).jobs;
   Job& job = state_.jobs[id];
   job.id = job.entity = id;
   job.info = join;
@@ -99,6 +99,7 @@ void Core::Replace(Job& former, JobJoins& joins) {
   const JobId id = former.id;
   auto account = state_.accounts.extract(own);
   if (joins.join.rejoin && account) joins.time = std::move(account.mapped());
+  --DeviceOf(former).jobs;
   state_.jobs.erase(id);
   active_.erase(id);
 }
@@ -284,6 +285,7 @@ void Core::Erase(Job& job) {
   const OnDevice owner(Owner::Job(id), job.info.device);
   state_.accounts.erase(owner);
   state_.guarantees.erase(owner);
+  --device.jobs;
   state_.jobs.erase(id);
   active_.erase(id);
 }
@@ -293,9 +295,7 @@ void Core::Erase(Job& job) {
 void Core::ForgetUnusedDevices() {
   std::erase_if(state_.devices, [&](const auto& entry) {
     const auto& returning = entry.second.returning;
-    return entry.second.turn == 0 &&
-           std::none_of(state_.jobs.begin(), state_.jobs.end(),
-                        [&](const auto& job) { return job.second.info.device == entry.first; }) &&
+    return entry.second.turn == 0 && entry.second.jobs == 0 &&
            std::none_of(returning.begin(), returning.end(),
                         [&](const Returning& r) { return r.until > now_; });
   });

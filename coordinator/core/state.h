@@ -3,6 +3,7 @@
 #ifndef HOCKET_COORDINATOR_CORE_STATE_H_
 #define HOCKET_COORDINATOR_CORE_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -220,6 +221,7 @@ struct Device {
   DeviceKey key;
   std::string name;
   Bytes capacity = 0;
+  std::size_t jobs = 0;  // that we know there, also those that are gone
   std::unique_ptr<Policy> policy;
   TurnNumber turn = 0;  // 0: free
   absl::Time free_since;
