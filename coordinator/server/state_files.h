@@ -65,8 +65,8 @@ struct LeftBehind {
 
 class StateFiles {
  public:
-  // Makes `<runtime_dir>/jobs` where it is missing. Settings in `runtime_dir` are those of an older Hocket, or
-  // were written while `state_dir` could not be: they are later than what lies there, and are moved there.
+  // Makes `<runtime_dir>/jobs` where it is missing. Settings in `runtime_dir` are those of an older Hocket,
+  // or were written while `state_dir` could not be: they are later than what lies there, and are moved there.
   StateFiles(const std::string& runtime_dir, const std::string& state_dir);
 
   // A sentence for the log where settings could not be moved: they are used where they are. Empty: all is

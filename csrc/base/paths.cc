@@ -107,9 +107,10 @@ absl::StatusOr<std::string> EnsureStateDir(bool system) {
     return absl::UnavailableError(
         absl::StrCat("cannot create the folder ", dir, " for settings: ", std::strerror(errno), "."));
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        dir, ", for settings, belongs to uid ", info.st_uid, " with mode ",
-        absl::StrFormat("%04o", info.st_mode & 07777), ": it must be a folder of uid ", geteuid(), " alone."));
+    return absl::FailedPreconditionError(absl::StrCat(dir, ", for settings, belongs to uid ", info.st_uid,
+                                                      " with mode ",
+                                                      absl::StrFormat("%04o", info.st_mode & 07777),
+                                                      ": it must be a folder of uid ", geteuid(), " alone."));
   }
   if (access(dir.c_str(), W_OK) != 0)
     return absl::UnavailableError(

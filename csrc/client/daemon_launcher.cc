@@ -226,7 +226,8 @@ std::string SystemDirToUse() {
 std::string HowToGoOn(bool was_there) {
   constexpr char kApart[] = "jobs of the two do not take turns with each other.";
   if (!was_there)
-    return absl::StrCat("\n  Name a folder of your own in HOCKET_RUNTIME_DIR to have one of your own; ", kApart);
+    return absl::StrCat("\n  Name a folder of your own in HOCKET_RUNTIME_DIR to have one of your own; ",
+                        kApart);
   return absl::StrCat("\n  This program has taken turns under it and waits for it to come back. If it will ",
                       "not: end the program and start it again, for a coordinator of your own; ", kApart);
 }

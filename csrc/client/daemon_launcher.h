@@ -8,8 +8,8 @@
 // it was found, is started again, a few times. A child that this process forks meanwhile has no part in all
 // that, however long it lives (unforked_fd.h).
 //
-// The daemon of all users (IsSystemDir() in base/paths.h) is not for jobs to start: they wait for it a while. A
-// process that has found it once waits for it there ever after, though its folder be gone, and starts no
+// The daemon of all users (IsSystemDir() in base/paths.h) is not for jobs to start: they wait for it a while.
+// A process that has found it once waits for it there ever after, though its folder be gone, and starts no
 // private one; only another HOCKET_RUNTIME_DIR leads it elsewhere.
 #ifndef HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_
 #define HOCKET_CSRC_CLIENT_DAEMON_LAUNCHER_H_

@@ -172,7 +172,8 @@ TEST(LifeTest, ANumberThatNobodyCanHaveHadIsNotKept) {
   Peer near(daemon, {.name = "near", .rejoin = true, .job = 70'000});  // its file could not be written
   EXPECT_EQ(near.Hear<wire::Joined>().job, 70'000u);
   const JobId id = kMaxJobId - 7;
-  StateFiles(daemon.dir(), daemon.dir()).Write({.id = id, .pid = getpid(), .process_start = ReadProcess(getpid())->start});
+  StateFiles(daemon.dir(), daemon.dir())
+      .Write({.id = id, .pid = getpid(), .process_start = ReadProcess(getpid())->start});
   Peer known(daemon, {.name = "known", .rejoin = true, .job = id});
   EXPECT_EQ(known.Hear<wire::Joined>().job, id);
 }
