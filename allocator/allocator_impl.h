@@ -328,8 +328,12 @@ class AllocatorImpl final : public CachingAllocator {
   // its arrival lasts. REQUIRES: they have arrived, and no device work uses what is mapped there.
   bool Receive(std::size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReceiveRun(absl::Span<const Sent> run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // All of it, after waiting for the device.
-  void ReceiveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All of it, after waiting for the device. An error: some of it has an arrival still.
+  absl::Status ReceiveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What was sent is spilled as before, the last stages first, until it is `enough`; what nobody needs any
+  // more in any case. REQUIRES: it has arrived, and nobody waits for it.
+  void AbandonSent(absl::FunctionRef<bool()> enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SentChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- report.cc ---
   void CountAllocated(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -54,7 +54,7 @@ CachingAllocator::PoolId AllocatorImpl::PoolOf(DevicePtr address) const {
 
 void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter, bool captures) {
   MutexLock lock(&mutex_);
-  if (captures && !sent_.empty()) ReceiveAll();  // nothing moves during the capture, nor is it waited for
+  if (captures) (void)ReceiveAll();  // nothing moves during the capture, nor is it waited for
   const PoolIndex index = FindOrAdd(id);
   pools_[index - 1].released = false;
   open_pools_.push_back({index, std::move(filter), captures});

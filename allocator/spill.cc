@@ -366,6 +366,11 @@ absl::Status Spiller::RecordSent(ScopedEvent& event) {
   return recorded;
 }
 
+absl::Status Spiller::AwaitSent() {
+  const absl::Status arrived = driver_.SynchronizeStream(in_);
+  return arrived.ok() ? arrived : driver_.Synchronize();
+}
+
 absl::Status Spiller::Receive(Region& region, Region::Position first,
                               absl::Span<const std::vector<Extent>> constant) {
   for (std::size_t i = 0; verifier_ && i < constant.size(); ++i) {

@@ -108,6 +108,8 @@ class Spiller {
   absl::StatusOr<Bytes> Send(Region& region, Region::Position first, absl::Span<Chunk> chunks);
   // `event` is behind all that was sent. An error: it has arrived.
   absl::Status RecordSent(ScopedEvent& event);
+  // All that was sent has arrived, or will not any more.
+  absl::Status AwaitSent();
   // spilled -> private, of a run of positions that were sent; of each, what is constant. An error: they are
   // still to be abandoned. REQUIRES: it has arrived, and as for FinishArrival().
   absl::Status Receive(Region& region, Region::Position first,

@@ -9,6 +9,14 @@
 #include "csrc/base/status_macros.h"
 
 namespace hocket {
+namespace {
+
+absl::Status HasNoPlace() {
+  return absl::InternalError(
+      "memory that has come back cannot be put in its place: the driver does not unmap what is there");
+}
+
+}  // namespace
 
 absl::StatusOr<Bytes> AllocatorImpl::SetStage(DevicePtr address, Stage stage) {
   if (serves_segments_) {
@@ -81,7 +89,7 @@ absl::Status AllocatorImpl::Send(absl::Span<Sent> run, bool& full) {
     sent.arrived = event;
     sent_.push_back(std::move(sent));
   }
-  first_sent_.store(sent_.front().stage, std::memory_order_relaxed);
+  SentChanged();
   return status;
 }
 
@@ -108,13 +116,12 @@ absl::Status AllocatorImpl::AwaitStage(Stage stage, Stream stream) {
     // Another thread may have done it meanwhile.
     if (arrived.ok() && Receive(FirstOf(next, stage).size())) continue;
     // Again, in one go, and into whatever is free: the step that waits cannot ask for room.
-    ReceiveAll();
+    (void)ReceiveAll();
     headroom_.Spend();
     const absl::Status restored = RestoreAll(kLastStage, [] {});
     CountReserved();
     if (!restored.ok() || stage < first_sent_.load(std::memory_order_relaxed)) return restored;
-    return absl::InternalError(
-        "memory that has come back cannot be put in its place: the driver does not unmap what is there");
+    return HasNoPlace();
   }
 }
 
@@ -143,7 +150,7 @@ bool AllocatorImpl::Receive(std::size_t count) {
   }
   sent_.erase(sent_.begin(), sent_.begin() + static_cast<std::ptrdiff_t>(count));
   sent_.insert(sent_.begin(), stay.begin(), stay.end());
-  first_sent_.store(sent_.empty() ? kNothingSent : sent_.front().stage, std::memory_order_relaxed);
+  SentChanged();
   return all && stay.empty();
 }
 
@@ -157,9 +164,26 @@ bool AllocatorImpl::ReceiveRun(absl::Span<const Sent> run) {
   return true;
 }
 
-void AllocatorImpl::ReceiveAll() {
-  if (!WaitForDevice().ok()) return;
+absl::Status AllocatorImpl::ReceiveAll() {
+  if (sent_.empty()) return absl::OkStatus();
+  HOCKET_RETURN_IF_ERROR(WaitForDevice());
   (void)Receive(sent_.size());
+  return sent_.empty() ? absl::OkStatus() : HasNoPlace();
+}
+
+void AllocatorImpl::AbandonSent(absl::FunctionRef<bool()> enough) {
+  std::vector<Sent> stay;  // the last first
+  for (; !sent_.empty(); sent_.pop_back()) {
+    const auto& [space, position, stage, arrived] = sent_.back();
+    if (space->IsUnneeded(position) || !enough()) (void)space->region().AbandonArrival(position);
+    if (space->region().arrival(position) != 0) stay.push_back(std::move(sent_.back()));
+  }
+  sent_.assign(std::make_move_iterator(stay.rbegin()), std::make_move_iterator(stay.rend()));
+  SentChanged();
+}
+
+void AllocatorImpl::SentChanged() {
+  first_sent_.store(sent_.empty() ? kNothingSent : sent_.front().stage, std::memory_order_relaxed);
 }
 
 }  // namespace hocket

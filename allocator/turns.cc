@@ -140,7 +140,8 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   const InContext in_context(driver_, context_);
   headroom_.Renew();
   const Bytes spilled = persistent_->spilled() + transient_->spilled();
-  if (!sent_.empty()) ReceiveAll();  // of a call that lacked room
+  *missing = 0;
+  HOCKET_RETURN_IF_ERROR(ReceiveAll());  // of a call that lacked room
   if (in_vain_ >= kOnceInVain) headroom_.Spend();
   const bool follows = for_step && MayFollow();
   absl::Status sent;
@@ -175,6 +176,7 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
   MutexLock lock(&mutex_);
   const InContext in_context(driver_, context_);
   std::size_t left = at_most / chunk_size_;
+  HOCKET_RETURN_IF_ERROR(ReceiveAll());  // of a turn that lacked room
   headroom_.Renew();
   const auto new_chunk = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ChunkBesideHeadroom(); };
   const auto restore = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -316,18 +318,20 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
   }
   const InContext in_context(driver_, context_);
+  if (!sent_.empty()) HOCKET_RETURN_IF_ERROR(spiller_->AwaitSent());  // of a turn that lacked room
   HOCKET_RETURN_IF_ERROR(CheckIdle(""));
   EndLease();
   AllStreamsPassed();
-  persistent_->DropUnneeded();
-  transient_->DropUnneeded();
   const Bytes before = persistent_->resident() + transient_->resident();
-  ReleaseEmptyPrivate(*persistent_);
-  ReleaseEmptyPrivate(*transient_);
-  CountReserved();
   const auto given_back = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return before - (persistent_->resident() + transient_->resident());
   };
+  ReleaseEmptyPrivate(*persistent_);
+  ReleaseEmptyPrivate(*transient_);
+  AbandonSent([&] { return given_back() >= wanted; });
+  persistent_->DropUnneeded();
+  transient_->DropUnneeded();
+  CountReserved();
   Bytes told = 0;
   for (Space* space : {transient_.get(), persistent_.get()}) {
     std::vector<Position> positions = space->Positions(Region::State::kPrivate);

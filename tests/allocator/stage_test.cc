@@ -287,6 +287,90 @@ TEST_P(StageTest, ATurnThatLacksRoomGoesOnWhereItWas) {
   FreeAll();
 }
 
+// Others fill the device but for three chunks: the model comes back, and one chunk of what is next.
+class LacksRoomTest : public StageTest {
+ protected:
+  LacksRoomTest() {
+    SpillAll();
+    job->gate.holds_turn = false;
+    much = beside.Malloc(gpu.capacity() - 3 * kChunk);
+    if (Mapped() == Maps::kForWritingOnly) gpu.ForbidReadOnly();
+    Bytes missing = 0;
+    const absl::Status lacks = job->TakeTurn(/*for_step=*/true, &missing);
+    EXPECT_EQ(lacks.code(), absl::StatusCode::kResourceExhausted) << lacks;
+    EXPECT_EQ(missing, 3 * kChunk);
+    EXPECT_EQ(job->Held().following, kChunk);
+    gpu.ForgetCalls();
+  }
+  // They leave, and nothing was lost.
+  void TakesItsTurnInTheEnd() {
+    beside.Free(much);
+    beside.allocator->EmptyCache();
+    BeginStep();
+    Await(2);
+    Use(model, 0x11), Use(middle, 0x22), Use(state, 0x33);
+    FreeAll();
+  }
+
+  Job beside{{.chunk_size = kChunk}};
+  DevicePtr much = 0;
+};
+INSTANTIATE_TEST_SUITE_P(All, LacksRoomTest,
+                         ::testing::Combine(::testing::Values(Maps::kForReading, Maps::kForWritingOnly,
+                                                              Maps::kNothing),
+                                            ::testing::Bool()));
+
+TEST_P(LacksRoomTest, WhatIsOnItsWayIsGivenBackFirstAndIsNotCopied) {
+  EXPECT_EQ(*job->Spill(1), kChunk);
+  EXPECT_EQ(gpu.Calls()["MemcpyDtoHAsync"], 0);
+  EXPECT_EQ(gpu.Calls()["StreamSynchronize"], 1) << "nothing may be copied into it any more";
+  EXPECT_EQ(job->Held().spilled, 4 * kChunk);
+  EXPECT_EQ(job->Held().following, 0u);
+  EXPECT_EQ(gpu.used(), gpu.capacity() - kChunk);
+  if (Mapped() != Maps::kNothing) {
+    EXPECT_TRUE(gpu.Holds(middle, 2 * kChunk, 0x22)) << "strays see it";
+  }
+  TakesItsTurnInTheEnd();
+}
+
+TEST_P(LacksRoomTest, OthersCanHaveAllThatItHolds) {
+  EXPECT_EQ(*job->Spill(kEverything), 3 * kChunk);
+  EXPECT_EQ(job->Held().spilled, 6 * kChunk);
+  EXPECT_EQ(job->Held().persistent, 0u);
+  EXPECT_EQ(gpu.used(), gpu.capacity() - 3 * kChunk);
+  TakesItsTurnInTheEnd();
+}
+
+TEST_P(LacksRoomTest, WhatIsFreedOnItsWayIsGivenBackWithTheNextSpill) {
+  job->Free(model), job->Free(middle);
+  EXPECT_EQ(*job->Spill(1), 3 * kChunk) << "two would do: nobody needs the third";
+  EXPECT_EQ(job->Held().spilled, 2 * kChunk);
+  beside.Free(much);
+  beside.allocator->EmptyCache();
+  BeginStep();
+  Await(2);
+  Use(state, 0x33);
+  job->Free(state);
+}
+
+TEST_P(LacksRoomTest, WhatCannotBeWaitedForIsNotGivenAway) {
+  gpu.FailEvery("StreamSynchronize", 999);
+  gpu.OnNext("CtxSynchronize", [&] { gpu.FailNext("CtxSynchronize", 999); });
+  EXPECT_FALSE(job->Spill(kEverything).ok());
+  gpu.FailNoCall();
+  EXPECT_EQ(job->Held().following, kChunk);
+  EXPECT_EQ(*job->Spill(kEverything), 3 * kChunk);
+  TakesItsTurnInTheEnd();
+}
+
+TEST_P(LacksRoomTest, WhatHasArrivedIsInItsPlaceWhenMoreIsBroughtBack) {
+  EXPECT_EQ(*job->allocator->RestoreAhead(kEverything), 0u);
+  job->allocator->CheckInvariants();
+  EXPECT_EQ(job->Held().following, 0u);
+  EXPECT_EQ(job->Held().persistent, 3 * kChunk);
+  TakesItsTurnInTheEnd();
+}
+
 TEST_P(StageTest, ConstantMemoryMayFollowToo) {
   const auto promise = std::make_shared<Promise>(Promise{.name = "weights"});
   ASSERT_TRUE(job->allocator->DeclareConstant(state, promise).ok());
