@@ -376,6 +376,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::size_t vacated_before_ ABSL_GUARDED_BY(mutex_) = 0;
   std::size_t gathered_unpaid_ ABSL_GUARDED_BY(mutex_) = 0;  // chunks
   bool sees_all_streams_ ABSL_GUARDED_BY(mutex_) = false;    // the last look for work
+  bool in_turn_ ABSL_GUARDED_BY(mutex_) = true;              // the job may have work on the device
   const bool verifies_;
   std::atomic<bool> expects_strays_{false};
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);

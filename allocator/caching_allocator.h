@@ -293,8 +293,8 @@ class CachingAllocator {
   // The turn is near: each call takes some of these copies away from their addresses again, which the turn
   // would have to do before their bytes can come back, and at a higher price beside its copies. Not those of
   // later stages (SetStage), which the turn wants there. False: nothing is left to take away, or it is not to
-  // be done: such work was seen, or is expected, or would not be seen. MapSpilled() finds what was taken
-  // away. To be called when that may be.
+  // be done: such work was seen, or is expected, or would not be seen; or the turn has begun. MapSpilled()
+  // finds what was taken away. To be called when that may be.
   virtual bool UnmapSpilled() = 0;
   // There may be (no longer be) such threads: each chunk's copy is mapped before its memory is given back,
   // and a spill takes twice as long. So it is, too, once such work was seen (Holdings::strays). Takes no

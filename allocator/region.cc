@@ -93,10 +93,19 @@ absl::Status Region::Move(Position from, Position to) {
       << "position " << from << " is in state " << static_cast<int>(place.state);
   HOCKET_CHECK(!place.copies.constant) << "the host has kept a copy of position " << from;
   HOCKET_RETURN_IF_ERROR(Map(to, place.chunk, place.arena_id));
+  Vacate(from);
+  return absl::OkStatus();
+}
+
+void Region::Vacate(Position from) {
+  Place& place = places_[from];
+  HOCKET_CHECK(place.state == State::kPrivate || place.state == State::kArena)
+      << "position " << from << " is in state " << static_cast<int>(place.state);
+  HOCKET_CHECK(!place.copies.constant) << "the host has kept a copy of position " << from;
+  place.chunk = Chunk();
   place.arena_id = 0;
   place.vacated = true;
   Enter(place, State::kEmpty);
-  return absl::OkStatus();
 }
 
 absl::Status Region::Clear(Position position) {

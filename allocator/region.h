@@ -24,9 +24,9 @@
 // it can be mapped for reading alone; otherwise there is nothing behind them. Either way nothing can be
 // written there and be lost.
 //
-// An empty position may be *vacated*: its chunk lies at another position now (Move), and until Clear() its
-// addresses reach that chunk, too, for device work that was queued before. Nothing else can lie there
-// meanwhile.
+// An empty position may be *vacated*: its chunk lies at another position now (Move), or is used here no more
+// (Vacate), and until Clear() its addresses reach that chunk, too, for device work that was queued before.
+// Nothing else can lie there meanwhile.
 //
 // The host has two copies of a spilled chunk: one of the bytes that may change, which is dropped when they
 // are back, and one of those that do not (promise.h), which can be kept, so that the next spill need not make
@@ -142,6 +142,8 @@ class Region {
   // private or arena -> empty and vacated; `to`, which was empty and not vacated -> what `from` was, with its
   // chunk. REQUIRES: nothing is kept on the host. Device work that is queued may use the old addresses.
   absl::Status Move(Position from, Position to);
+  // The same without another position: this job's handle of the chunk is given up.
+  void Vacate(Position from);
   bool vacated(Position position) const { return places_[position].vacated; }
   // vacated -> not vacated. REQUIRES: no device work uses the addresses.
   absl::Status Clear(Position position);

@@ -57,6 +57,13 @@ absl::Status Space::Move(Position from, Position to, Stream stream) {
   return absl::OkStatus();
 }
 
+void Space::Vacate(Position position) {
+  HOCKET_CHECK(blocks_.live_blocks(position) == 0) << "position " << position << " is in use";
+  region_.Vacate(position);
+  blocks_.Unback(position, /*keep=*/true);
+  vacated_.push_back(position);
+}
+
 void Space::ClearVacated(std::size_t count) {
   std::vector<Position> still;
   for (const Position position : absl::MakeSpan(vacated_).first(count)) {

@@ -37,7 +37,10 @@ class Space {
   // addresses are taken until ClearVacated(). REQUIRES: no live block in it, and `stream` could use its free
   // memory; `to` is empty and not taken.
   absl::Status Move(Position from, Position to, Stream stream);
-  // Positions whose chunks have moved away, the longest ago first.
+  // The chunk of an empty position is used no more; the old addresses are taken until ClearVacated().
+  // REQUIRES: no live block in it; nothing is kept of it on the host.
+  void Vacate(Position position);
+  // Positions whose chunks have moved away or are used no more, the longest ago first.
   const std::vector<Position>& vacated() const { return vacated_; }
   // The first `count` of them can be used again. REQUIRES: device work that was queued when they were vacated
   // is over.

@@ -156,6 +156,7 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
   least_missing_ = *missing == 0 ? kNothingTried : std::min(least_missing_, *missing);
   in_vain_ = nearer || *missing == 0 ? 0 : in_vain_ + 1;
   CountReserved();  // chunks of the arena may have taken another place
+  in_turn_ = restored.ok();
   return restored;
 }
 
@@ -236,6 +237,7 @@ bool AllocatorImpl::ArenaHasFree() {
 
 void AllocatorImpl::PassTurn() {
   mutex_.AssertHeld();
+  in_turn_ = false;
   const InContext in_context(driver_, context_);
   (void)Receive(sent_.size());  // what cannot be is spilled still
   EndLease();
@@ -399,7 +401,8 @@ bool AllocatorImpl::MapSpilled() {
 bool AllocatorImpl::UnmapSpilled() {
   constexpr Position kTogether = 4;
   MutexLock lock(&mutex_);
-  if (MapsAtOnce()) return false;
+  // A turn may have begun since the caller looked: what the device has then is the job's own.
+  if (in_turn_ || !sent_.empty() || MapsAtOnce()) return false;
   const InContext in_context(driver_, context_);
   if (NoteStray() != Work::kNone || !sees_all_streams_) return false;
   // What follows its turn is read there until it has come (Region::StartArrival): it would be mapped again.
@@ -471,10 +474,10 @@ void AllocatorImpl::Drop(ArenaChunkId id, bool device_done) {
   if (member->position) {
     EndLease();
     const Position position = *member->position;
-    // With live blocks in it, or where it cannot be unmapped, it stays mapped as memory of this job.
-    const bool used = transient_->blocks().live_blocks(position) > 0 || !device_done;
-    if (used || !transient_->Unback(position).ok()) {
-      transient_->region().Adopt(position);
+    if (transient_->blocks().live_blocks(position) > 0) {
+      transient_->region().Adopt(position);  // it stays mapped as memory of this job
+    } else if (!device_done || !transient_->Unback(position).ok()) {
+      transient_->Vacate(position);  // it may be another job's: nothing of ours is ever to lie in it
     }
   }
   (void)arena_.Remove(id);

@@ -137,6 +137,75 @@ TEST_F(LaneTest, AChunkMappedHereIsUnmappedWhenItIsDropped) {
   EXPECT_EQ(gpu.used(), before - kChunk);
 }
 
+// Two jobs that took one chunk for theirs would write over each other's tensors.
+class AdoptedByAnotherTest : public LaneTest {
+ protected:
+  // Has one of the two chunks that are mapped in both jobs for its own, with a survivor of 0x21 in it.
+  AdoptedByAnotherTest() {
+    Step(adopts, 2 * kChunk);
+    adopts.PassTurn();
+    from_adopts.DeliverTo(other);
+    Step(other, 2 * kChunk);
+    other.PassTurn();
+    adopts.TakeTurn();
+    adopts.allocator->BeginStep();
+    survivor = adopts.Malloc(kChunk);
+    gpu.Fill(survivor, kChunk, 0x21);
+    adopts.allocator->EndStep();
+    adopts.PassTurn();
+  }
+  ~AdoptedByAnotherTest() override { gpu.FailNoCall(); }
+
+  // In a turn of the other's, with whatever that takes for its own.
+  void ExpectTheSurvivorStaysWhatItIs() {
+    EXPECT_EQ(other.Held().arena, kChunk);
+    EXPECT_EQ(other.Held().persistent, 0u) << "it is not the other's";
+    Step(other, 3 * kChunk);
+    EXPECT_TRUE(gpu.Holds(survivor, kChunk, 0x21));
+  }
+  void ExpectTheOtherLetsGoOfIt() {
+    other.PassTurn();
+    const Bytes before = gpu.used();
+    adopts.Free(survivor);
+    adopts.allocator->EmptyCache();
+    EXPECT_EQ(gpu.used(), before - kChunk);
+  }
+
+  Job adopts, other;
+  Announced from_adopts{adopts};
+  DevicePtr survivor = 0;
+};
+
+TEST_F(AdoptedByAnotherTest, AChunkThatCannotBeUnmappedIsNotUsedAgain) {
+  gpu.FailEvery("MemUnmap", 999);
+  from_adopts.DeliverTo(other);
+  gpu.FailNoCall();
+  other.TakeTurn();
+  ExpectTheSurvivorStaysWhatItIs();
+  ExpectTheOtherLetsGoOfIt();
+}
+
+TEST_F(AdoptedByAnotherTest, NorIsOneThatWorkOnTheDeviceMayStillReach) {
+  other.TakeTurn();
+  gpu.FailEvery("EventSynchronize", 999);
+  gpu.FailNext("EventQuery", 999);
+  from_adopts.DeliverTo(other);
+  gpu.FailNoCall();
+  ExpectTheSurvivorStaysWhatItIs();
+  ExpectTheOtherLetsGoOfIt();
+}
+
+TEST_F(AdoptedByAnotherTest, NorIsOneThatIsDroppedWhileAGraphIsCaptured) {
+  other.TakeTurn();
+  other.allocator->BeginAllocateToPool(
+      {0, 1}, [](Stream) { return false; }, /*captures=*/true);
+  from_adopts.DeliverTo(other);
+  ExpectTheSurvivorStaysWhatItIs();
+  other.allocator->EndAllocateToPool({0, 1});
+  other.allocator->ReleasePool({0, 1});
+  ExpectTheOtherLetsGoOfIt();
+}
+
 // A message on its way meets a job that has just left: it would use the chunk without turns.
 TEST_F(LaneTest, WhoHasLeftTheArenaTakesNoChunkAnyMore) {
   Job job, leaves;

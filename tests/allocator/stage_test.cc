@@ -363,6 +363,20 @@ TEST_P(LacksRoomTest, WhatCannotBeWaitedForIsNotGivenAway) {
   TakesItsTurnInTheEnd();
 }
 
+// Its own copies may be under way.
+TEST_P(LacksRoomTest, NoStrayIsLookedFor) {
+  const Stream copies = *gpu.driver().CreateStream();
+  std::atomic<bool> go = false;
+  gpu.KeepBusy(copies, &go);
+  EXPECT_FALSE(job->allocator->UnmapSpilled());
+  EXPECT_EQ(job->Held().strays, 0u);
+  go = true;
+  go.notify_all();
+  ASSERT_TRUE(gpu.driver().SynchronizeStream(copies).ok());
+  ASSERT_TRUE(gpu.driver().DestroyStream(copies).ok());
+  TakesItsTurnInTheEnd();
+}
+
 TEST_P(LacksRoomTest, WhatHasArrivedIsInItsPlaceWhenMoreIsBroughtBack) {
   EXPECT_EQ(*job->allocator->RestoreAhead(kEverything), 0u);
   job->allocator->CheckInvariants();

@@ -364,6 +364,24 @@ TEST_F(NearTest, WhatFollowsItsTurnStays) {
   job.Free(first), job.Free(later);
 }
 
+// Whoever looked whether there is a turn may be late; what a turn does would be expected of strays for good.
+TEST_F(NearTest, ATurnsWorkIsNoStrays) {
+  const DevicePtr block = Spilled(3 * kChunk);
+  Bytes missing = 0;
+  ASSERT_TRUE(job.allocator->TakeTurn(/*for_step=*/false, &missing).ok());  // nobody has been told yet
+  std::atomic<bool> go = false;
+  gpu.KeepBusy(stray, &go);
+  EXPECT_FALSE(job.allocator->UnmapSpilled());
+  EXPECT_EQ(job.Held().strays, 0u);
+  go = true;
+  go.notify_all();
+  SpillAll(job);
+  EXPECT_TRUE(job.allocator->UnmapSpilled()) << "it has passed";
+  job.TakeTurn();
+  EXPECT_TRUE(gpu.Holds(block, 3 * kChunk, 0x11));
+  job.Free(block);
+}
+
 TEST_F(NearTest, WhatTheDriverRefusesStaysMappedAndIsLeftToTheTurn) {
   const DevicePtr block = Spilled(9 * kChunk);
   gpu.FailEvery("MemUnmap", 999);
