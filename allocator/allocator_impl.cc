@@ -414,11 +414,8 @@ void AllocatorImpl::Free(DevicePtr address) {
   if (!look_alikes_.empty() && block->birth.step > 0 && !transient_->region().Contains(address)) {
     ++look_alikes_[block->size];
   }
-  if (block->used_on.empty()) return FreeNow(address);
-  block->state = Block::State::kPending;
-  if (Capturing()) return pending_.Hold(address);
-  const InContext in_context(driver_, context_);
-  pending_.Add(address, block->used_on);
+  if (block->used_on.empty() && used_elsewhere_.empty()) return FreeNow(address);
+  FreeAfterStreams(*block);
 }
 
 // Until the device is done its bytes may be in use.

@@ -2,6 +2,7 @@
 //
 //   allocator_impl.cc   PyTorch's side: malloc, free, growth, what is done when memory runs out
 //   pools.cc            private pools of CUDA graphs
+//   elsewhere.cc        streams of other devices that use this one's memory
 //   gather.cc           empty chunks of the transient region, mapped where they are needed
 //   planned.cc          steps, and placing by plan
 //   turns.cc            the client's side: turns, spill and restore, the lane's arena
@@ -50,6 +51,7 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<DevicePtr> Malloc(Bytes size, Stream stream) override;
   void Free(DevicePtr block) override;
   void RecordStream(DevicePtr block, Stream stream) override;
+  absl::Status RecordStreamOf(int device, DevicePtr block, Stream stream) override;
   void EmptyCache() override;
   bool Owns(DevicePtr address) const override;
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const override;
@@ -185,6 +187,12 @@ class AllocatorImpl final : public CachingAllocator {
   bool DropKept();
   void FreeNow(DevicePtr block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeSegment(Block& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- elsewhere.cc ---
+  // Now, or when the streams that it was recorded on have passed.
+  void FreeAfterStreams(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Other devices' streams that blocks in use are recorded on are done. An error: that cannot be known.
+  absl::Status AwaitElsewhere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- pools.cc ---
   bool PoolIsReleased(PoolIndex pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -389,7 +397,10 @@ class AllocatorImpl final : public CachingAllocator {
   bool may_follow_plan_ ABSL_GUARDED_BY(mutex_) = false;  // in this step
   bool lodgers_came_ ABSL_GUARDED_BY(mutex_) = false;     // since the last Tidy() of the arena
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Pool> pools_ ABSL_GUARDED_BY(mutex_);  // index: PoolIndex - 1
+  // By the address of a block in use: streams of other devices that it is recorded on. Empty, as a rule.
+  absl::flat_hash_map<DevicePtr, std::vector<StreamElsewhere>> used_elsewhere_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int, ContextHandle> other_contexts_ ABSL_GUARDED_BY(mutex_);  // by device
+  std::vector<Pool> pools_ ABSL_GUARDED_BY(mutex_);                                 // index: PoolIndex - 1
   std::vector<OpenPool> open_pools_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int> captures_{0};  // how many of open_pools_ capture, for those who hold the lock or not
   Headroom headroom_ ABSL_GUARDED_BY(mutex_);

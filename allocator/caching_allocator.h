@@ -137,6 +137,11 @@ class CachingAllocator {
   // `block` is used on `stream` too: its memory is not reused before that stream has passed this point.
   virtual void RecordStream(DevicePtr block, Stream stream) = 0;
 
+  // The same for a stream of another device, by its ordinal: copies between devices may use the block there.
+  // Work on that stream which neither it nor a stream of this device waits for is waited for before memory
+  // moves to the host, too, from now until the block is freed. An error: that device cannot be used.
+  virtual absl::Status RecordStreamOf(int device, DevicePtr block, Stream stream) = 0;
+
   // Gives memory that no block uses back to the driver (persistent region) or the lane.
   virtual void EmptyCache() = 0;
 

@@ -5,6 +5,9 @@
 //
 // Where no event can be recorded (a stream captures, the stream is gone), the block waits for the next drain.
 //
+// A stream of another device has its events there, and no drain of this device says anything of it: the block
+// is free when the event has passed, or the stream was waited for, and not before.
+//
 // Not thread-safe: the allocator's lock guards it.
 #ifndef HOCKET_ALLOCATOR_PENDING_FREES_H_
 #define HOCKET_ALLOCATOR_PENDING_FREES_H_
@@ -17,6 +20,14 @@
 #include "allocator/driver.h"
 
 namespace hocket {
+
+// A stream of another device.
+struct StreamElsewhere {
+  ContextHandle context = nullptr;
+  Stream stream = nullptr;
+
+  bool operator==(const StreamElsewhere&) const = default;
+};
 
 class PendingFrees {
  public:
@@ -34,9 +45,13 @@ class PendingFrees {
   void Add(DevicePtr block, const std::vector<Stream>& streams);
   // As above, but no event may be recorded now: it waits for Finish().
   void Hold(DevicePtr block);
+  // And once these have; not `now`: the point is one behind this one, at the next Poll() or Finish().
+  void AddElsewhere(DevicePtr block, const std::vector<StreamElsewhere>& streams, bool now);
+  bool AnyElsewhere() const { return !elsewhere_.empty(); }
   // Calls `done` for the blocks whose streams have passed.
   void Poll(Done done);
-  // Everything queued is done: calls `done` for all.
+  // Everything queued on this device is done: waits for other devices' streams, and calls `done` for all, but
+  // for those blocks of which it cannot be known.
   void Finish(Done done);
 
  private:
@@ -45,14 +60,23 @@ class PendingFrees {
     DevicePtr block;
   };
 
+  struct Elsewhere {
+    DevicePtr block;
+    StreamElsewhere used;
+    EventHandle event;  // of that device; nullptr: not recorded yet
+  };
+
   // nullptr: none can be recorded.
   EventHandle Record(Stream stream);
+  EventHandle RecordElsewhere(const StreamElsewhere& used);
+  bool HasPassed(Elsewhere& entry, bool wait);
   void Passed(DevicePtr block, Done done);
 
   const Driver& driver_;
   absl::flat_hash_map<Stream, std::deque<Entry>> queues_;  // in the order of the stream
   absl::flat_hash_map<DevicePtr, int> outstanding_;        // events not yet passed, of each block
   std::vector<EventHandle> spare_;
+  std::vector<Elsewhere> elsewhere_;
 };
 
 }  // namespace hocket

@@ -109,11 +109,14 @@ absl::StatusOr<PoolDelta> AllocatorImpl::Return(const PoolCheckpoint& checkpoint
     return absl::NotFoundError(absl::StrCat("the memory of the checkpoint at 0x", absl::Hex(block.address),
                                             " is no longer that of its pool"));
   }
-  if (MustWait(pool, checkpoint)) {
+  const bool used_elsewhere = !used_elsewhere_.empty() || pending_.AnyElsewhere();
+  if (used_elsewhere || MustWait(pool, checkpoint)) {
     HOCKET_RETURN_IF_ERROR(NoCapture());
+    HOCKET_RETURN_IF_ERROR(AwaitElsewhere());
     HOCKET_RETURN_IF_ERROR(WaitForDevice());
     const InContext in_context(driver_, context_);
     AllStreamsPassed();
+    if (pending_.AnyElsewhere()) return absl::FailedPreconditionError("another device's work uses the pool");
   }
   BlockMap& blocks = persistent_->blocks();
   PoolDelta delta;
@@ -122,6 +125,7 @@ absl::StatusOr<PoolDelta> AllocatorImpl::Return(const PoolCheckpoint& checkpoint
   }
   for (const DevicePtr address : delta.freed) {
     CountFreed(*blocks.Find(address));
+    used_elsewhere_.erase(address);
     FreeNow(address);
   }
   for (const PoolCheckpoint::Block& wanted : checkpoint.blocks) {

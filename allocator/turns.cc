@@ -320,6 +320,7 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
   }
   const InContext in_context(driver_, context_);
+  HOCKET_RETURN_IF_ERROR(AwaitElsewhere());
   if (!sent_.empty()) HOCKET_RETURN_IF_ERROR(spiller_->AwaitSent());  // of a turn that lacked room
   HOCKET_RETURN_IF_ERROR(CheckIdle(""));
   EndLease();

@@ -173,7 +173,10 @@ void CudaAllocator::recordStream(const c10::DataPtr& block, c10::cuda::CUDAStrea
   // A tensor over memory from elsewhere (from_blob) is not ours to keep.
   if (block.get() == nullptr || block.get_deleter() != &Delete) return;
   const auto address = reinterpret_cast<DevicePtr>(block.get());
-  if (Devices::Device* owner = devices_.OwnerOf(address)) owner->allocator->RecordStream(address, stream);
+  Devices::Device* const owner = devices_.OwnerOf(address);
+  if (owner == nullptr) return;
+  const absl::Status recorded = owner->allocator->RecordStreamOf(stream.device_index(), address, stream);
+  TORCH_CHECK(recorded.ok(), "hocket: ", recorded.message());
 }
 
 void* CudaAllocator::getBaseAllocation(void* address, size_t* size) {

@@ -198,6 +198,7 @@ class FakeAllocator : public CachingAllocator {
 
   // Of no interest to the client.
   void Free(DevicePtr) override {}
+  absl::Status RecordStreamOf(int, DevicePtr, Stream) override { return absl::OkStatus(); }
   void RecordStream(DevicePtr, Stream) override {}
   void EmptyCache() override {}
   void RecordSegments(bool) override {}

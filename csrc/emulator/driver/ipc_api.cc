@@ -37,11 +37,14 @@ HOCKET_DRIVER_API Result cuIpcGetEventHandle(IpcHandle* handle, Event event_hand
 
 HOCKET_DRIVER_API Result cuIpcOpenEventHandle(Event* event, IpcHandle handle) {
   HOCKET_ENTER();
+  const Context* context = CurrentContext();
+  if (context == nullptr) return cuda::kInvalidContext;
   Gpu& gpu = Gpu::Get();
   std::shared_ptr<SharedEvent> shared = SharedEvent::Open(gpu.state(), handle);
   if (shared == nullptr) return cuda::kMapFailed;
   constexpr unsigned kFlags = cuda::kEventInterprocess | cuda::kEventDisableTiming;
-  *event = gpu.events().Add(std::make_shared<EventState>(kFlags, gpu.streams(), std::move(shared)));
+  *event = gpu.events().Add(
+      std::make_shared<EventState>(context->device(), kFlags, gpu.streams(), std::move(shared)));
   return cuda::kSuccess;
 }
 

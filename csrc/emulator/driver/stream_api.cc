@@ -131,7 +131,8 @@ HOCKET_DRIVER_API Result cuStreamAddCallback(Stream handle, cuda::StreamCallback
 HOCKET_DRIVER_API Result cuEventCreate(Event* event, unsigned flags) {
   HOCKET_ENTER();
   if (event == nullptr) return cuda::kInvalidValue;
-  if (CurrentContext() == nullptr) return cuda::kInvalidContext;
+  const Context* context = CurrentContext();
+  if (context == nullptr) return cuda::kInvalidContext;
   Gpu& gpu = Gpu::Get();
   std::shared_ptr<SharedEvent> shared;
   if ((flags & cuda::kEventInterprocess) != 0) {
@@ -139,7 +140,8 @@ HOCKET_DRIVER_API Result cuEventCreate(Event* event, unsigned flags) {
     shared = SharedEvent::Create(gpu.state());
     if (shared == nullptr) return cuda::kOutOfMemory;
   }
-  *event = gpu.events().Add(std::make_shared<EventState>(flags, gpu.streams(), std::move(shared)));
+  *event = gpu.events().Add(
+      std::make_shared<EventState>(context->device(), flags, gpu.streams(), std::move(shared)));
   return cuda::kSuccess;
 }
 
@@ -151,7 +153,7 @@ HOCKET_DRIVER_API Result cuEventDestroy_v2(Event handle) {
 HOCKET_DRIVER_API Result cuEventRecord(Event handle, Stream stream_handle) {
   HOCKET_FIND_EVENT(event, handle);
   StreamPtr stream;
-  if (!Find(stream_handle, &stream)) return cuda::kInvalidHandle;
+  if (!Find(stream_handle, &stream) || stream->device() != event->device()) return cuda::kInvalidHandle;
   if (const Result result = Gpu::Get().captures().CheckLegacy(*stream)) return result;
   event->Record({stream});
   return cuda::kSuccess;
@@ -203,6 +205,7 @@ HOCKET_DRIVER_API Result cuCtxRecordEvent(cuda::Context handle, Event event_hand
   HOCKET_FIND_EVENT(event, event_handle);
   const Context* context = Gpu::Get().Find(handle);
   if (context == nullptr) return cuda::kInvalidContext;
+  if (context->device() != event->device()) return cuda::kInvalidHandle;
   if (const Result result = Gpu::Get().captures().CheckNoneActive()) return result;
   event->Record(Gpu::Get().streams().Of(context->device()));
   return cuda::kSuccess;

@@ -132,9 +132,10 @@ class Streams {
 class EventState {
  public:
   // `shared` is set for interprocess events.
-  EventState(unsigned flags, Streams& streams, std::shared_ptr<SharedEvent> shared)
-      : flags_(flags), streams_(streams), shared_(std::move(shared)) {}
+  EventState(int device, unsigned flags, Streams& streams, std::shared_ptr<SharedEvent> shared)
+      : device_(device), flags_(flags), streams_(streams), shared_(std::move(shared)) {}
 
+  int device() const { return device_; }
   unsigned flags() const { return flags_; }
   bool timed() const { return (flags_ & cuda::kEventDisableTiming) == 0; }
   const std::shared_ptr<SharedEvent>& shared() const { return shared_; }
@@ -162,6 +163,7 @@ class EventState {
                                 const std::shared_ptr<std::atomic<std::int64_t>>& reached);
   void HostKnows() const;
 
+  const int device_;
   const unsigned flags_;
   Streams& streams_;
   const std::shared_ptr<SharedEvent> shared_;
