@@ -264,6 +264,7 @@ absl::Status Region::FinishArrival(Position first, absl::Span<const std::vector<
   std::vector<const Chunk*> chunks;
   for (Position i = 0; i < count; ++i) {
     const Arrival& arrival = Require(first + i, State::kSpilled).arrival;
+    if (arrival.abandoned) return absl::InternalError("this arrival has been abandoned");
     HOCKET_CHECK(arrival.there) << "position " << first + i << " has no arrival";
     chunks.push_back(&arrival.chunk);
   }
@@ -284,6 +285,7 @@ absl::Status Region::FinishArrival(Position first, absl::Span<const std::vector<
 absl::Status Region::AbandonArrival(Position position) {
   Place& place = Require(position, State::kSpilled);
   Arrival& arrival = place.arrival;
+  arrival.abandoned = true;
   if (arrival.there) HOCKET_RETURN_IF_ERROR(arrival.chunk.UnmapFrom(this->arrival(position)));
   arrival.there = false;
   if (place.copies.read_only) {
@@ -336,7 +338,15 @@ absl::StatusOr<Chunk> Region::AbandonRestore(Position position) {
   return chunk;
 }
 
+absl::Status Region::AbandonRestores() {
+  while (!Positions(State::kRestoring).empty())
+    HOCKET_RETURN_IF_ERROR(AbandonRestore(*Positions(State::kRestoring).begin()).status());
+  return absl::OkStatus();
+}
+
 absl::Status Region::Forget(Position position) {
+  if (state(position) == State::kRestoring)
+    HOCKET_RETURN_IF_ERROR(TakeChunk(position, State::kSpilled).status());
   Place& place = Require(position, State::kSpilled);
   HOCKET_RETURN_IF_ERROR(UnmapCopies(position, 1));
   place.copies = HostCopies();

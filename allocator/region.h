@@ -170,14 +170,18 @@ class Region {
   void FinishRestore(Position position, const std::vector<Extent>& constant);
   // restoring -> spilled; the chunk goes to the caller.
   absl::StatusOr<Chunk> AbandonRestore(Position position);
-  // Begins an arrival of each of these spilled positions. On an error none has one, and `chunks` may be gone.
+  // Where a driver did not let that be: all that are restoring still. REQUIRES: nothing is being copied.
+  absl::Status AbandonRestores();
+  // Begins an arrival of each of these spilled positions. On an error `chunks` may be gone, and those that
+  // have one are to be abandoned.
   // REQUIRES: no device work that is queued writes to mapped copies.
   absl::Status StartArrival(Position first, absl::Span<Chunk> chunks);
   // Where the bytes have to be copied to; 0: there is no arrival.
   DevicePtr arrival(Position position) const {
     return places_[position].arrival.chunk ? aliases_.address() + position * chunk_size_ : 0;
   }
-  // spilled -> private; the rest is as for FinishRestore(). On an error all are spilled, and to be abandoned.
+  // spilled -> private; the rest is as for FinishRestore(). On an error all are spilled, and to be abandoned;
+  // so they are where one was abandoned before, in vain.
   // REQUIRES: the bytes have arrived; no device work uses mapped copies.
   absl::Status FinishArrival(Position first, absl::Span<const std::vector<Extent>> constant);
   // There is no arrival any more, and the position is as spilled as before. REQUIRES: nothing is being copied
@@ -186,7 +190,8 @@ class Region {
   // Device memory of arrivals.
   Bytes arriving() const { return arrivals_ * chunk_size_; }
 
-  // spilled -> empty: nothing alive is left in it. REQUIRES: no arrival; no device work uses a mapped copy.
+  // spilled or restoring -> empty: nothing alive is left in it. REQUIRES: no arrival; nothing is being
+  // copied; no device work uses a mapped copy.
   absl::Status Forget(Position position);
 
   // What is kept of a private position, if it is of these extents; otherwise it is dropped.
@@ -208,7 +213,8 @@ class Region {
  private:
   struct Arrival {
     Chunk chunk;
-    bool there = false;  // mapped where the bytes are copied to
+    bool there = false;      // mapped where the bytes are copied to
+    bool abandoned = false;  // in vain so far: its bytes may be anything
   };
   struct Place {
     State state = State::kEmpty;

@@ -129,8 +129,8 @@ Bytes Space::spilled() const {
   const auto without_arrival = std::count_if(unneeded_.begin(), unneeded_.end(), [this](Position position) {
     return region_.arrival(position) == 0;
   });
-  return region_.BytesIn(Region::State::kSpilled) - region_.arriving() -
-         static_cast<Bytes>(without_arrival) * region_.chunk_size();
+  return region_.BytesIn(Region::State::kSpilled) + region_.BytesIn(Region::State::kRestoring) -
+         region_.arriving() - static_cast<Bytes>(without_arrival) * region_.chunk_size();
 }
 
 bool Space::IsUnneeded(Position position) const { return unneeded_.contains(position); }

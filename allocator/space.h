@@ -70,7 +70,10 @@ class Space {
   // Bytes behind addresses, on the device or on the host.
   Bytes reserved() const;
   // Of them, this job's own on the device.
-  Bytes resident() const { return region_.BytesIn(Region::State::kPrivate) + region_.arriving(); }
+  Bytes resident() const {
+    return region_.BytesIn(Region::State::kPrivate) + region_.BytesIn(Region::State::kRestoring) +
+           region_.arriving();
+  }
   // And on the host alone, where something needs them.
   Bytes spilled() const;
   // Nobody needs what is spilled at `position`, and it has not been dropped yet.

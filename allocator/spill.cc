@@ -266,7 +266,10 @@ std::size_t Spiller::QueueRun(Region& region, absl::Span<const Position> run, co
     const absl::StatusOr<Bytes> queued = QueueBack(region, run[i], region.AddressOf(run[i]));
     if (queued.ok()) continue;
     status = queued.status();
-    for (std::size_t j = i; j < chunks.size(); ++j) (void)region.AbandonRestore(run[j]);
+    for (std::size_t j = i; j < chunks.size(); ++j) {
+      const absl::Status abandoned = region.AbandonRestore(run[j]).status();
+      if (!abandoned.ok()) status = absl::InternalError(abandoned.message());  // and nothing is tried again
+    }
     return i;
   }
   return chunks.size();

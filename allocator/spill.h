@@ -104,7 +104,8 @@ class Spiller {
   Outcome Restore(Region& region, absl::Span<const Position> positions, const Returning& calls);
 
   // Begins the arrival of a run of spilled positions in `chunks` (region.h) and queues its copies; what was
-  // queued before has been waited for on an error. Returns the bytes.
+  // queued before has been waited for on an error, and those that have an arrival then are to be abandoned.
+  // Returns the bytes.
   absl::StatusOr<Bytes> Send(Region& region, Region::Position first, absl::Span<Chunk> chunks);
   // `event` is behind all that was sent. An error: it has arrived.
   absl::Status RecordSent(ScopedEvent& event);

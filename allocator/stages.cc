@@ -80,9 +80,16 @@ absl::Status AllocatorImpl::Send(absl::Span<Sent> run, bool& full) {
     if (chunk.ok()) chunks.push_back(*std::move(chunk));
   }
   if (chunks.empty()) return status;
-  HOCKET_ASSIGN_OR_RETURN(const Bytes bytes,
-                          spiller_->Send(run[0].space->region(), run[0].position, absl::MakeSpan(chunks)));
-  totals_.restored_total += bytes;
+  const absl::StatusOr<Bytes> bytes =
+      spiller_->Send(run[0].space->region(), run[0].position, absl::MakeSpan(chunks));
+  if (!bytes.ok()) {
+    for (Sent& sent : run) {  // what could not be abandoned is tried again
+      if (sent.space->region().arrival(sent.position) != 0) sent_.push_back(std::move(sent));
+    }
+    SentChanged();
+    return bytes.status();
+  }
+  totals_.restored_total += *bytes;
   auto event = std::make_shared<ScopedEvent>(driver_);
   if (!spiller_->RecordSent(*event).ok()) event = nullptr;
   for (Sent& sent : run.subspan(0, chunks.size())) {

@@ -161,6 +161,8 @@ absl::Status AllocatorImpl::TakeTurn(bool for_step, Bytes* missing) {
 }
 
 absl::Status AllocatorImpl::RestoreAll(Stage last, absl::FunctionRef<void()> meanwhile) {
+  HOCKET_RETURN_IF_ERROR(persistent_->region().AbandonRestores());
+  HOCKET_RETURN_IF_ERROR(transient_->region().AbandonRestores());
   const std::vector<Position> transient = transient_->PositionsToRestore(last);
   const std::vector<Position> persistent = persistent_->PositionsToRestore(last);
   bool full = false;
@@ -184,6 +186,7 @@ absl::StatusOr<Bytes> AllocatorImpl::RestoreAhead(Bytes at_most) {
     absl::Status stopped;
     for (Space* space : {persistent_.get(), transient_.get()}) {
       if (left == 0 || !stopped.ok()) break;
+      HOCKET_RETURN_IF_ERROR(space->region().AbandonRestores());
       std::vector<Position> positions = space->PositionsToRestore();
       if (positions.size() > left) positions.resize(left);
       const Spiller::Outcome outcome = RestoreSome(*space, positions, new_chunk, [] {});
@@ -331,6 +334,7 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
   };
   ReleaseEmptyPrivate(*persistent_);
   ReleaseEmptyPrivate(*transient_);
+  for (Space* space : {persistent_.get(), transient_.get()}) (void)space->region().AbandonRestores();
   AbandonSent([&] { return given_back() >= wanted; });
   persistent_->DropUnneeded();
   transient_->DropUnneeded();

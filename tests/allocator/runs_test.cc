@@ -211,6 +211,96 @@ TEST_F(RunsTest, ADriverThatIsFullIsNotAskedForEachChunk) {
   other.Free(rest);
 }
 
+// What is to be undone after a failure cannot be, either, until FailNoCall().
+class UndoingFailsTest : public RunsTest {
+ protected:
+  // The copy to the device behind so many fails.
+  void FailCopy(int behind) {
+    left = behind;
+    count = [this] {
+      if (left-- > 0) return gpu.OnNext("MemcpyHtoDAsync", count);
+      gpu.FailEvery("MemUnmap", 999);
+      gpu.FailNext("MemcpyHtoDAsync", 999);
+    };
+    gpu.OnNext("MemcpyHtoDAsync", count);
+  }
+  // However often it is tried.
+  void ExpectNoTurn() {
+    Bytes missing = 0;
+    for (int tries = 0; tries < 3; ++tries)
+      EXPECT_FALSE(job.TakeTurn(/*for_step=*/true, &missing).ok()) << "not all of it is there";
+    gpu.FailNoCall();
+  }
+
+  int left = 0;
+  std::function<void()> count;
+};
+
+TEST_F(UndoingFailsTest, WhatStaysHalfWayBackIsSpilledStill) {
+  Make();
+  SpillAll();
+  FailCopy(0);
+  ExpectNoTurn();
+  EXPECT_EQ(job.Held().spilled, kMany * kChunk);
+  job.TakeTurn();
+  ExpectAllThere();
+}
+
+TEST_F(UndoingFailsTest, WhatStaysHalfWayBackIsGivenToOthers) {
+  Make();
+  SpillAll();
+  FailCopy(0);
+  ExpectNoTurn();
+  EXPECT_EQ(job.Held().persistent, kChunk);
+  EXPECT_EQ(*job.Spill(kEverything), kChunk);
+  EXPECT_EQ(gpu.used(), 0u);
+  job.TakeTurn();
+  ExpectAllThere();
+}
+
+TEST_F(UndoingFailsTest, WhatStaysHalfWayBackCanBeFreed) {
+  const DevicePtr block = job.Malloc(kChunk);
+  Make();
+  job.PassTurn();
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  FailCopy(0);
+  Bytes missing = 0;
+  EXPECT_FALSE(job.TakeTurn(/*for_step=*/false, &missing).ok());
+  job.Free(block);
+  gpu.FailNoCall();
+  job.TakeTurn();
+  ExpectAllThere();
+  EXPECT_EQ(gpu.used(), kMany * kChunk);
+}
+
+TEST_F(UndoingFailsTest, WhatStaysOnItsWayIsNotTakenForWhatHasArrived) {
+  Make(/*later=*/1);
+  SpillAll();
+  FailCopy(kMany / 2);  // the first that follows
+  ExpectNoTurn();
+  BeginStep();
+  ASSERT_TRUE(job.allocator->AwaitStage(1, nullptr).ok());
+  ExpectAllThere();
+}
+
+TEST_F(UndoingFailsTest, WhatCannotTakeItsPlaceNorBeAbandonedIsAnErrorAndTriedAgain) {
+  Make(/*later=*/1);
+  SpillAll();
+  BeginStep();
+  gpu.OnNext("MemUnmap", [&] {    // from where it has arrived
+    gpu.OnNext("MemUnmap", [&] {  // the host's copy
+      gpu.FailEvery("MemUnmap", 999);
+      gpu.FailNext("MemSetAccess", 999);
+    });
+  });
+  EXPECT_FALSE(job.allocator->AwaitStage(1, nullptr).ok());
+  job.allocator->CheckInvariants();
+  gpu.FailNoCall();
+  ASSERT_TRUE(job.allocator->AwaitStage(1, nullptr).ok());
+  job.allocator->CheckInvariants();
+  ExpectAllThere();
+}
+
 // Each call of the named function in turn, in the midst of runs of several chunks.
 class FailingRunsTest : public RunsTest,
                         public ::testing::WithParamInterface<std::tuple<const char*, cuda::Result>> {};
