@@ -4,10 +4,12 @@
 #include <cxxabi.h>
 #include <pthread.h>
 #include <pybind11/pybind11.h>
+#include <torch/csrc/Exceptions.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -57,15 +59,13 @@ void Reacquire(void* thread_state) {
 }
 
 // Python runs signal handlers on its main thread only; on any other there is nothing to do.
-bool HandlerRaised() {
-  if (!Running() || PyGILState_GetThisThreadState() == nullptr) return false;
-  bool raised = false;
-  TakeOrStay([&raised] {
+void RunHandlers(InOwnCode in_own_code) {
+  if (!Running() || PyGILState_GetThisThreadState() == nullptr) return;
+  TakeOrStay([&] {
     const PyGILState_STATE lock = PyGILState_Ensure();
-    raised = PyErr_CheckSignals() != 0;
+    in_own_code([] { return PyErr_CheckSignals() != 0; });
     PyGILState_Release(lock);
   });
-  return raised;
 }
 
 constexpr std::size_t kCalls = 12;
@@ -113,6 +113,23 @@ std::string PythonStack() {
   return stack;
 }
 
+std::exception_ptr TakeRaised() {
+  std::exception_ptr raised;
+  if (!Running() || PyGILState_GetThisThreadState() == nullptr) return raised;
+  TakeOrStay([&raised] {
+    const PyGILState_STATE lock = PyGILState_Ensure();
+    if (PyErr_Occurred() != nullptr) {
+      python_error error;
+      error.persist();
+      raised = std::make_exception_ptr(std::move(error));
+    }
+    PyGILState_Release(lock);
+  });
+  return raised;
+}
+
+bool HandlerRaises() { return Running() && PyErr_CheckSignals() != 0; }
+
 void KeepThreadsAtTheEnd() {
 #if PY_VERSION_HEX < 0x030E0000
   // Whatever has this function, the program or libpython, has the only call.
@@ -124,6 +141,6 @@ void KeepThreadsAtTheEnd() {
 Unlocked::Unlocked() : thread_state_(Release()) {}
 Unlocked::~Unlocked() { Reacquire(thread_state_); }
 
-BlockingHooks InterpreterHooks() { return {&Release, &Reacquire, &HandlerRaised}; }
+BlockingHooks InterpreterHooks() { return {&Release, &Reacquire, &RunHandlers}; }
 
 }  // namespace hocket

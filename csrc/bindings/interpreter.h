@@ -2,6 +2,7 @@
 #ifndef HOCKET_CSRC_BINDINGS_INTERPRETER_H_
 #define HOCKET_CSRC_BINDINGS_INTERPRETER_H_
 
+#include <exception>
 #include <string>
 
 #include "csrc/client/client.h"
@@ -16,6 +17,14 @@ BlockingHooks InterpreterHooks();
 // The innermost Python calls of this thread, a line each, in Python's manner the innermost last; empty: it
 // has none. Takes the interpreter's lock, if the thread does not hold it.
 std::string PythonStack();
+
+// What a handler on this thread has raised, as PyTorch carries a Python exception through its own code: null:
+// nothing. Nothing is raised any more then.
+std::exception_ptr TakeRaised();
+
+// Runs the handlers of signals that have come. True: one has raised, and that is to be thrown. REQUIRES: this
+// thread holds the interpreter's lock.
+bool HandlerRaises();
 
 // From now on a thread that asks for the interpreter's lock while the interpreter ends stands still until the
 // process is gone, whoever's thread it is. Python before 3.14 ends it by pthread_exit() instead, which

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <utility>
 #include <vector>
 
 #include "csrc/bindings/errors.h"
@@ -19,11 +20,26 @@ using Waits = py::call_guard<Unlocked>;
 void InstallAllocator() { RaiseIfFailed(Process::Get().Install()); }
 Bytes KeepNativeAllocator() { return ValueOrRaise(Process::Get().KeepNative()); }
 void Join() { RaiseIfFailed(Process::Get().Join()); }
-void BeginStep(bool guessed) { RaiseIfFailed(Process::Get().BeginStep(guessed)); }
-void EndStep(bool count) { Process::Get().EndStep(count); }
+void EndStep(bool count) {
+  const Unlocked unlocked;
+  Process::Get().EndStep(count);
+}
+
+// A signal that came while bytes came back is heard of here, not by the caller: he has not begun to see to
+// the step's end.
+void BeginStep(bool guessed) {
+  {
+    const Unlocked unlocked;
+    RaiseIfFailed(Process::Get().BeginStep(guessed));
+  }
+  if (!HandlerRaises()) return;
+  py::error_already_set raised;
+  EndStep(/*count=*/false);
+  throw std::move(raised);
+}
 void ExpectStrays(bool expected) { Process::Get().ExpectStrays(expected); }
 void BeginAway() { Process::Get().BeginAway(); }
-void EndAway() { Process::Get().EndAway(); }
+void EndAway() { RaiseIfFailed(Process::Get().EndAway()); }
 void Leave() { Process::Get().Leave(); }
 void LeaveAtExit() { Process::Get().LeaveAtExit(); }
 std::string AllocatorInUse() { return Process::Get().AllocatorInUse(); }
@@ -98,8 +114,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("configure", &Configure, py::arg("name"), py::arg("weight"), py::arg("priority"),
         py::arg("memory_limit"), py::arg("total_steps"), py::arg("serves"));
   m.def("join", &Join, Waits());
-  m.def("begin_step", &BeginStep, py::arg("guessed") = false, Waits());
-  m.def("end_step", &EndStep, py::arg("count") = true, Waits());
+  m.def("begin_step", &BeginStep, py::arg("guessed") = false);
+  m.def("end_step", &EndStep, py::arg("count") = true);
   m.def("expect_strays", &ExpectStrays, py::arg("expected"), Waits());
   m.def("begin_away", &BeginAway, Waits());
   m.def("end_away", &EndAway, Waits());
@@ -117,5 +133,6 @@ PYBIND11_MODULE(_native, m) {
   KeepThreadsAtTheEnd();
   Process::Get().SetHooks(InterpreterHooks());
   Process::Get().SetStackOfCaller(&PythonStack);
+  Process::Get().SetTakeRaised(&TakeRaised);
   py::module_::import("atexit").attr("register")(py::cpp_function(&LeaveAtExit, Waits()));
 }

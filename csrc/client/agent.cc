@@ -287,7 +287,7 @@ void ClientImpl::CheckIdle() {
     idle_check_at_ = Clock::time_point::max();
     // While a step lasts nothing is checked: its end arms the check again.
     if (!MayGiveIdle() || Count(word_.Load()) > 0) return;
-    waits_for_room = room_.has_value();  // in an allocation: its answer comes to the turn that asked
+    waits_for_room = AwaitsRoom();  // in an allocation: its answer comes to the turn that asked
     no_use = TurnIsOfNoUse();
   }
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);

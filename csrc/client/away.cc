@@ -28,17 +28,22 @@ void ClientImpl::BeginAway() {
   TellIfMovable();
 }
 
-void ClientImpl::EndAway() {
+absl::Status ClientImpl::EndAway() {
   ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
-  if (me == nullptr || !me->away) return;
-  {
-    MutexLock lock(&mutex_);
-    if (phase_ == Phase::kHeld && !outside_) return ComeBack(*me);
-  }
+  if (me == nullptr || !me->away) return absl::OkStatus();
+  if (ComesBackInTurn(*me)) return absl::OkStatus();
   const Blocking blocking(*me);
   MutexLock lock(&mutex_);
-  if (AwaitResident()) return ComeBack(*me);
-  (void)WaitAtDoor(/*step=*/false, /*returns=*/true);  // as an allocation: it does not fail
+  if (!AwaitResident()) return WaitAtDoor(/*step=*/false, /*returns=*/true);
+  ComeBack(*me);
+  return absl::OkStatus();
+}
+
+bool ClientImpl::ComesBackInTurn(ThreadRecord& me) {
+  MutexLock lock(&mutex_);
+  if (phase_ != Phase::kHeld || outside_) return false;
+  ComeBack(me);
+  return true;
 }
 
 // In the same instant in which it may use the device, or comes to another door: nobody is counted twice.

@@ -45,9 +45,9 @@ bool HasInterruptedHook() {
   return hooks && hooks->interrupted;
 }
 
-bool Interrupted() {
+void AskInterrupted(InOwnCode in_own_code) {
   const auto hooks = Current();
-  return hooks && hooks->interrupted && hooks->interrupted();
+  if (hooks && hooks->interrupted) hooks->interrupted(in_own_code);
 }
 
 }  // namespace hocket

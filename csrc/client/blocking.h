@@ -29,8 +29,8 @@ class Blocking {
 };
 
 bool HasInterruptedHook();
-// REQUIRES: inside a Blocking.
-bool Interrupted();
+// REQUIRES: inside a Blocking; nothing is locked.
+void AskInterrupted(InOwnCode in_own_code);
 
 }  // namespace hocket
 

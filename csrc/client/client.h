@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/gate.h"
@@ -25,14 +26,20 @@
 
 namespace hocket {
 
+// Calls what it is given, which returns true to end the wait.
+using InOwnCode = absl::FunctionRef<void(absl::FunctionRef<bool()>)>;
+
 // Called around every place where a thread blocks for the turn, on that thread. The Python bindings
 // release and take the interpreter's lock here.
 struct BlockingHooks {
   std::function<void*()> before;  // returns a token for `after`
   std::function<void(void*)> after;
-  // Asked a few times a second, between `before` and `after`, while a thread waits in BeginStep(): true ends
-  // the wait, and BeginStep() returns kCancelled without having begun (Ctrl-C).
-  std::function<bool()> interrupted;
+  // Asked a few times a second, between `before` and `after`, while a thread waits at a door. It calls
+  // `in_own_code` with what may run the program's code (a signal's handlers) and says whether that ends the
+  // wait (Ctrl-C): then the call fails with kCancelled and has done nothing. Meanwhile the thread stands at
+  // no door, so that nothing of its job moves to the host, and that code may make steps and allocate. While
+  // bytes move `in_own_code` calls nothing: the question comes again.
+  std::function<void(InOwnCode in_own_code)> interrupted;
 };
 void SetBlockingHooks(BlockingHooks hooks);
 
@@ -49,7 +56,8 @@ class Client : public Gate {
   // the CPU) turns are passed and nothing is moved.
   virtual void SetAllocator(CachingAllocator* allocator) = 0;
 
-  // Waits for the turn if this process does not have it. Steps nest: a step inside a step of the same
+  // Waits for the turn if this process does not have it. kCancelled, without having begun: the user
+  // interrupted the wait (BlockingHooks). Steps nest: a step inside a step of the same
   // thread is part of the outer one. Several threads may be in steps at once; they share the turn.
   // If others wait, and the device has not been used in the steps under way for five seconds and ten average
   // steps, the turn passes in their midst: the thread waits for somebody, perhaps for one of those. The next
@@ -69,8 +77,9 @@ class Client : public Gate {
   // allocation in it ends it.
   virtual void BeginAway() = 0;
   // Waits for a turn, like an allocation, where bytes have been moved to the host meanwhile. The step that
-  // comes next is made in that turn.
-  virtual void EndAway() = 0;
+  // comes next is made in that turn. On an error (kCancelled: Ctrl-C) the thread is back all the same, and
+  // what was moved is still on the host: the next step brings it back.
+  virtual absl::Status EndAway() = 0;
 
   // This process is one rank of a gang: see csrc/wire/messages.h, Gang.
   virtual void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) = 0;

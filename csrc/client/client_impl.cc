@@ -149,7 +149,7 @@ JobInfo ClientImpl::Info() const {
 // What was spilled comes back first: nobody will bring it back later.
 void ClientImpl::Leave() {
   if (in_child_.load()) return;
-  if (Held().spilled > 0) (void)WaitForTurn(/*step=*/false);
+  if (Held().spilled > 0) (void)WaitForTurn(/*step=*/false, /*interruptible=*/false);
   const Blocking blocking(threads_.Mine());
   LeaveNow(/*keeps_running=*/true, Clock::time_point::max());
 }
@@ -160,6 +160,7 @@ void ClientImpl::LeaveAtExit() {
 
 void ClientImpl::LeaveNow(bool keeps_running, Clock::time_point patience) {
   MutexLock lock(&mutex_);
+  DropTurnTakenHere();
   while (!outside_ && (phase_ == Phase::kTaking || phase_ == Phase::kGiving || spilling_ || mapping_)) {
     // Nothing is lost: the kernel tells the coordinator when the process is gone.
     if (Clock::now() >= patience) return;

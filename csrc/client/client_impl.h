@@ -96,7 +96,7 @@ class ClientImpl final : public Client {
   void KeepTurnInSteps() override { keeps_in_steps_.store(true); }
   void EndStep(bool count) override;
   void BeginAway() override;
-  void EndAway() override;
+  absl::Status EndAway() override;
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) override;
   void Leave() override;
   JobInfo Info() const override;
@@ -126,6 +126,7 @@ class ClientImpl final : public Client {
     Door& door;
     bool step = false;     // in BeginStep()
     bool returns = false;  // in EndAway(); neither: in an allocation
+    bool interruptible = true;
     bool admitted = false;
   };
   struct Turn {
@@ -153,9 +154,19 @@ class ClientImpl final : public Client {
   struct RoomRequest {
     Bytes bytes = 0;
     bool restoring = false;
+    std::uint64_t number = 0;
     bool answered = false;
     bool step_aside = false;  // the answer: others first
+    // Who asked waits no more, or runs a signal's handler. The answer comes all the same, and before it none
+    // may be asked for.
+    bool abandoned = false;
     absl::Status answer;
+  };
+  // What a thread in the midst of its wait goes back to when it has run the program's code.
+  struct Absence {
+    Door* door = nullptr;
+    Waiter* waiter = nullptr;
+    std::uint64_t room = 0;
   };
   // To stand still, in this turn, until a request has been served.
   struct StandBy {
@@ -178,18 +189,19 @@ class ClientImpl final : public Client {
   // --- doors.cc: begin and end of steps, waiting
   absl::Status BeginSlow();
   void EndSlow(Duty duty);
-  absl::Status WaitForTurn(bool step);
-  absl::Status WaitAtDoor(bool step, bool returns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WaitForTurn(bool step, bool interruptible = true);
+  absl::Status WaitAtDoor(bool step, bool returns, bool interruptible = true)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitAsWaiter(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Arrive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellIfMovable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Ask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EnterOrGive(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enter(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status TakeGrantedTurn(bool for_step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TakeGrantedTurn(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Admit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StepAside(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Until something changes; kCancelled when the user interrupts a begin of a step.
+  // Until something changes; kCancelled when the user interrupts the wait.
   absl::Status Sleep(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Connection::Woken ReadAtDoor(Clock::duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -204,7 +216,7 @@ class ClientImpl final : public Client {
   // All its threads stand at doors or are away, and none waits there for what the turn is for.
   bool TurnIsOfNoUse() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const bool for_step = for_next_step_ && progress_.steps() == turn_.first_step;
-    return at_doors_.threads > 0 && AllAtDoors() && !room_ && !for_step;
+    return at_doors_.threads > 0 && AllAtDoors() && !AwaitsRoom() && !for_step;
   }
   // All at doors, and nobody else is known to use the device who would touch what is spilled.
   bool Movable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -212,8 +224,18 @@ class ClientImpl final : public Client {
   std::string WhyNotMovable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellWait(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // --- interruptions.cc: signals' handlers in the midst of a wait
+  // REQUIRES: inside a Blocking. True: the user ends the wait.
+  bool Interrupted();
+  bool RunOwnCode(absl::FunctionRef<bool()> own_code);
+  std::optional<Absence> LeaveDoor(ThreadRecord& me) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReturnToDoor(ThreadRecord& me, const Absence& absence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsMyQuestion(std::uint64_t number) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropTurnTakenHere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // --- away.cc: threads that do not use the device for a while
   void ComeBack(ThreadRecord& me) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ComesBackInTurn(ThreadRecord& me);
   bool AwaitResident() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- hand_over.cc: taking and giving the turn
@@ -221,6 +243,7 @@ class ClientImpl final : public Client {
   absl::Status FinishTaking(bool for_step, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LaneIsOurs();
   absl::Status Take(bool for_step, bool interruptible);
+  absl::Status AcquireLane(bool interruptible);
   bool Give() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool GiveForRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How much of what it holds such a hand-over moves.
@@ -240,7 +263,8 @@ class ClientImpl final : public Client {
   // How things stand, from before the lock.
   wire::NeedRoom Lacks(Bytes bytes, bool restoring) const;
   absl::Status AskRoom(wire::NeedRoom need, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status AwaitAnswer(bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitAnswer(const ThreadRecord& me, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AwaitsRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return room_ && !room_->abandoned; }
   absl::Status StepAsideFor(const RoomRequest& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // There is no coordinator that could.
@@ -404,7 +428,9 @@ class ClientImpl final : public Client {
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kNone;
   std::uint64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;  // sent so far: the number of the last
   Turn turn_ ABSL_GUARDED_BY(mutex_);
-  LaneLock lane_;                                        // of the thread that takes or gives
+  std::uint64_t takings_ ABSL_GUARDED_BY(mutex_) = 0;  // another number: the turn has gone back since
+  const ThreadRecord* taker_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the thread that took a turn last
+  LaneLock lane_;                                                // of the thread that takes or gives
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
@@ -427,6 +453,7 @@ class ClientImpl final : public Client {
   bool hears_headroom_ ABSL_GUARDED_BY(mutex_) = false;
   bool reader_stalls_ ABSL_GUARDED_BY(mutex_) = false;  // it was waited for in vain, and has not read since
   std::optional<RoomRequest> room_ ABSL_GUARDED_BY(mutex_);
+  std::uint64_t rooms_ ABSL_GUARDED_BY(mutex_) = 0;          // asked for so far
   bool stands_aside_ ABSL_GUARDED_BY(mutex_) = false;        // the end of this turn
   std::optional<StandBy> stand_by_ ABSL_GUARDED_BY(mutex_);  // <=> the word has kStandBy
   std::uint64_t stand_bys_ ABSL_GUARDED_BY(mutex_) = 0;

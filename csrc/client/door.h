@@ -1,6 +1,9 @@
-// A thread stands at a door: from its making until Leave(), or its end.
+// A thread stands at a door: from its making until Leave(), or its end. While the program's own code runs in
+// the midst of its wait (a signal's handler), it has left and comes back.
 #ifndef HOCKET_CSRC_CLIENT_DOOR_H_
 #define HOCKET_CSRC_CLIENT_DOOR_H_
+
+#include <utility>
 
 #include "csrc/client/mutex.h"
 #include "csrc/client/thread_registry.h"
@@ -18,16 +21,29 @@ struct AtDoors {
 // stops standing there in the instant in which that is decided.
 class Door {
  public:
-  Door(const ThreadRecord& me, AtDoors& counts)
-      : helper_(me.helper), in_step_(me.depth > 0), counts_(counts), stands_(!me.ended) {
-    if (stands_) Count(1);
+  Door(ThreadRecord& me, AtDoors& counts)
+      : me_(me),
+        helper_(me.helper),
+        in_step_(me.depth > 0),
+        counts_(counts),
+        outer_(std::exchange(me.door, this)) {
+    Return();
   }
-  ~Door() { Leave(); }
+  ~Door() {
+    Leave();
+    me_.door = outer_;
+  }
   Door(const Door&) = delete;
 
   void Leave() {
     if (stands_) Count(-1);
     stands_ = false;
+  }
+  bool stands() const { return stands_; }
+  void Return() {
+    if (stands_ || me_.ended) return;
+    stands_ = true;
+    Count(1);
   }
 
  private:
@@ -40,10 +56,12 @@ class Door {
     if (in_step_) counts_.in_steps += by;
   }
 
+  ThreadRecord& me_;
   const bool helper_;
   const bool in_step_;
   AtDoors& counts_;
-  bool stands_;
+  Door* const outer_;  // at which this thread waited when own code came to this one
+  bool stands_ = false;
 };
 
 }  // namespace hocket

@@ -78,19 +78,21 @@ void ClientImpl::WhileBlocked(absl::FunctionRef<void()> wait) {
   wait();
 }
 
-absl::Status ClientImpl::WaitForTurn(bool step) {
+absl::Status ClientImpl::WaitForTurn(bool step, bool interruptible) {
   const Blocking blocking(threads_.Mine());
   MutexLock lock(&mutex_);
-  return WaitAtDoor(step, /*returns=*/false);
+  return WaitAtDoor(step, /*returns=*/false, interruptible);
 }
 
 // REQUIRES: inside a Blocking. (The doors' counts are handed on by reference.)
-absl::Status ClientImpl::WaitAtDoor(bool step, bool returns) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+absl::Status ClientImpl::WaitAtDoor(bool step, bool returns,
+                                    bool interruptible) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   ThreadRecord& me = threads_.Mine();
   me.asked = Clock::now();
   ComeBack(me);
+  DropTurnTakenHere();
   Door door(me, at_doors_);
-  Waiter waiter{.door = door, .step = step, .returns = returns};
+  Waiter waiter{.door = door, .step = step, .returns = returns, .interruptible = interruptible};
   waiters_.push_back(&waiter);
   const absl::Status status = WaitAsWaiter(waiter);
   if (!waiter.admitted) StepAside(waiter);
@@ -104,16 +106,16 @@ absl::Status ClientImpl::WaitAsWaiter(Waiter& waiter) {
       if (MayTellStoodBy()) {
         DrainAndTell();
       } else {
-        HOCKET_RETURN_IF_ERROR(Sleep(waiter.step));
+        HOCKET_RETURN_IF_ERROR(Sleep(waiter.interruptible));
       }
     } else if (outside_ || phase_ == Phase::kHeld) {
       HOCKET_RETURN_IF_ERROR(EnterOrGive(waiter));
     } else if (phase_ == Phase::kNone && !spilling_) {
       Ask();
     } else if (phase_ == Phase::kGranted && !spilling_) {
-      HOCKET_RETURN_IF_ERROR(TakeGrantedTurn(waiter.step));
+      HOCKET_RETURN_IF_ERROR(TakeGrantedTurn(waiter));
     } else {
-      HOCKET_RETURN_IF_ERROR(Sleep(waiter.step));
+      HOCKET_RETURN_IF_ERROR(Sleep(waiter.interruptible));
     }
   }
   return absl::OkStatus();
@@ -178,7 +180,7 @@ absl::Status ClientImpl::EnterOrGive(Waiter& waiter) {
     Enter(waiter);
     return absl::OkStatus();
   }
-  if (!word_.TryGive()) return Sleep(waiter.step);  // the last to end its step gives
+  if (!word_.TryGive()) return Sleep(waiter.interruptible);  // the last to end its step gives
   phase_ = Phase::kGiving;
   if (!Give()) Enter(waiter);
   return absl::OkStatus();
@@ -208,10 +210,10 @@ bool ClientImpl::MustGive(bool step) const {
 }
 
 // Who stands in the midst of a step goes on in it, and may be anywhere: then all bytes come first.
-absl::Status ClientImpl::TakeGrantedTurn(bool for_step) {
+absl::Status ClientImpl::TakeGrantedTurn(const Waiter& waiter) {
   phase_ = Phase::kTaking;
   progress_.TurnTaken();
-  return FinishTaking(for_step && Count(word_.Load()) == 0, /*interruptible=*/for_step);
+  return FinishTaking(waiter.step && Count(word_.Load()) == 0, waiter.interruptible);
 }
 
 // Everybody who waits goes in: steps are counted in the same instant in which the turn becomes ours.
@@ -251,7 +253,8 @@ void ClientImpl::ReturnUnwantedTurn() {
 // --- sleeping at the door -------------------------------------------------------------------------
 
 absl::Status ClientImpl::Sleep(bool interruptible) {
-  const bool asks = interruptible && HasInterruptedHook();
+  ThreadRecord& me = threads_.Mine();
+  const bool asks = interruptible && !me.helper && HasInterruptedHook();
   const Clock::duration limit = asks ? Clock::duration(kInterruptPause) : Connection::kNoLimit;
   bool signal = false;
   if (MayAwaitPass()) {
@@ -264,7 +267,6 @@ absl::Status ClientImpl::Sleep(bool interruptible) {
     changed_.Wait(&mutex_);
   }
   // Asking costs the interpreter's lock: not each time that something changes.
-  ThreadRecord& me = threads_.Mine();
   if (!asks || (!signal && Clock::now() - me.asked < kInterruptPause)) return absl::OkStatus();
   const MutexUnlock unlock(&mutex_);
   const bool interrupted = Interrupted();

@@ -35,7 +35,7 @@ void ClientImpl::SetGuessedCheck() {
 // unseen; who waits for room has its answer in the turn that asked.
 bool ClientImpl::MayGiveInSteps(Word in_steps) const {
   const bool ours = allocator_.load(std::memory_order_acquire) != nullptr;
-  return in_steps > 0 && !keeps_in_steps_.load() && facts_.gang.empty() && ours && !room_.has_value();
+  return in_steps > 0 && !keeps_in_steps_.load() && facts_.gang.empty() && ours && !AwaitsRoom();
 }
 
 void ClientImpl::CheckGuessed() {

@@ -18,12 +18,15 @@ absl::Status ClientImpl::FinishTaking(bool for_step, bool interruptible) {
   absl::Status taken;
   Holdings before, after;
   const Clock::time_point came = Clock::now();
+  const std::uint64_t taking = ++takings_;
+  taker_ = &threads_.Mine();
   {
     const MutexUnlock unlock(&mutex_);
     before = Held();
     taken = Take(for_step, interruptible);
     after = Held();
   }
+  if (takings_ != taking) return absl::IsCancelled(taken) ? taken : absl::OkStatus();  // it has gone back
   turn_.restored += after.restored_total - before.restored_total;
   turn_.ready_ns = Progress::NowNs() - turn_.granted_ns;
   if (!taken.ok()) {
@@ -39,7 +42,7 @@ absl::Status ClientImpl::FinishTaking(bool for_step, bool interruptible) {
 // The lane lock first: only its holder may touch the arena.
 absl::Status ClientImpl::Take(bool for_step, bool interruptible) {
   const bool had_lane = lane_.held();
-  HOCKET_RETURN_IF_ERROR(lane_.Acquire(interruptible ? Interrupted : std::function<bool()>()));
+  HOCKET_RETURN_IF_ERROR(AcquireLane(interruptible));
   if (!had_lane) LaneIsOurs();
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return absl::OkStatus();
@@ -51,6 +54,20 @@ absl::Status ClientImpl::Take(bool for_step, bool interruptible) {
     MutexLock lock(&mutex_);
     HOCKET_RETURN_IF_ERROR(AskRoom(need, interruptible));
   }
+}
+
+// A handler may have sent the turn back, and not end the wait: then there is no lane to wait for.
+absl::Status ClientImpl::AcquireLane(bool interruptible) {
+  if (!interruptible) return lane_.Acquire(nullptr);
+  const auto taking = [this] {
+    MutexLock lock(&mutex_);
+    return takings_;
+  };
+  const std::uint64_t begun = taking();
+  bool ends = false;
+  const absl::Status acquired = lane_.Acquire([&] { return (ends = Interrupted()) || taking() != begun; });
+  const bool gone_back = absl::IsCancelled(acquired) && !ends;
+  return gone_back ? absl::AbortedError("the turn has gone back") : acquired;
 }
 
 // From here on nobody else adopts chunks of the arena. The Grant may have lain unread, or waited for the
@@ -165,6 +182,7 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held, bool in_o
   stop_step_ = 0;
   for_next_step_ = false;
   turn_ = Turn();
+  ++takings_;
   phase_ = Phase::kNone;
   if (mapping_times_.Next().at != Clock::time_point::max()) Wake();
   NotifyAll();

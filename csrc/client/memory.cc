@@ -46,7 +46,7 @@ absl::Status ClientImpl::AwaitRoom(Bytes bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   MutexLock lock(&mutex_);
   ComeBack(threads_.Mine());
   const Door door(threads_.Mine(), at_doors_);
-  return AskRoom(need, /*interruptible=*/false);
+  return AskRoom(need, /*interruptible=*/true);
 }
 
 wire::NeedRoom ClientImpl::Lacks(Bytes bytes, bool restoring) const {
@@ -69,26 +69,37 @@ void ClientImpl::LacksHeadroom(Bytes bytes) {
   if (!outside_ && hears_headroom_) Tell(wire::LacksHeadroom{.bytes = bytes});
 }
 
-// While bytes come back nothing but an interruption is an answer, and kAborted: others first. It waits, it
-// never fails. An allocation whose turn has passed is answered at once: it tries again, and asks for a turn
-// first. Without a coordinator it waits for the next one: the Join brings it the question (SendJoin()).
+// While bytes come back nothing but an interruption is an answer, and kAborted: others first, or a handler
+// has sent the turn back. It waits, it never fails. An allocation whose turn has passed is answered at once:
+// it tries again, and asks for a turn first. Without a coordinator it waits for the next one: the Join brings
+// it the question (SendJoin()).
 absl::Status ClientImpl::AskRoom(wire::NeedRoom need, bool interruptible) {
   const bool restoring = need.restoring;
-  const std::uint64_t turn = turn_.number;
+  const std::uint64_t turn = turn_.number, taking = takings_;
   while (room_ || (!restoring && phase_ == Phase::kGiving)) {
     need.says_free = false;  // what it has found before is no longer so
-    changed_.Wait(&mutex_);
+    HOCKET_RETURN_IF_ERROR(Sleep(interruptible));
   }
+  const auto gone_back = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return restoring && takings_ != taking ? absl::AbortedError("the turn has gone back") : absl::OkStatus();
+  };
+  HOCKET_RETURN_IF_ERROR(gone_back());
   if (outside_) return absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it");
   if (!restoring && (phase_ != Phase::kHeld || turn_.number != turn)) return absl::OkStatus();
-  room_ = RoomRequest{.bytes = need.bytes, .restoring = restoring};
+  ThreadRecord& me = threads_.Mine();
+  me.room = ++rooms_;
+  room_ = RoomRequest{.bytes = need.bytes, .restoring = restoring, .number = me.room};
   turn_.passable = false;
   Tell(need);
   if (!connection_.up() && !info_.coordinated && (restoring || RoomPatienceIsOver()))
     AnswerRoomAlone(absl::UnavailableError("each attempt was in vain"));
-  const absl::Status answer = AwaitAnswer(interruptible);
+  const absl::Status waited = AwaitAnswer(me, interruptible);
+  const bool mine = IsMyQuestion(std::exchange(me.room, 0));
+  if (mine && !room_->answered) room_->abandoned = true;
+  if (!mine || room_->abandoned) return waited.ok() ? gone_back() : waited;
   const RoomRequest asked = *std::exchange(room_, std::nullopt);
   NotifyAll();
+  const absl::Status& answer = waited.ok() ? asked.answer : waited;
   if (answer.ok() && asked.step_aside) return StepAsideFor(asked);
   if (!restoring || answer.ok() || absl::IsCancelled(answer)) return answer;
   changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);
@@ -108,13 +119,18 @@ absl::Status ClientImpl::StepAsideFor(const RoomRequest& asked) {
   return absl::OkStatus();
 }
 
-absl::Status ClientImpl::AwaitAnswer(bool interruptible) {
-  while (!room_->answered) HOCKET_RETURN_IF_ERROR(Sleep(interruptible));
-  return room_->answer;
+// Also until somebody else has had it (interruptions.cc).
+absl::Status ClientImpl::AwaitAnswer(const ThreadRecord& me, bool interruptible) {
+  while (IsMyQuestion(me.room) && !room_->answered) HOCKET_RETURN_IF_ERROR(Sleep(interruptible));
+  return absl::OkStatus();
 }
 
 void ClientImpl::AnswerRoom(absl::Status answer) {
   if (!room_ || room_->answered) return;
+  if (room_->abandoned) {
+    room_.reset();
+    return NotifyAll();
+  }
   room_->answered = true;
   room_->answer = std::move(answer);
   NotifyAll();

@@ -38,6 +38,7 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   told_movable_ = hears_movable_ = hears_parts_ = fills_arena_ = hears_headroom_ = false;
   arena_heard_ = arena_heard_told_ = 0;
   if (phase_ == Phase::kAsked) TellWait(held);
+  if (room_ && room_->abandoned) AnswerRoom(absl::OkStatus());  // nobody asks this one
   if (room_ && !room_->answered) Tell(wire::NeedRoom{.bytes = room_->bytes, .restoring = room_->restoring});
   if (facts_.rejoin && phase_ == Phase::kNone && Movable()) TellMovable(held);
 }

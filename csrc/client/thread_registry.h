@@ -18,6 +18,8 @@
 
 namespace hocket {
 
+class Door;
+
 // One thread as one client knows it. Only that thread touches it.
 struct ThreadRecord {
   int depth = 0;            // steps begun and not ended, nested
@@ -28,6 +30,8 @@ struct ThreadRecord {
   bool away = false;        // counts as standing at a door (Client::BeginAway)
   bool blocking = false;    // inside the blocking hooks already
   Clock::time_point asked;  // when it was asked last whether the user interrupts its wait
+  Door* door = nullptr;     // at which it waits: the innermost
+  std::uint64_t room = 0;   // the question for room whose answer it waits for
 };
 
 class ThreadRegistry {

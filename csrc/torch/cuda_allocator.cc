@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "csrc/base/bytes.h"
 #include "csrc/torch/captures.h"
+#include "csrc/torch/interruption.h"
 #include "csrc/torch/out_of_turn.h"
 #include "csrc/torch/process.h"
 #include "csrc/torch/refusals.h"
@@ -122,6 +123,7 @@ bool CudaAllocator::FreeUncached(void* block) {
 void CudaAllocator::Delete(void* block) { installed.load()->Free(block); }
 
 void CudaAllocator::Raise(const absl::Status& status, c10::DeviceIndex device, size_t size) {
+  ThrowRaised(status);
   const std::string text(status.message());
   TORCH_CHECK(absl::IsResourceExhausted(status), text);
   TellOutOfMemory(device, size);
@@ -332,6 +334,7 @@ pytorch::caching::CheckpointDelta CudaAllocator::setCheckpointPoolState(
   const auto ours = std::dynamic_pointer_cast<CheckpointState>(state);
   TORCH_CHECK_VALUE(ours != nullptr, "hocket: this checkpoint of a pool was made by another allocator.");
   const absl::StatusOr<PoolDelta> delta = Use(device).ReturnToCheckpoint(ours->checkpoint);
+  ThrowRaised(delta.status());
   TORCH_CHECK(delta.ok(), "hocket: cannot return to the checkpoint: ", delta.status().message());
   pytorch::caching::CheckpointDelta result;
   for (const DevicePtr freed : delta->freed) {

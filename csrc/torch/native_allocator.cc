@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "csrc/torch/captures.h"
+#include "csrc/torch/interruption.h"
 #include "csrc/torch/out_of_turn.h"
 #include "csrc/torch/refusals.h"
 #include "csrc/torch/segments.h"
@@ -47,6 +48,7 @@ void NativeAllocator::ShedCache(int ordinal) {
 
 Devices::Device& NativeAllocator::UseDevice(c10::DeviceIndex device) {
   absl::StatusOr<Devices::Device*> used = devices_.Use(device);
+  ThrowRaised(used.status());
   TORCH_CHECK(used.ok(), std::string(used.status().message()));
   return **used;
 }
@@ -56,6 +58,7 @@ void NativeAllocator::AwaitTurn() {
   Client* const client = UseDevice(c10::cuda::current_device()).client.get();
   if (client == nullptr || client->HoldsTurn()) return;
   const absl::Status status = client->AwaitTurn();
+  ThrowRaised(status);
   TORCH_CHECK(status.ok(), std::string(status.message()));
 }
 
@@ -72,7 +75,9 @@ auto NativeAllocator::InTurn(Allocate allocate) -> decltype(allocate()) {
     if (refusal.empty()) throw;
     TORCH_CHECK_WITH(OutOfMemoryError, false, error.what_without_backtrace(), "\n  hocket: ", refusal);
   } catch (const c10::Error&) {
+    const std::exception_ptr raised = TakeRaisedInMalloc();
     const std::string refusal = TakeRefusal();
+    if (raised) std::rethrow_exception(raised);
     if (refusal.empty()) throw;
     TORCH_CHECK(false, refusal);
   }

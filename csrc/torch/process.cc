@@ -17,6 +17,7 @@
 #include "csrc/torch/constants.h"
 #include "csrc/torch/contexts.h"
 #include "csrc/torch/cuda_allocator.h"
+#include "csrc/torch/interruption.h"
 #include "csrc/torch/native_allocator.h"
 #include "csrc/torch/out_of_turn.h"
 #include "csrc/torch/peers.h"
@@ -167,6 +168,8 @@ void Process::Configure(const JobOptions& options) { devices_.Configure(options)
 
 void Process::SetStackOfCaller(std::string (*stack)()) { hocket::SetStackOfCaller(stack); }
 
+void Process::SetTakeRaised(std::exception_ptr (*take)()) { hocket::SetTakeRaised(take); }
+
 void Process::SetHooks(BlockingHooks hooks) { SetBlockingHooks(std::move(hooks)); }
 
 absl::Status Process::Join() {
@@ -214,9 +217,10 @@ void Process::BeginAway() {
   for (Client* client : devices_.table().participants) client->BeginAway();
 }
 
-void Process::EndAway() {
-  if (forked_) return;
-  for (Client* client : devices_.table().participants) client->EndAway();
+absl::Status Process::EndAway() {
+  if (forked_) return absl::OkStatus();
+  for (Client* client : devices_.table().participants) HOCKET_RETURN_IF_ERROR(client->EndAway());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Bytes> Process::DeclareConstant(const c10::TensorImpl& tensor, const std::string& name) {

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,6 +68,8 @@ class HOCKET_EXPORT Process {
   void SetHooks(BlockingHooks hooks);
   // Who calls PyTorch, in lines: for the debug mode (out_of_turn.h).
   void SetStackOfCaller(std::string (*stack)());
+  // See interruption.h.
+  void SetTakeRaised(std::exception_ptr (*take)());
 
   // Joins as a job of the current device if CUDA has started, else of the lane "cpu". Again: does nothing.
   // kInvalidArgument: an option out of range. Where no coordinator can be had it says so on stderr, once,
@@ -81,9 +84,10 @@ class HOCKET_EXPORT Process {
   // Ends the step that this thread began last.
   void EndStep(bool count);
 
-  // See Client: on every device in use. Nothing where there is none.
+  // See Client: on every device in use. Nothing where there is none. Where EndAway() fails on one device, the
+  // thread may still be away on others, until its next step or allocation there.
   void BeginAway();
-  void EndAway();
+  absl::Status EndAway();
 
   // Promises that nobody writes to the memory of this tensor from now on (promise.h, constants.h), until that
   // is freed or EndConstant(). `name`: for messages. Returns its size; 0: it is not Hocket's to move. An

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "csrc/base/redirect.h"
+#include "csrc/torch/interruption.h"
 
 namespace hocket {
 namespace {
@@ -16,9 +17,11 @@ struct Served {
 std::atomic<const Served*> served{nullptr};  // until it is set, CUDA answers
 
 thread_local std::string refusal;
+thread_local std::exception_ptr raised_in_malloc;  // taken by whoever called the native allocator
 
 cudaError_t Refuse(const absl::Status& status) {
   refusal = std::string(status.message());
+  raised_in_malloc = TakeRaised(status);
   return absl::IsResourceExhausted(status) ? cudaErrorMemoryAllocation : cudaErrorUnknown;
 }
 
@@ -57,5 +60,7 @@ void ServeSegments(Devices& devices, const std::atomic<bool>& forked) {
 }
 
 std::string TakeRefusal() { return std::exchange(refusal, std::string()); }
+
+std::exception_ptr TakeRaisedInMalloc() { return std::exchange(raised_in_malloc, nullptr); }
 
 }  // namespace hocket

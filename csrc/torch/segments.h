@@ -11,6 +11,7 @@
 #define HOCKET_CSRC_TORCH_SEGMENTS_H_
 
 #include <atomic>
+#include <exception>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,6 +26,8 @@ void ServeSegments(Devices& devices, const std::atomic<bool>& forked);
 
 // Why this thread's last cudaMalloc failed, with who holds what; "" if it did not. Forgets it.
 std::string TakeRefusal();
+// What a signal's handler raised in it, if it failed for that (interruption.h). Forgets it.
+std::exception_ptr TakeRaisedInMalloc();
 
 }  // namespace hocket
 

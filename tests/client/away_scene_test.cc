@@ -20,7 +20,7 @@ class AwayThread {
           scene.job().BeginAway();
           away_.Happens();
           return_.Await();
-          scene.job().EndAway();
+          EXPECT_TRUE(scene.job().EndAway().ok());
           back_.Happens();
           then();
         }) {}
@@ -88,7 +88,7 @@ TEST(AwayTest, TheTurnThatBringsItBackIsNotGivenBeforeTheStep) {
     scene.job().EndStep(true);  // gives the turn
     scene.job().BeginAway();
     returns.Await();
-    scene.job().EndAway();
+    EXPECT_TRUE(scene.job().EndAway().ok());
     back.Happens();
     steps.Await();
     scene.Step();
@@ -233,7 +233,7 @@ TEST(AwayTest, AnAllocationEndsIt) {
     EXPECT_TRUE(scene.allocator().Malloc(1, nullptr).ok());
     allocated.Happens();
     ends.Await();
-    scene.job().EndAway();  // of nothing
+    EXPECT_TRUE(scene.job().EndAway().ok());  // of nothing
   });
   scene.Expects<wire::Wait>();
   scene.Grants(1);
@@ -255,7 +255,7 @@ TEST(AwayTest, AStepEndsIt) {
   scene.job().EndStep(true);
   scene.Says(wire::Yield{.turn = 1, .now = false});
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
-  scene.job().EndAway();
+  EXPECT_TRUE(scene.job().EndAway().ok());
 }
 
 TEST(AwayTest, InAStepItIsNothing) {
@@ -264,7 +264,7 @@ TEST(AwayTest, InAStepItIsNothing) {
   ASSERT_TRUE(scene.job().BeginStep().ok());
   scene.job().BeginAway();
   EXPECT_TRUE(scene.job().HoldsTurn());
-  scene.job().EndAway();
+  EXPECT_TRUE(scene.job().EndAway().ok());
   scene.job().EndStep(true);
   scene.Says(wire::Yield{.turn = 1, .now = false});
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
@@ -274,7 +274,7 @@ TEST(AwayTest, AThreadThatHasNotUsedTheDeviceStaysUnknown) {
   Scene scene;
   std::thread reader([&] {
     scene.job().BeginAway();
-    scene.job().EndAway();
+    EXPECT_TRUE(scene.job().EndAway().ok());
     EXPECT_TRUE(scene.AgentHasObeyed().movable);
   });
   reader.join();
@@ -312,7 +312,7 @@ TEST(AwayTest, ForcedSpillsMoveEverythingWhileItIsAway) {
     scene.job().EndStep(true);  // gives the turn
     scene.job().BeginAway();
     EXPECT_GT(scene.allocator().Held().spilled, 0u);
-    scene.job().EndAway();
+    EXPECT_TRUE(scene.job().EndAway().ok());
     EXPECT_EQ(scene.allocator().Held().spilled, 0u);
   });
   scene.Expects<wire::Wait>();

@@ -212,7 +212,9 @@ TEST(DoorsTest, BlockingHooksAreCalledAroundAWaitAndNotAroundAStep) {
 TEST(DoorsTest, AnInterruptedWaitBeginsNoStepAndItsGrantIsGivenBack) {
   static std::atomic<bool> interrupted;
   interrupted = false;
-  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [] { return interrupted.load(); }});
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [](InOwnCode in_own_code) {
+                      in_own_code([] { return interrupted.load(); });
+                    }});
   Scene scene;
   absl::Status status;
   std::thread thread([&] { status = scene.job().BeginStep(); });
@@ -234,12 +236,18 @@ TEST(DoorsTest, AnInterruptedWaitBeginsNoStepAndItsGrantIsGivenBack) {
 // The thread that reads is gone; the other must not wait for it.
 TEST(DoorsTest, AThreadThatStaysAtTheDoorIsLetInAfterAnotherWasInterrupted) {
   static std::atomic<bool> interrupted;
+  static thread_local bool hears_ctrl_c = false;
   interrupted = false;
-  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [] { return interrupted.load(); }});
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [](InOwnCode in_own_code) {
+                      if (hears_ctrl_c) in_own_code([] { return interrupted.load(); });
+                    }});
   Scene scene;
-  std::thread leaves([&] { EXPECT_TRUE(absl::IsCancelled(scene.job().BeginStep())); });
+  std::thread leaves([&] {
+    hears_ctrl_c = true;
+    EXPECT_TRUE(absl::IsCancelled(scene.job().BeginStep()));
+  });
   scene.Expects<wire::Wait>();
-  std::thread stays([&] { EXPECT_TRUE(scene.allocator().Malloc(1, nullptr).ok()); });  // hears no Ctrl-C
+  std::thread stays([&] { EXPECT_TRUE(scene.allocator().Malloc(1, nullptr).ok()); });
   interrupted = true;
   leaves.join();
   scene.Grants(1);

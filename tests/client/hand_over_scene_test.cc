@@ -228,10 +228,12 @@ TEST(HandOverTest, TheLockOfAnotherLivingProcessBlocksTheTurnUntilItIsDropped) {
 // The only thread that waited is interrupted as the lock comes.
 TEST(HandOverTest, ATurnTakenAloneThatNobodyWantsAnyMoreLeavesTheLaneFree) {
   Happening asked, answered;
-  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&] {
-                      asked.Happens();
-                      answered.Await();
-                      return true;
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&](InOwnCode in_own_code) {
+                      in_own_code([&] {
+                        asked.Happens();
+                        answered.Await();
+                        return true;
+                      });
                     }});
   Scene scene;
   OtherHolder other(scene.lock_path());

@@ -39,7 +39,7 @@ class FakeClient final : public Client {
   void KeepTurnInSteps() override {}
   void EndStep(bool count) override { log.push_back(count ? "end" : "end, not counted"); }
   void BeginAway() override {}
-  void EndAway() override {}
+  absl::Status EndAway() override { return absl::OkStatus(); }
   void JoinGang(const std::string&, std::uint64_t, std::uint64_t) override {}
   void Leave() override {}
   JobInfo Info() const override { return {}; }

@@ -73,7 +73,7 @@ int Run(const char* name, int steps, int workers) {
     if (write(STDOUT_FILENO, std::exchange(restored, total) == total ? "s" : "m", 1) != 1) return 5;
     for (; workers > 0; --workers) Fork();
     (*client)->BeginAway();  // here it may be spilled, whether or not somebody else is in a step
-    (*client)->EndAway();
+    (void)(*client)->EndAway();
   }
   if (!(*client)->BeginStep().ok()) return 4;
   blocks.VerifyAll();

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from world import PROGRAMS, Program, World, hocket_command
-
-SMALL = ("--steps", 12, "--layers", 2, "--width", 256)
+from world import LARGE, PROGRAMS, SMALL, Program, World, hocket_command
 
 
 def two(world: World, *how: object) -> tuple[Program, Program]:
@@ -58,6 +56,73 @@ def test_ctrl_c_ends_a_job_that_waits_for_its_turn(world: World) -> None:
     assert waiting.wait() == -signal.SIGINT, waiting.story()
     holding.go_on()
     holding.finishes()
+
+
+@pytest.mark.parametrize("allocator", ["hocket", "native"])
+def test_ctrl_c_ends_an_allocation_that_waits_for_its_turn(world: World, allocator: str) -> None:
+    waiting = world.job("interrupted", "allocation", HOCKET_ALLOCATOR=allocator)
+    waiting.expect("built")
+    holding = world.job("train", "--name", "holding", "--hold", "4", *SMALL)
+    holding.expect("step 4")
+    waiting.go_on()
+    waiting.expect("asking")
+    world.until("a", "waits")
+    waiting.signal(signal.SIGINT)
+    waiting.expect("interrupted")
+    holding.go_on()
+    holding.finishes()
+    waiting.go_on()
+    assert waiting.expect("saved") == "saved 200 steps=2"
+    waiting.finishes()
+
+
+def test_ctrl_c_ends_a_wait_for_what_was_moved_while_the_program_was_away(world: World) -> None:
+    world.memory = "300MiB"
+    waiting = world.job("interrupted", "away")
+    waiting.expect("built")
+    waiting.go_on()
+    waiting.expect("away")
+    holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
+    holding.expect("step 4")
+    world.until_spilled("a")
+    waiting.go_on()
+    waiting.expect("asking")
+    world.until("a", "waits")
+    waiting.signal(signal.SIGINT)
+    waiting.expect("interrupted")
+    holding.go_on()
+    holding.finishes()
+    waiting.go_on()
+    assert waiting.expect("saved") == "saved 200 steps=2"
+    waiting.finishes()
+
+
+def test_ctrl_c_while_a_steps_bytes_come_back_leaves_no_step_open(world: World) -> None:
+    program = world.job("interrupted", "restore", HOCKET_FORCE_SPILL="1")
+    program.expect("built")
+    program.go_on()
+    program.expect("interrupted")
+    program.go_on()
+    assert program.expect("saved") == "saved 200 steps=2"
+    program.finishes()
+
+
+def test_a_handler_may_save_in_a_step_of_its_own_while_its_program_waits(world: World) -> None:
+    waiting = world.job("interrupted", "allocation", "--handler")
+    waiting.expect("built")
+    holding = world.job("train", "--name", "holding", "--hold", "4", *SMALL)
+    holding.expect("step 4")
+    waiting.go_on()
+    waiting.expect("asking")
+    world.until("a", "waits")
+    waiting.signal(signal.SIGTERM)
+    holding.go_on()
+    assert waiting.expect("handled") == "handled 200 steps=2"
+    waiting.expect("had its turn")
+    holding.finishes()
+    waiting.go_on()
+    assert waiting.expect("saved") == "saved 200 steps=3"
+    waiting.finishes()
 
 
 def test_an_exception_that_the_program_catches_leaves_it_able_to_go_on(world: World) -> None:

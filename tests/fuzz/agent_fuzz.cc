@@ -176,7 +176,7 @@ class World {
       case AgentMove::kGoesAway:
         return program_.Does([this] { job_->BeginAway(); });
       case AgentMove::kComesBack:
-        return program_.Does([this] { job_->EndAway(); });
+        return program_.Does([this] { (void)job_->EndAway(); });
       case AgentMove::kMeets:
         return program_.Does([this, odd] { job_->JoinGang("gang", odd ? 1 : 0, 2); });
       case AgentMove::kLeaves:

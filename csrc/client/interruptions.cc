@@ -1,0 +1,84 @@
+// Ctrl-C, and other signals' handlers, while a thread waits at a door.
+//
+// A handler is the program's own code: it may read the job's memory, make a step, allocate, leave Hocket. So
+// its thread does not stand at the door meanwhile, nothing that it waited for is done for it, and what it had
+// begun can be taken over: its question for room (whoever asks next waits for that answer first) and the turn
+// that it was taking (which goes back).
+#include <algorithm>
+#include <utility>
+
+#include "csrc/client/blocking.h"
+#include "csrc/client/client_impl.h"
+#include "csrc/client/door.h"
+
+namespace hocket {
+
+bool ClientImpl::Interrupted() {
+  bool ends = false;
+  hocket::AskInterrupted([&](absl::FunctionRef<bool()> own_code) { ends = RunOwnCode(own_code) || ends; });
+  return ends;
+}
+
+bool ClientImpl::RunOwnCode(absl::FunctionRef<bool()> own_code) {
+  ThreadRecord& me = threads_.Mine();
+  std::optional<Absence> absence;
+  {
+    MutexLock lock(&mutex_);
+    absence = LeaveDoor(me);
+  }
+  if (!absence) return false;
+  const bool ends = own_code();
+  MutexLock lock(&mutex_);
+  ReturnToDoor(me, *absence);
+  return ends;
+}
+
+// None while bytes move, and where there is nothing to wait for any more: who is let in goes in, and Python's
+// own loop sees to the signal.
+std::optional<ClientImpl::Absence> ClientImpl::LeaveDoor(ThreadRecord& me) {
+  if (spilling_ || (IsMyQuestion(me.room) && room_->answered)) return std::nullopt;
+  const auto mine = std::find_if(waiters_.begin(), waiters_.end(),
+                                 [&](const Waiter* waiter) { return &waiter->door == me.door; });
+  Absence absence{.door = std::exchange(me.door, nullptr), .room = std::exchange(me.room, 0)};
+  if (absence.door != nullptr) {
+    if (!absence.door->stands()) {  // let in
+      me.door = absence.door;
+      me.room = absence.room;
+      return std::nullopt;
+    }
+    absence.door->Leave();
+  }
+  if (mine != waiters_.end()) {
+    absence.waiter = *mine;
+    waiters_.erase(mine);
+    if (!waiters_.empty()) NotifyAll();  // one of them may read now
+  }
+  if (IsMyQuestion(absence.room)) room_->abandoned = true;
+  me.blocking = false;
+  return absence;
+}
+
+// What changed meanwhile, its wait finds out.
+void ClientImpl::ReturnToDoor(ThreadRecord& me, const Absence& absence) {
+  me.blocking = true;
+  me.door = absence.door;
+  me.room = absence.room;
+  if (absence.door != nullptr) absence.door->Return();
+  if (absence.waiter != nullptr) waiters_.push_back(absence.waiter);
+  if (IsMyQuestion(absence.room)) room_->abandoned = false;
+  TellIfMovable();  // it may have been asked meanwhile
+}
+
+bool ClientImpl::IsMyQuestion(std::uint64_t number) const {
+  return number != 0 && room_ && room_->number == number;
+}
+
+// REQUIRES: the calling thread waits anew, or does not wait. A handler that ran while this thread took the
+// turn needs one itself, or none: what has come back so far stays where it is.
+void ClientImpl::DropTurnTakenHere() {
+  if (phase_ != Phase::kTaking || taker_ != &threads_.Mine()) return;
+  const Holdings held = HeldUnlocked();
+  EndTurn(/*drain_ns=*/0, held);
+}
+
+}  // namespace hocket

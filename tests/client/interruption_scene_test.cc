@@ -1,0 +1,381 @@
+// Signals' handlers, and Ctrl-C, in the midst of waits at doors: what they may do, and what they leave
+// behind.
+#include <signal.h>
+
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scene.h"
+
+namespace hocket {
+namespace {
+
+using ::testing::HasSubstr;
+
+// As Python's main thread: what it is told to run, it runs once, in the midst of its next wait.
+class InterruptionTest : public ::testing::Test {
+ protected:
+  using Handler = std::function<bool()>;  // true: it raises
+
+  InterruptionTest() {
+    SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [this](InOwnCode in_own_code) {
+                        if (pthread_self() != main_) return other_waits_.Happens();
+                        if (handler_ && may_run_)
+                          in_own_code([this] { return std::exchange(handler_, nullptr)(); });
+                      }});
+  }
+  ~InterruptionTest() override { SetBlockingHooks({}); }
+
+  // A thread that runs `program`, and `handler` in the midst of it once SignalComes().
+  std::thread Main(Handler handler, std::function<void()> program) {
+    may_run_ = false;
+    return std::thread([this, handler = std::move(handler), program = std::move(program)] {
+      main_ = pthread_self();
+      handler_ = handler;
+      program();
+    });
+  }
+  void SignalComes() { may_run_ = true; }
+
+  static bool CtrlC() { return true; }
+  // Until a thread that is not the main one waits at a door.
+  void AwaitsOther() { other_waits_.Await(); }
+
+ private:
+  std::atomic<pthread_t> main_{};
+  Handler handler_;  // of that thread
+  std::atomic<bool> may_run_{false};
+  Happening other_waits_;
+};
+
+wire::Spilled OrdersSpill(Scene& scene, std::uint64_t request) {
+  scene.Says(wire::Spill{.request = request, .bytes = 60});
+  wire::Spilled answer = scene.Expects<wire::Spilled>();
+  while (answer.request != request) answer = scene.Expects<wire::Spilled>();
+  return answer;
+}
+
+TEST_F(InterruptionTest, EndsAnAllocationThatWaitsForATurnAndTheGrantIsGivenBack) {
+  Scene scene;
+  Happening interrupted, steps;
+  std::thread main = Main(CtrlC, [&] {
+    EXPECT_TRUE(absl::IsCancelled(scene.allocator().Malloc(10, nullptr).status()));
+    interrupted.Happens();
+    steps.Await();
+    scene.Step();  // in which a checkpoint is saved
+  });
+  scene.Expects<wire::Wait>();
+  SignalComes();
+  interrupted.Await();
+  scene.Grants(1);
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+  steps.Happens();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  main.join();
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+  EXPECT_EQ(scene.allocator().Held().persistent, 100u) << "nothing was allocated";
+}
+
+TEST_F(InterruptionTest, EndsAnAllocationThatWaitsForRoomAndTheTurnStays) {
+  Scene scene(Scene::NeverIdle());
+  Happening interrupted, again;
+  std::thread main = Main(CtrlC, [&] {
+    scene.Step();
+    EXPECT_TRUE(absl::IsCancelled(scene.allocator().Malloc(10, nullptr).status()));
+    EXPECT_TRUE(scene.job().HoldsTurn());
+    interrupted.Happens();
+    again.Await();
+    EXPECT_TRUE(scene.allocator().Malloc(20, nullptr).ok());
+  });
+  scene.Expects<wire::Wait>();
+  scene.allocator().lacking = 30;
+  scene.Grants(1);
+  EXPECT_EQ(scene.Expects<wire::NeedRoom>().bytes, 30u);
+  SignalComes();
+  interrupted.Await();
+  scene.allocator().lacking = 40;
+  again.Happens();
+  // The coordinator takes only one question at a time, and "no" was said to the first.
+  scene.AgentHasObeyed();
+  scene.Says(wire::Room{.ok = false, .reason = "nobody can be moved"});
+  EXPECT_EQ(scene.Expects<wire::NeedRoom>().bytes, 40u);
+  scene.allocator().lacking = 0;
+  scene.Says(wire::Room{.ok = true});
+  main.join();
+}
+
+TEST_F(InterruptionTest, AQuestionThatNobodyAsksAnyMoreKeepsNoTurn) {
+  Scene scene;
+  Happening interrupted, ends;
+  std::thread main = Main(CtrlC, [&] {
+    scene.Step();
+    EXPECT_TRUE(absl::IsCancelled(scene.allocator().Malloc(10, nullptr).status()));
+    interrupted.Happens();
+    ends.Await();
+  });
+  scene.Expects<wire::Wait>();
+  scene.allocator().lacking = 30;
+  scene.Grants(1);
+  scene.Expects<wire::NeedRoom>();
+  SignalComes();
+  interrupted.Await();
+  scene.Says(wire::Yield{.turn = 1});
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+  ends.Happens();
+  main.join();
+}
+
+TEST_F(InterruptionTest, EndsAnAllocationInAStepAndTheStepEndsAsEver) {
+  Scene scene(Scene::NeverIdle());
+  std::thread main = Main(CtrlC, [&] {
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+    EXPECT_TRUE(absl::IsCancelled(scene.allocator().Malloc(10, nullptr).status()));
+    scene.job().EndStep(/*count=*/false);
+  });
+  scene.Expects<wire::Wait>();
+  scene.allocator().lacking = 30;
+  scene.Grants(1);
+  scene.Expects<wire::NeedRoom>();
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  SignalComes();
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 0u);
+  main.join();
+}
+
+TEST_F(InterruptionTest, EndsAReturnFromAwayAndTheThreadIsBack) {
+  Scene scene;
+  Happening away, returns, back, steps;
+  std::thread main = Main(CtrlC, [&] {
+    scene.Step();
+    scene.job().BeginAway();
+    away.Happens();
+    returns.Await();
+    EXPECT_TRUE(absl::IsCancelled(scene.job().EndAway()));
+    back.Happens();
+    steps.Await();
+    scene.Step();  // in which a checkpoint is saved
+    EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1, /*contended=*/true);
+  away.Await();
+  scene.Expects<wire::TurnOver>();
+  EXPECT_EQ(OrdersSpill(scene, 1).freed, 60u);
+  returns.Happens();
+  EXPECT_EQ(scene.Expects<wire::Wait>().need, 60u);
+  SignalComes();
+  back.Await();
+  EXPECT_THAT(OrdersSpill(scene, 2).why_not, HasSubstr("in the program's own code"));
+  scene.Grants(2);  // nobody waits for it any more
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 2u);
+  steps.Happens();
+  scene.Expects<wire::Wait>();
+  scene.Grants(3);
+  main.join();
+}
+
+TEST_F(InterruptionTest, WhileAHandlerRunsNothingMoves) {
+  Scene scene;
+  Happening runs, ends;
+  std::thread main = Main(
+      [&] {
+        runs.Happens();
+        ends.Await();
+        return false;
+      },
+      [&] { scene.Step(); });
+  EXPECT_TRUE(scene.Expects<wire::Wait>().movable);
+  SignalComes();
+  runs.Await();
+  const wire::Spilled refused = OrdersSpill(scene, 1);
+  EXPECT_EQ(refused.freed, 0u);
+  EXPECT_THAT(refused.why_not, HasSubstr("in the program's own code"));
+  ends.Happens();
+  EXPECT_TRUE(scene.Expects<wire::Spilled>().movable) << "the coordinator is told when it may be asked again";
+  EXPECT_EQ(OrdersSpill(scene, 2).freed, 60u);
+  scene.Grants(1);
+  main.join();
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+}
+
+TEST_F(InterruptionTest, BytesThatMoveAreNotDisturbedByAHandler) {
+  Scene scene;
+  Happening spills, goes_on;
+  std::atomic<bool> moved{false};
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call != "spill") return;
+    spills.Happens();
+    goes_on.Await();
+    moved = true;
+  });
+  Happening handled;
+  std::thread main = Main(
+      [&] {
+        EXPECT_TRUE(moved);
+        handled.Happens();
+        return false;
+      },
+      [&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  spills.Await();
+  SignalComes();
+  handled.AwaitInVain();
+  goes_on.Happens();
+  handled.Await();
+  scene.Grants(1);
+  main.join();
+}
+
+TEST_F(InterruptionTest, AHandlerMayMakeAStepOfItsOwn) {
+  Scene scene;
+  std::thread main = Main(
+      [&] {
+        scene.Step();
+        return false;
+      },
+      [&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  SignalComes();
+  scene.Grants(1);
+  main.join();
+  EXPECT_GE(scene.job().Info().steps, 1u);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u) << "no step is under way";
+}
+
+// It cannot wait for the turn that its own thread is taking.
+TEST_F(InterruptionTest, AHandlersStepSendsTheTurnBackThatItsThreadIsTaking) {
+  for (const bool raises : {false, true}) {
+    Scene scene;
+    std::thread main = Main(
+        [&, raises] {
+          scene.Step();
+          return raises;
+        },
+        [&, raises] {
+          const absl::Status begun = scene.job().BeginStep();
+          EXPECT_EQ(absl::IsCancelled(begun), raises) << begun;
+          EXPECT_EQ(begun.ok(), !raises);
+          scene.job().EndStep(true);
+        });
+    scene.Expects<wire::Wait>();
+    scene.allocator().missing = 10;
+    scene.Grants(1);
+    EXPECT_TRUE(scene.Expects<wire::NeedRoom>().restoring);
+    SignalComes();
+    EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+    scene.Expects<wire::Wait>();
+    scene.allocator().missing = 0;
+    scene.Grants(2);
+    main.join();
+    EXPECT_EQ(scene.job().Info().steps, raises ? 1u : 2u);
+    scene.Says(wire::Yield{.turn = 2, .now = true});
+    EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 2u) << "no step is under way";
+  }
+}
+
+TEST_F(InterruptionTest, SoItDoesWhileTheLanesLockIsAwaited) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};  // without SA_RESTART, as Python's
+  sigaction(SIGUSR1, &action, nullptr);
+  Scene scene(Scene::NeverIdle());
+  OtherHolder other(scene.lock_path());
+  std::atomic<bool> runs{false};
+  std::thread main = Main(
+      [&] {
+        runs = true;
+        scene.Step();
+        return false;
+      },
+      [&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  scene.AgentHasObeyed();
+  SignalComes();
+  while (!runs) {  // it does not ask by itself there
+    pthread_kill(main.native_handle(), SIGUSR1);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+  scene.Expects<wire::Wait>();
+  other.LetsGo();
+  scene.Grants(2);
+  main.join();
+  EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST_F(InterruptionTest, AHandlerMayLeaveWhileItsThreadTakesTheTurn) {
+  Scene scene;
+  std::thread main = Main(
+      [&] {
+        scene.job().Leave();
+        return false;
+      },
+      [&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.allocator().missing = 10;
+  scene.Grants(1);
+  scene.Expects<wire::NeedRoom>();
+  SignalComes();
+  scene.Expects<wire::Leave>();
+  main.join();
+}
+
+TEST_F(InterruptionTest, AHandlersAllocationAsksForRoomAfterTheOneThatItsThreadWaitsFor) {
+  Scene scene(Scene::NeverIdle());
+  std::thread main = Main(
+      [&] {
+        scene.allocator().lacking = 40;
+        EXPECT_TRUE(scene.allocator().Malloc(20, nullptr).ok());
+        return false;
+      },
+      [&] {
+        scene.Step();
+        EXPECT_TRUE(scene.allocator().Malloc(10, nullptr).ok());
+      });
+  scene.Expects<wire::Wait>();
+  scene.allocator().lacking = 30;
+  scene.Grants(1);
+  EXPECT_EQ(scene.Expects<wire::NeedRoom>().bytes, 30u);
+  SignalComes();
+  while (scene.allocator().lacking != 40) std::this_thread::yield();
+  scene.Says(wire::Room{.ok = false, .reason = "nobody can be moved"});
+  EXPECT_EQ(scene.Expects<wire::NeedRoom>().bytes, 40u);
+  scene.allocator().lacking = 0;
+  scene.Says(wire::Room{.ok = true});
+  main.join();
+  EXPECT_EQ(scene.allocator().Held().persistent, 130u);
+}
+
+// Another thread has the turn by then: the step that was interrupted must not count as begun.
+TEST_F(InterruptionTest, WhoeverRunsAHandlerIsNotLetInMeanwhile) {
+  Scene scene;
+  Happening runs, ends;
+  std::thread main = Main(
+      [&] {
+        runs.Happens();
+        ends.Await();
+        return true;
+      },
+      [&] { EXPECT_TRUE(absl::IsCancelled(scene.job().BeginStep())); });
+  scene.Expects<wire::Wait>();
+  SignalComes();
+  runs.Await();
+  std::thread other([&] { scene.Step(); });
+  AwaitsOther();
+  scene.Grants(1);
+  other.join();
+  ends.Happens();
+  main.join();
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 1u) << "no step is under way";
+}
+
+}  // namespace
+}  // namespace hocket
