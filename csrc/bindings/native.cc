@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,21 +21,23 @@ using Waits = py::call_guard<Unlocked>;
 void InstallAllocator() { RaiseIfFailed(Process::Get().Install()); }
 Bytes KeepNativeAllocator() { return ValueOrRaise(Process::Get().KeepNative()); }
 void Join() { RaiseIfFailed(Process::Get().Join()); }
-void EndStep(bool count) {
+void EndStep(bool count, std::optional<Process::StepId> step) {
   const Unlocked unlocked;
-  Process::Get().EndStep(count);
+  if (!step) return Process::Get().EndStep(count);
+  RaiseIfFailed(Process::Get().EndStep(count, *step));
 }
 
 // A signal that came while bytes came back is heard of here, not by the caller: he has not begun to see to
 // the step's end.
-void BeginStep(bool guessed) {
+Process::StepId BeginStep(bool guessed) {
   {
     const Unlocked unlocked;
     RaiseIfFailed(Process::Get().BeginStep(guessed));
   }
-  if (!HandlerRaises()) return;
+  const Process::StepId step = Process::Get().LastStep();
+  if (!HandlerRaises()) return step;
   py::error_already_set raised;
-  EndStep(/*count=*/false);
+  EndStep(/*count=*/false, step);
   throw std::move(raised);
 }
 void ExpectStrays(bool expected) { Process::Get().ExpectStrays(expected); }
@@ -115,7 +118,7 @@ PYBIND11_MODULE(_native, m) {
         py::arg("memory_limit"), py::arg("total_steps"), py::arg("serves"));
   m.def("join", &Join, Waits());
   m.def("begin_step", &BeginStep, py::arg("guessed") = false);
-  m.def("end_step", &EndStep, py::arg("count") = true);
+  m.def("end_step", &EndStep, py::arg("count") = true, py::arg("step") = std::nullopt);
   m.def("expect_strays", &ExpectStrays, py::arg("expected"), Waits());
   m.def("begin_away", &BeginAway, Waits());
   m.def("end_away", &EndAway, Waits());

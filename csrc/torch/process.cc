@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <utility>
@@ -29,10 +30,23 @@ namespace {
 
 // A step that this thread is in.
 struct OpenStep {
+  Process::StepId id;
   const Devices::Table* table;  // whose participants it began on
   std::vector<Client*> late;    // and those that joined since
 };
 thread_local std::vector<OpenStep> open_steps;  // outermost first
+
+// The upper half of a step's id says which thread began it, the lower one counts that thread's.
+constexpr int kCountBits = 32;
+std::atomic<Process::StepId> threads{0};
+thread_local Process::StepId last_id = 0;
+
+Process::StepId NextId() {
+  if (last_id == 0) last_id = (threads.fetch_add(1) + 1) << kCountBits;
+  return ++last_id;
+}
+
+bool IsMine(Process::StepId step) { return step >> kCountBits == last_id >> kCountBits; }
 
 bool CudaHasStarted() {
   pytorch::caching::CUDAAllocator* current = pytorch::caching::get();
@@ -112,6 +126,7 @@ Process::Process() {
 
 void Process::AfterForkInChild() {
   open_steps.clear();
+  abandoned_ = 0;
   if (!CudaHasStarted() && devices_.StartAnewInChild()) {
     stepped_ = false;
   } else {
@@ -185,6 +200,7 @@ bool Process::Undecided() {
 
 absl::Status Process::BeginStep(bool guessed) {
   if (forked_) return absl::OkStatus();
+  if (abandoned_.load(std::memory_order_relaxed) > 0) EndAbandoned();
   if (!Undecided()) HOCKET_RETURN_IF_ERROR(Join());
   const Devices::Table& table = devices_.table();
   for (size_t i = 0; i < table.participants.size(); ++i) {
@@ -193,7 +209,7 @@ absl::Status Process::BeginStep(bool guessed) {
     EndAll({table.participants.begin(), table.participants.begin() + i}, /*count=*/false);
     return begun;
   }
-  open_steps.push_back({&table, {}});
+  open_steps.push_back({NextId(), &table, {}});
   return absl::OkStatus();
 }
 
@@ -210,6 +226,40 @@ void Process::EndStep(bool count) {
   open_steps.pop_back();
   EndAll(step.late, count);
   EndAll(step.table->participants, count);
+}
+
+Process::StepId Process::LastStep() const { return open_steps.empty() ? 0 : open_steps.back().id; }
+
+absl::Status Process::EndStep(bool count, StepId step) {
+  if (forked_ || step == 0) return absl::OkStatus();
+  if (!IsMine(step)) {
+    absl::MutexLock lock(&mutex_);
+    abandoned_steps_.push_back(step);
+    ++abandoned_;
+    return absl::FailedPreconditionError(
+        "a step was ended on another thread than the one that began it, where it ends only with that "
+        "thread's next step.\n  Iterate over one hocket.steps(), and leave one hocket.step(), on one thread; "
+        "where threads share a loader, give each a hocket.steps() of its own.");
+  }
+  const bool open =
+      std::any_of(open_steps.begin(), open_steps.end(), [&](const OpenStep& o) { return o.id == step; });
+  if (!open) return absl::OkStatus();
+  while (open_steps.back().id != step) EndStep(/*count=*/false);
+  EndStep(count);
+  return absl::OkStatus();
+}
+
+void Process::EndAbandoned() {
+  std::vector<StepId> mine;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto others = std::stable_partition(abandoned_steps_.begin(), abandoned_steps_.end(),
+                                              [](StepId step) { return !IsMine(step); });
+    mine.assign(others, abandoned_steps_.end());
+    abandoned_steps_.erase(others, abandoned_steps_.end());
+    abandoned_ -= static_cast<int>(mine.size());
+  }
+  for (const StepId step : mine) (void)EndStep(/*count=*/false, step);
 }
 
 void Process::BeginAway() {

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "csrc/torch/devices.h"
 #include "csrc/torch/export.h"
 
@@ -40,6 +41,9 @@ class HOCKET_EXPORT Process {
     std::string uuid;
     Holdings held;
   };
+
+  // Never one twice in a process.
+  using StepId = std::uint64_t;
 
   static Process& Get();
 
@@ -83,6 +87,12 @@ class HOCKET_EXPORT Process {
   absl::Status BeginStep(bool guessed = false);
   // Ends the step that this thread began last.
   void EndStep(bool count);
+  // The same, for steps that may end in another order, or on another thread, than they began. The step that
+  // this thread began last; 0: it is in none.
+  StepId LastStep() const;
+  // Ends that step, and with it those that began in it. Does nothing for one that has ended already.
+  // kFailedPrecondition: another thread began it; it ends when that one next begins a step, or ends.
+  absl::Status EndStep(bool count, StepId step);
 
   // See Client: on every device in use. Nothing where there is none. Where EndAway() fails on one device, the
   // thread may still be away on others, until its next step or allocation there.
@@ -124,6 +134,8 @@ class HOCKET_EXPORT Process {
   void AfterForkInChild();
   // Nothing says yet whether this is a job of a device or of the CPU: there is a device, not used so far.
   bool Undecided();
+  // Ends those of this thread's steps that others have tried to end.
+  void EndAbandoned();
   // Begins the step that this thread is in, if it is in one, on `client` too.
   static absl::Status BeginLate(Client* client);
 
@@ -133,6 +145,9 @@ class HOCKET_EXPORT Process {
   std::atomic<bool> installed_{false};
   std::atomic<bool> forked_{false};   // off a process that used a device
   std::atomic<bool> stepped_{false};  // a step has begun
+  std::atomic<int> abandoned_{0};     // steps that were ended on other threads than those that are in them
+  absl::Mutex mutex_;
+  std::vector<StepId> abandoned_steps_ ABSL_GUARDED_BY(mutex_);
   Devices devices_;
 };
 

@@ -265,7 +265,7 @@ def require() -> ModuleType:
 
 
 def current() -> ModuleType:
-    """This process's job, which says its steps itself: ``begin_step()``, ``end_step(count)``, ``info()``."""
+    """This process's job, which says its steps itself: ``begin_step()``, ``end_step(count, step)``, ``info()``."""
     native = require()
     from hocket import hooks
 

@@ -15,7 +15,8 @@ class Steps(Generic[T]):
     """What ``steps()`` returns: iterate over it once or many times; ``len()`` is the loader's.
 
     Each pass is a generator that only the ``for`` holds. So a ``break``, an exception and Ctrl-C all end the open
-    step at once: the loop drops the generator, and the generator's ``finally`` ends the step.
+    step at once: the loop drops the generator, and the generator's ``finally`` ends the step. Where passes are mixed
+    (``zip``), the step of the one that began first is the step, and ends what began in it.
     """
 
     def __init__(self, loader: Iterable[T], optimizers: tuple[Any, ...]) -> None:
@@ -38,7 +39,7 @@ class Steps(Generic[T]):
         job = _job.current()
         for batch in self._loader:  # fetched between two steps: another job may have the turn meanwhile
             _strays.look(job)
-            job.begin_step()
+            step = job.begin_step()
             finished = False
             try:
                 yield batch
@@ -46,7 +47,7 @@ class Steps(Generic[T]):
                 for optimizer in self._optimizers:
                     optimizer.zero_grad(set_to_none=True)
             finally:
-                job.end_step(finished)
+                job.end_step(finished, step)
 
 
 def steps(loader: Iterable[T], optimizer: Any = None) -> Steps[T]:
@@ -54,7 +55,8 @@ def steps(loader: Iterable[T], optimizer: Any = None) -> Steps[T]:
 
     A batch is fetched between two steps; the body of the loop is the step. The step waits for this job's turn,
     and hands the turn on at its end when somebody waits for it. A step that the loop leaves by ``break`` or by an
-    exception ends there and is not counted.
+    exception ends there and is not counted. Iterate on one thread: a step that ends on another one than it began on
+    is an error.
 
     Args:
         loader: what to iterate over: a DataLoader, a list, a generator.
@@ -101,8 +103,8 @@ class away:
 class step:
     """Runs one step: waits for the turn at its begin, hands it on at its end when somebody waits.
 
-    A step inside a step is part of the outer one. A step that ends with an exception is not counted. If no
-    coordinator can be had, the body runs all the same and ``coordinated`` is False.
+    A step inside a step is part of the outer one, and ends with it at the latest. A step that ends with an exception
+    is not counted. If no coordinator can be had, the body runs all the same and ``coordinated`` is False.
 
     >>> with hocket.step():
     ...     train(batch)
@@ -111,13 +113,13 @@ class step:
     def __enter__(self) -> step:
         self._job = _job.current()
         _strays.look(self._job)
-        self._job.begin_step()
+        self._step = self._job.begin_step()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._job.end_step(kind is None)
+        self._job.end_step(kind is None, self._step)
 
     @property
     def coordinated(self) -> bool:

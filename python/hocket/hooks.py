@@ -25,7 +25,8 @@ A ``Tracker`` makes steps of them, by these rules:
 10. **The replay of a CUDA graph is a forward**, and a step of each optimizer that stepped while it was captured. The
     capture itself is neither. A replay allocates nothing, so it is a scope of its own: it waits for the turn.
 11. **Where a step ends is a guess**: one whose turn is not used for long gives it in its midst (``begin_step(True)``).
-12. A program that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on the hooks stand down.
+12. A thread that says ``hocket.steps()`` or ``hocket.step()`` itself is believed: from then on the hooks stand down
+    there. Optimizers stepped in backward are then nobody's, unless another thread has boundaries.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class _Thread:
 
     owner: weakref.ref[threading.Thread]
     trains: bool  # rule 7
+    says: bool = False  # its steps itself (rule 12)
     in_step: bool = False
     fetching: int = 0  # depth: a data set may iterate over a DataLoader of its own
     stepping: list[int] = dataclasses.field(default_factory=list)  # ids of the optimizers now inside step()
@@ -99,7 +101,8 @@ class Tracker:
         self._last_training: _Thread | None = None
         self._waiting_for_forward = 0
         self._lock = threading.Lock()
-        self._standing_down = False
+        self._standing_down = False  # everywhere: a child without a part in its parent's job
+        self._somebody_says = False
         self._captured: list[object] | None = None  # optimizers that stepped in the graph being captured
 
     # Events. `in_backward` is True where autograd is running on the calling thread.
@@ -145,6 +148,8 @@ class Tracker:
         self._seen_optimizer = True
         if in_backward:
             thread = self._last_training or self._thread(threading.main_thread())
+            if thread.says or (self._somebody_says and self._last_training is None):
+                return
             self._note(thread, optimizer)
             if not thread.fetches_batches:
                 self._await_forward(thread)
@@ -192,7 +197,7 @@ class Tracker:
 
     def replay(self, replay: Callable[[], Any], captured: list[object], trains: bool, in_backward: bool) -> Any:
         """``replay`` replays a graph; ``trains``: with gradients."""
-        if in_backward or self._standing_down:
+        if in_backward or self._standing_down or self._thread().says:
             return replay()
         if trains or captured:
             self.forward_began(in_backward)
@@ -207,18 +212,27 @@ class Tracker:
         return result
 
     def stand_down(self) -> None:
-        """The program says its steps itself. The calling thread's step ends."""
-        self._standing_down = True
-        self._end_if_open(self._thread())
+        """The calling thread says its steps itself. The one that was found ends."""
+        thread = self._thread()
+        if thread.says:
+            return
+        thread.says = self._somebody_says = True
+        if self._last_training is thread:
+            self._last_training = None
+        if thread.pending:
+            self._forward_came(thread)
+        self._end_if_open(thread)
 
     def forked(self) -> None:
         """Rule 9, in the child."""
         self._standing_down |= self._steps.inherited()
+        says = self._thread().says
         self.boundaries = 0
         self._seen_optimizer = False
         self._threads.clear()
         self._last_training = None
         self._lock = threading.Lock()  # the one there was may be held by a thread that is not here
+        self._thread().says = self._somebody_says = says
         if self._waiting_for_forward > 0:
             self._waiting_for_forward = 0
             self._watch_forward(False)
@@ -250,7 +264,7 @@ class Tracker:
         return self._captured is not None and self._capturing()
 
     def _applies(self, thread: _Thread) -> bool:
-        if self._standing_down or not thread.trains:
+        if self._standing_down or thread.says or not thread.trains:
             return False
         if not self._seen_optimizer and not self._started():
             return False

@@ -125,6 +125,14 @@ def test_a_handler_may_save_in_a_step_of_its_own_while_its_program_waits(world: 
     waiting.finishes()
 
 
+def test_steps_that_end_out_of_order_or_on_another_thread_leave_none_open(world: World) -> None:
+    program = world.job("out_of_order")
+    program.finishes()
+    assert program.lines[0] == "zipped 3"
+    assert program.lines[1].startswith("a step was ended on another thread than the one that began it")
+    assert program.lines[2] == "then 4"
+
+
 def test_an_exception_that_the_program_catches_leaves_it_able_to_go_on(world: World) -> None:
     program = world.job("catches")
     program.finishes()

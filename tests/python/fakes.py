@@ -18,7 +18,8 @@ class FakeNative(types.ModuleType):
         self.built_for = torch_version
         self.story: list[str] = []
         self.steps = 0
-        self.depth = 0
+        self.open: list[int] = []
+        self.begun = 0
         self.options: dict[str, object] = {}
         self.joined = False
         self.expects_strays = True
@@ -37,15 +38,25 @@ class FakeNative(types.ModuleType):
         self.joined = True
         self.story.append("join")
 
-    def begin_step(self) -> None:
+    @property
+    def depth(self) -> int:
+        return len(self.open)
+
+    def begin_step(self) -> int:
         if not self.joined:
             self.join()
-        self.depth += 1
+        self.begun += 1
+        self.open.append(self.begun)
         self.story.append("begin")
+        return self.begun
 
-    def end_step(self, count: bool = True) -> None:
-        assert self.depth > 0, f"a step ends that never began: {self.story}"
-        self.depth -= 1
+    def end_step(self, count: bool = True, step: int | None = None) -> None:
+        assert self.begun > 0, f"a step ends that never began: {self.story}"
+        if step is None:
+            step = self.open[-1]
+        if step not in self.open:  # it has ended with the one that it is part of
+            return
+        del self.open[self.open.index(step) :]
         self.steps += bool(count and self.depth == 0)
         self.story.append("end" if count else "end uncounted")
 

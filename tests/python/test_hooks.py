@@ -27,7 +27,7 @@ class Job(FakeNative):
 
     def fork(self) -> None:
         """What a forked child's copy sees."""
-        self.story, self.steps, self.depth = [], 0, 0
+        self.story, self.steps, self.open = [], 0, []
         self.tracker.forked()
 
     @property
@@ -604,6 +604,18 @@ def test_a_program_that_says_its_steps_itself_is_believed(job: Job) -> None:
     assert job.depth == 0
     assert job.steps == before
     assert [event for event in job.story[said:] if event != "forward"] == []
+
+
+def test_a_thread_that_says_its_steps_is_believed_of_itself_only(job: Job) -> None:
+    says = threading.Thread(target=hooks.stand_down)
+    says.start()
+    says.join()
+    model = Net(job)
+    optimizer = sgd(model)
+    for (x,) in loader(3):
+        model(x).backward()
+        optimizer.step()
+    assert finished(job) == 3
 
 
 def test_the_forward_hook_is_gone_while_no_boundary_is_due(job: Job) -> None:

@@ -75,6 +75,25 @@ def test_an_exception_of_the_loader_comes_out_of_the_loop_between_steps(native: 
     assert native.steps == 1
 
 
+def test_passes_that_are_zipped_make_one_step_of_each_pair(native: FakeNative) -> None:
+    for _ in zip(hocket.steps([1, 2, 3]), hocket.steps([1, 2, 3]), strict=False):
+        assert native.depth == 2
+    assert native.depth == 0
+    assert native.steps == 3
+
+
+def test_a_step_that_outlives_the_one_it_is_part_of_ends_with_it(native: FakeNative) -> None:
+    outer, inner = hocket.step(), hocket.step()
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__(None, None, None)
+    assert native.depth == 0
+    with hocket.step():
+        inner.__exit__(None, None, None)
+        assert native.depth == 1
+    assert native.steps == 2
+
+
 def test_a_generator_that_is_closed_ends_the_step(native: FakeNative) -> None:
     def program():
         yield from hocket.steps([1, 2, 3])
@@ -123,7 +142,7 @@ def test_gradients_are_freed_inside_the_step_when_the_optimizer_is_given(native:
     optimizer = torch.optim.SGD([weight], lr=0.1)
     seen = []
     real_end = native.end_step
-    native.end_step = lambda count: (seen.append(weight.grad), real_end(count))
+    native.end_step = lambda count, step: (seen.append(weight.grad), real_end(count, step))
     for _ in hocket.steps([1, 2], optimizer=optimizer):
         weight.sum().backward()
         optimizer.step()
