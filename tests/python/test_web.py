@@ -3,21 +3,27 @@ silent clients, too many of them, a coordinator that dies and comes back."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import select
+import signal
 import socket
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+import test_cli
 from hocket.errors import HocketError
 from hocket.web import peer
 from hocket.web.door import Limits
 from hocket.web.token import Token
-from web_world import Coordinator, Web, a_job, a_turn, read_to_end
+from web_world import PATIENCE, Coordinator, Web, a_job, a_turn, read_to_end
 
+HERE = pathlib.Path(__file__).parent
 MakeWeb = Callable[..., Web]
 
 
@@ -343,6 +349,29 @@ def test_a_client_that_takes_nothing_is_closed(make_web: MakeWeb, says_goodbye: 
         hangs_up(connection)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_without_a_word_also_with_connections_open(tmp_path: pathlib.Path, number: int) -> None:
+    start = [sys.executable, "-c", test_cli.START.format(tests=str(HERE), python=str(HERE.parents[1] / "python"))]
+    environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path)}
+    with (
+        subprocess.Popen(
+            [*start, "web", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ) as web,
+        contextlib.ExitStack() as stack,
+    ):  # fmt: skip
+        assert web.stdout and web.stderr
+        port = int(web.stdout.readline().removeprefix("http://127.0.0.1:").partition("/")[0])
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE))
+        served = stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE))
+        served.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert served.recv(1)  # so those that came before it are being served
+        web.send_signal(number)
+        said = web.stderr.read()
+    assert (web.returncode, said) == (0, "")
+
+
 def hangs_up(connection: socket.socket) -> None:
     """Waits, without reading, until the other end has given this connection up."""
     poll = select.poll()
@@ -381,6 +410,60 @@ def test_when_all_connections_are_taken_another_is_told_and_later_served(make_we
             assert b" 200 " in read_to_end(connection).split(b"\r\n")[0]
             connection.close()
     assert web.ask("/api/status").status == 200
+
+
+class Others:
+    """Connects as other users: ``peer.user`` answers what they are."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+        self._whose: dict[int, int] = {}
+        monkeypatch.setattr(peer, "user", lambda there, _: self._whose.get(there[1], os.geteuid()))
+
+    def connect(self, web: Web, number: int = 1) -> socket.socket:
+        connection = self._stack.enter_context(socket.socket())
+        connection.settimeout(PATIENCE)
+        connection.bind(("127.0.0.1", 0))  # its port is known before anybody can ask whose it is
+        self._whose[connection.getsockname()[1]] = os.geteuid() + number
+        with contextlib.suppress(ConnectionResetError):  # it has been cut already
+            connection.connect(("127.0.0.1", web.port))
+        return connection
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[Others]:
+    with contextlib.ExitStack() as stack:
+        yield Others(monkeypatch, stack)
+
+
+@pytest.mark.parametrize("any_user", [False, True])
+def test_no_other_user_can_take_the_owners_places(make_web: MakeWeb, others: Others, any_user: bool) -> None:
+    web = make_web(any_user=any_user, limits=Limits(seconds=PATIENCE))
+    for _ in range(100):
+        others.connect(web)
+    assert web.ask("/api/status").status == 200
+    one_more = others.connect(web)
+    if any_user:
+        head, said = read_to_end(one_more).split(b"\r\n\r\n", 1)
+        assert b" 503 " in head and b"64 connections of uid" in said
+    else:
+        hangs_up(one_more)
+
+
+def test_all_other_users_together_have_a_limit_too(make_web: MakeWeb, others: Others) -> None:
+    web = make_web(any_user=True, limits=Limits(connections=2, others=3, seconds=PATIENCE))
+    for number in (1, 1, 2):
+        others.connect(web, number)
+    assert b" 503 " in read_to_end(others.connect(web, 3)).split(b"\r\n")[0]
+    assert web.ask("/api/status").status == 200
+
+
+def test_one_that_finds_no_place_is_not_waited_for(make_web: MakeWeb) -> None:
+    web = make_web(limits=Limits(connections=1, seconds=PATIENCE))
+    with web.connect(), web.connect() as one_more:
+        assert b" 503 " in read_to_end(one_more).split(b"\r\n")[0]
+        one_more.sendall(b"GET")
+        hangs_up(one_more)
 
 
 def refused_when_full(web: Web) -> bytes:

@@ -139,7 +139,7 @@ class Web:
     def _run(self, limits: Limits | None, fresh_s: float, routes: dict[str, Any]) -> None:
         async def serve() -> None:
             node = Node(self.coordinator.ask, fresh_s)
-            self.door = Door(Routes(node, self.token, **routes).answer, limits)
+            self.door = Door(Routes(node, self.token, **routes).answer, limits, any_user=routes.get("any_user", False))
             server = await self.door.listen(0)
             self.port = server.sockets[0].getsockname()[1]
             self._ready.set()

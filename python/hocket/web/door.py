@@ -1,9 +1,11 @@
 """Where requests come in: a listener on 127.0.0.1 that nobody can fill, block or bring down.
 
 A connection carries one request and its answer. Whoever is too slow in saying the one or in taking the other, says too
-much, or says what is no HTTP, gets a sentence (if it listens) and is closed; so does one that comes when as many as
-allowed are open. All connections live in one thread: a slow one costs a descriptor and some kilobytes, for
-``Limits.seconds`` twice at most.
+much, or says what is no HTTP, gets a sentence (if it listens) and is closed. All connections live in one thread: a slow
+one costs a descriptor and some kilobytes, for ``Limits.seconds`` twice at most.
+
+Whose a connection is is asked before anything is read of it: root and this user have places that no other user can
+take. One for which there is no place is told so and closed at once, or just closed where its user may not ask anything.
 
 h11 reads and writes HTTP; this module only moves bytes and counts.
 """
@@ -11,8 +13,10 @@ h11 reads and writes HTTP; this module only moves bytes and counts.
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
+import os
 import socket
 import struct
 import sys
@@ -38,9 +42,11 @@ CHUNK = 4096  # bytes read at once
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What one connection, and all together, may take."""
+    """What one connection, those of one user, and those of all others together may take."""
 
-    connections: int = 64
+    connections: int = 64  # of one user
+    others: int = 256  # of all users but root and this one, where these may read
+    strangers: int = 8  # of the same, where they may not: as many are told so
     head: int = 8192  # bytes of request line and headers
     body: int = 4096  # bytes
     seconds: float = 10.0  # to say a request; and again to take its answer
@@ -78,41 +84,79 @@ class Refused(Exception):
 
 
 class Door:
-    """Serves ``answer`` until it is closed. One event loop, one thread."""
+    """Serves ``answer`` until it is closed. One event loop, one thread. ``any_user``: other users may read, too."""
 
-    def __init__(self, answer: Callable[[Request], Awaitable[Response]], limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        answer: Callable[[Request], Awaitable[Response]],
+        limits: Limits | None = None,
+        any_user: bool = False,
+    ) -> None:
         self._answer = answer
         self._limits = limits or Limits()
-        self._open = 0
+        self._any_user = any_user
+        self._open: collections.Counter[int | None] = collections.Counter()  # connections, by uid
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def listen(self, port: int) -> asyncio.Server:
         """Listens on 127.0.0.1. OSError: the port is taken, or may not be used."""
-        return await asyncio.start_server(self._serve, "127.0.0.1", port, limit=CHUNK, backlog=128)
+        return await asyncio.start_server(self._welcome, "127.0.0.1", port, limit=CHUNK, backlog=128)
+
+    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A task of ours: of a coroutine's, cancelled when the loop ends, asyncio would print a traceback each.
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
         writer.transport.set_write_buffer_limits(high=0)  # so drain() ends when all has gone to the kernel
+        user = _user(writer)
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head)
+        if not self._has_room(user):
+            await self._turn_away(connection, writer, user)
+            return
+        self._open[user] += 1
         try:
-            connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head)
-            response = await self._respond(connection, reader, writer)
+            response = await self._respond(connection, reader, user)
             async with asyncio.timeout(self._limits.seconds):
                 await _send(connection, writer, response)
                 await _see_off(reader, writer)
             writer.close()
         except (OSError, TimeoutError, h11.ProtocolError):
             _cut(writer)  # it has gone away, or takes nothing: there is nobody to tell
+        except asyncio.CancelledError:  # the server ends
+            _cut(writer)
+            raise
         finally:
-            self._open -= 1
+            self._open[user] -= 1
+            if not self._open[user]:
+                del self._open[user]
 
-    async def _respond(
-        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> Response:
+    def _has_room(self, user: int | None) -> bool:
+        if self._open[user] >= self._limits.connections:
+            return False
+        if not _is_other(user):
+            return True
+        others = sum(count for uid, count in self._open.items() if _is_other(uid))
+        return others < (self._limits.others if self._any_user else self._limits.strangers)
+
+    async def _turn_away(self, connection: h11.Connection, writer: asyncio.StreamWriter, user: int | None) -> None:
+        """At once: it is neither listened to nor waited for."""
+        if _is_other(user) and not self._any_user:
+            _cut(writer)
+            return
         try:
-            if self._open > self._limits.connections:
-                return sentence(503, f"{self._limits.connections} connections are open, which is all. Try again.")
+            async with asyncio.timeout(self._limits.seconds):
+                text = f"{self._open[user]} connections of uid {user} are open, and there is no place for one more."
+                await _send(connection, writer, sentence(503, f"{text} Try again."))
+            writer.close()
+        except (OSError, TimeoutError):
+            _cut(writer)
+
+    async def _respond(self, connection: h11.Connection, reader: asyncio.StreamReader, user: int | None) -> Response:
+        try:
             async with asyncio.timeout(self._limits.seconds):
                 request = await self._read(connection, reader)
-            user = peer.user(writer.get_extra_info("peername"), writer.get_extra_info("sockname"))
             return await self._answer(dataclasses.replace(request, user=user))
         except Refused as refused:
             return refused.response
@@ -143,6 +187,17 @@ class Door:
                 return _request(head, body)
             else:  # ConnectionClosed
                 raise ConnectionAbortedError
+
+
+def _user(writer: asyncio.StreamWriter) -> int | None:
+    """uid of the process at the other end; None: it is not known, or has gone away already."""
+    there, here = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+    return peer.user(there, here) if there and here else None
+
+
+def _is_other(user: int | None) -> bool:
+    """Neither root nor who runs this."""
+    return user not in (0, os.geteuid())
 
 
 def _request(head: h11.Request, body: bytes) -> Request:

@@ -17,7 +17,7 @@ async def serve(port: int, token: Token, any_user: bool, listening: Callable[[in
 
     OSError: the port is taken, or may not be used.
     """
-    door = Door(Routes(Node(), token, any_user).answer)
+    door = Door(Routes(Node(), token, any_user).answer, any_user=any_user)
     server = await door.listen(port)
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
