@@ -538,6 +538,55 @@ def test_simulate_passes_on_what_the_coordinator_says(tmp_path: pathlib.Path) ->
     assert (answer.returncode, answer.stderr) == (1, "Error: line 3: no\n")
 
 
+SECONDS = ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "mean_queue_s", "makespan_s")
+SIMULATED = {
+    "policies": {
+        "fair": dict.fromkeys(SECONDS, 7.5)
+        | {"mean_slowdown": 1.0, "busy": 1.0, "turns": 4, "ends": [{"arrival_s": 0.0, "end_s": 7.5}]}
+    }
+}
+
+
+@pytest.fixture
+def simulates(tmp_path: pathlib.Path):
+    """``hocket simulate`` over a coordinator's program that answers at once, and leaves the file `ran`."""
+    (tmp_path / "answer.json").write_text(json.dumps(SIMULATED))
+    daemon = tmp_path / "hocketd"
+    daemon.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat {tmp_path}/answer.json\n")
+    daemon.chmod(0o755)
+    (tmp_path / "jobs.csv").write_text("steps\n1\n")
+    return lambda *options, **variables: hocket(
+        "simulate", str(tmp_path / "jobs.csv"), *options, HOCKET_DAEMON=str(daemon), **variables
+    )
+
+
+@pytest.mark.parametrize(
+    ("picture", "said"), [("no/such/x.png", "there is no folder"), ("x.doc", "Let it end in .png")]
+)
+def test_simulate_says_before_it_plays_that_no_picture_can_be_drawn(
+    simulates, tmp_path: pathlib.Path, picture: str, said: str
+) -> None:
+    answer = simulates("--picture", str(tmp_path / picture))
+    assert answer.returncode == 1 and "Traceback" not in answer.stderr
+    assert f"{tmp_path / picture}: " in answer.stderr and said in answer.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_simulate_shows_its_results_also_where_the_picture_fails(
+    simulates, tmp_path: pathlib.Path, option: list[str]
+) -> None:
+    answer = simulates("--picture", str(tmp_path / "x.png"), *option)
+    assert answer.returncode == 0, answer.stderr
+    assert (tmp_path / "x.png").stat().st_size > 0
+    (tmp_path / "x.png").unlink()
+    (tmp_path / "x.png").symlink_to("/dev/full")
+    answer = simulates("--picture", str(tmp_path / "x.png"), *option)
+    assert "7.5" in answer.stdout and "Picture" not in answer.stdout
+    assert answer.returncode == 1 and "Traceback" not in answer.stderr
+    assert f"cannot draw {tmp_path / 'x.png'}: " in answer.stderr and "No space left" in answer.stderr
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_completion_is_a_script_of_that_shell(shell: str) -> None:
     answer = hocket("completion", shell)

@@ -8,7 +8,9 @@ import json
 import pathlib
 import struct
 import subprocess
+import sys
 import types
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -62,7 +64,12 @@ def examples(tmp_path: pathlib.Path) -> pathlib.Path:
 def ends(monkeypatch: pytest.MonkeyPatch, examples: pathlib.Path):
     """Runs the command as if its trainings had left these results; ``stages`` gets whether they were emulated."""
 
-    def command(found: results.Results | Exception, *options: str, stages: list[bool] | None = None) -> Result:
+    def draws(_results: results.Results, path: pathlib.Path) -> None:
+        path.write_text("drawn")
+
+    def command(
+        found: results.Results | Exception, *options: str, stages: list[bool] | None = None, draw: Any = draws
+    ) -> Result:
         def played(_stage: object, trainings: list[Training], progress: play.Progress) -> results.Results:
             progress("alone", {trainings[0].name: 7})
             if isinstance(found, Exception):
@@ -76,7 +83,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, examples: pathlib.Path):
 
         monkeypatch.setattr(stage, "Stage", staged)
         monkeypatch.setattr(play, "play", played)
-        monkeypatch.setattr(picture, "draw", lambda results, path: path.write_text("drawn"))
+        monkeypatch.setattr(picture, "draw", draw)
         paths = ["--examples", str(examples), "--picture", str(examples / "turns.png")]
         return CliRunner().invoke(demo.command, [*paths, *options], catch_exceptions=False)
 
@@ -165,6 +172,47 @@ def test_json_has_what_the_table_has(ends, examples: pathlib.Path) -> None:
         "picture": str(examples / "turns.png"),
     }  # fmt: skip
     assert {name: written[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "said"),
+    [
+        ("--picture", "no/turns.png", "there is no folder"),
+        ("--picture", "turns.doc", "Let it end in .png"),
+        ("--picture", "turns", "Let it end in .png"),
+        ("--json", "no/turns.json", "there is no folder"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_anything_runs(
+    ends, examples: pathlib.Path, option: str, name: str, said: str
+) -> None:
+    stages: list[bool] = []
+    answer = ends(WELL, option, str(examples / name), stages=stages)
+    assert (answer.exit_code, stages) == (1, [])
+    assert f"{examples / name}: " in answer.output and said in answer.output
+
+
+def test_without_matplotlib_nothing_runs(ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    stages: list[bool] = []
+    answer = ends(WELL, stages=stages)
+    assert (answer.exit_code, stages) == (1, [])
+    assert "pip install matplotlib" in answer.output
+
+
+@pytest.mark.parametrize("trouble", [OSError(28, "No space left on device"), ValueError("no"), ImportError("no")])
+def test_a_picture_that_fails_costs_no_results(ends, examples: pathlib.Path, trouble: Exception) -> None:
+    def fails(*_: object) -> None:
+        raise trouble
+
+    answer = ends(WELL, "--json", str(examples / "demo.json"), draw=fails)
+    assert answer.exit_code == 1
+    assert "losses identical to running alone: yes" in answer.output
+    assert "picture of the turns" not in answer.output
+    assert f"Error: cannot draw {examples / 'turns.png'}: " in answer.output
+    assert json.loads((examples / "demo.json").read_text())["losses_identical"] is True
 
 
 # --- what is a failure ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from hocket.cli import picture as picture_file
 from hocket.cli.common import control
 
 
@@ -28,20 +29,29 @@ def command(emulate: bool, json_file: Path | None, steps: int | None, picture: P
 
     Exit status 0 only if the losses are the same to the last bit, both took turns, and what did not fit was moved.
     """
+    from rich.text import Text
+
     from hocket.demo.picture import draw
     from hocket.demo.plan import find_examples, trainings
 
     folder = find_examples(examples)
     if folder is None:
         raise click.ClickException("there are no examples here: run it in Hocket's source folder, or give --examples")
+    picture_file.check(picture)
+    if json_file:
+        picture_file.check_writable(json_file)
     emulated = emulate or bool(os.environ.get("HOCKET_EMULATOR_NAME")) or not control().probe_driver()["found"]
     results = _play(emulated, trainings(folder, steps))
-    draw(results, picture)
-    _show(results, picture)
-    if json_file:
-        json_file.write_text(json.dumps(results.as_json(picture), indent=1) + "\n", encoding="utf-8")
-    for failure in results.failures():
-        click.echo(f"hocket demo: {failure}", err=True)
+    _show(results)
+    try:
+        if json_file:
+            _write(json_file, json.dumps(results.as_json(picture), indent=1) + "\n")
+        with picture_file.drawn(picture):
+            draw(results, picture)
+        _console().print(Text(f"picture of the turns: {picture.resolve()}"), soft_wrap=True)  # it may look like markup
+    finally:
+        for failure in results.failures():
+            click.echo(f"hocket demo: {failure}", err=True)
     sys.exit(1 if results.failures() else 0)
 
 
@@ -72,15 +82,24 @@ def _play(emulated: bool, trainings):
             raise click.ClickException(str(error)) from None
 
 
-def _show(results, picture: Path) -> None:
-    from rich.console import Console
-    from rich.text import Text
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {file}: {error.strerror}.") from None
 
+
+def _console():
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 140)  # a file or a pipe has no width to obey
+
+
+def _show(results) -> None:
     from hocket.demo.results import sentences, table
 
-    console = Console(width=None if sys.stdout.isatty() else 140)  # a file or a pipe has no width to obey
+    console = _console()
     console.print()
     console.print(table(results))
     for sentence in sentences(results):
         console.print(sentence, highlight=False)
-    console.print(Text(f"picture of the turns: {picture.resolve()}"), soft_wrap=True)  # a path may look like markup

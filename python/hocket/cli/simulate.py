@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from hocket.cli import picture as picture_file
 from hocket.cli import serve
 from hocket.cli.options import Size
 
@@ -38,14 +39,14 @@ def command(file: Path, policies: tuple[str, ...], devices: int, memory: int, ha
         "together": together,
         **({"policy": ",".join(policies)} if policies else {}),
     }  # fmt: skip
-    answer = play(file, flags, each=picture is not None)
     if picture:
-        _draw(answer, picture)
-    if as_json:
-        click.echo(json.dumps(answer, indent=1))
-    else:
-        _print(answer)
-        if picture:
+        picture_file.check(picture)
+    answer = play(file, flags, each=picture is not None)
+    click.echo(json.dumps(answer, indent=1)) if as_json else _print(answer)
+    if picture:
+        with picture_file.drawn(picture):
+            _draw(answer, picture)
+        if not as_json:
             click.echo(f"Picture: {picture}")
 
 
