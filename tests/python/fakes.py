@@ -123,12 +123,17 @@ def fake_control(torch_version: str) -> types.ModuleType:
 
 def _answer_of_file(path: str, command: str, arguments: str, timeout_ms: int = 10_000) -> str:
     """What a coordinator would answer: from the JSON object in the file $FAKE_ANSWERS, by command. A list is a list
-    of pages, the one at ``since``. The command itself is appended to the file $FAKE_ANSWERS.asked."""
+    of pages, the one at ``since``; null: no coordinator runs. The command itself is appended to the file
+    $FAKE_ANSWERS.asked."""
     file = os.environ["FAKE_ANSWERS"]
     with open(file + ".asked", "a", encoding="utf-8") as asked:
         print(json.dumps([command, json.loads(arguments)]), file=asked)
     with open(file, encoding="utf-8") as answers:
         answer = json.load(answers)[command]
+    if answer is None:
+        from hocket.errors import CoordinatorUnavailable
+
+        raise CoordinatorUnavailable(f"no coordinator runs at {path}")
     return json.dumps(answer[json.loads(arguments)["since"]] if isinstance(answer, list) else answer)
 
 

@@ -180,7 +180,9 @@ def answers(tmp_path: pathlib.Path):
     file = tmp_path / "answers.json"
 
     def set_answers(**by_command: object) -> dict[str, str]:
-        file.write_text(json.dumps(by_command))
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(by_command))
+        new.rename(file)  # who reads it meanwhile reads the old one or the new one
         return {"FAKE_ANSWERS": str(file)}
 
     def asked() -> list[list[object]]:
@@ -247,6 +249,73 @@ def test_top_as_data_is_the_status(answers) -> None:
     fake, _ = answers
     status = {"daemon": DAEMON, "devices": [], "jobs": []}
     assert json.loads(hocket("top", "--once", "--json", **fake(status=status)).stdout) == status
+
+
+@pytest.fixture
+def watching(tmp_path: pathlib.Path):
+    """Starts a command that goes on until Ctrl-C; it must end well then."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+        program = [sys.executable, "-c", START.format(tests=str(pathlib.Path(__file__).parent), python=str(PYTHON))]
+        environment = os.environ | {"HOCKET_CONFIG": os.devnull} | variables
+        started.append(
+            subprocess.Popen(
+                [*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            )
+        )  # fmt: skip
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=300)[1]
+        assert (process.returncode, said) == (0, "")
+
+
+@pytest.mark.parametrize("command", [("top",), ("status", "--watch")])
+def test_who_watches_goes_on_while_no_coordinator_runs(answers, watching, command: tuple[str, ...]) -> None:
+    fake, _ = answers
+    status = {"daemon": DAEMON, "devices": [], "jobs": []}
+    none = {"daemon": None, "devices": [], "jobs": []}
+    watch = watching(*command, "--interval", "0.05", "--json", **fake(status=None))
+    assert watch.stdout
+    assert json.loads(watch.stdout.readline()) == none
+    for there in (status, none, status):
+        fake(status=there if there["daemon"] else None)
+        assert any(json.loads(line) == there for line in watch.stdout), watch.stderr.read()
+
+
+def test_top_goes_on_while_no_coordinator_runs(answers) -> None:
+    fake, _ = answers
+    primary, secondary = pty.openpty()
+    start = START.format(tests=str(pathlib.Path(__file__).parent), python=str(PYTHON))
+    environment = os.environ | {"HOCKET_CONFIG": os.devnull, "TERM": "xterm", "COLUMNS": "160"} | fake(status=None)
+    with subprocess.Popen(
+        [sys.executable, "-c", start, "top", "--interval", "0.05"], stdout=secondary, stderr=secondary, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as top:  # fmt: skip
+        os.close(secondary)
+        read_until(primary, "No coordinator runs at /nowhere")
+        fake(status={"daemon": DAEMON, "devices": [], "jobs": []})
+        read_until(primary, "policy fair, 0 jobs")
+        fake(status=None)
+        read_until(primary, "No coordinator runs at /nowhere")
+        top.send_signal(signal.SIGINT)
+    os.close(primary)
+    assert top.returncode == 0
+
+
+def read_until(terminal: int, text: str) -> None:
+    said = ""
+    while text not in said:
+        ready, _, _ = select.select([terminal], [], [], 120)
+        assert ready, f"no {text!r} in {said!r}"
+        try:
+            said += os.read(terminal, 65536).decode()
+        except OSError:
+            raise AssertionError(f"it ended without {text!r}: {said!r}") from None
 
 
 def test_set_tells_the_coordinator_what_was_given_and_nothing_else(answers) -> None:

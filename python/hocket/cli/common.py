@@ -37,6 +37,16 @@ def ask_if_it_runs(command: str) -> dict[str, Any] | None:
         return _coordinator.ask_if_it_runs(command)
 
 
+def none_runs() -> str:
+    """What is to be said where :func:`ask_if_it_runs` found none."""
+    return f"No coordinator runs at {socket_path()}: no job shares a GPU. The first one starts it."
+
+
+def watched() -> dict[str, Any]:
+    """The status for who watches as data: while no coordinator runs, one in which nothing is, and "daemon" is null."""
+    return ask_if_it_runs("status") or {"daemon": None, "devices": [], "jobs": []}
+
+
 def configure() -> None:
     """Takes up the config file; exit status 1 with each of its mistakes."""
     control()

@@ -19,7 +19,10 @@ from hocket.cli import common
     "--interval", type=click.FloatRange(min=0.05), default=1.0, show_default=True, help="Seconds, for --watch."
 )
 def command(as_json: bool, watch: bool, interval: float) -> None:
-    """Jobs, who has the turn, who waits and why, memory, turns, steps, step times."""
+    """Jobs, who has the turn, who waits and why, memory, turns, steps, step times.
+
+    --watch goes on while no coordinator runs; with --json "daemon" is null then.
+    """
     if watch:
         _watch(as_json, interval)
     elif as_json:
@@ -34,7 +37,7 @@ def _watch(as_json: bool, interval: float) -> None:
     try:
         if as_json:
             while True:
-                click.echo(json.dumps(common.ask("status")))
+                click.echo(json.dumps(common.watched()))
                 time.sleep(interval)
         with Live(_shown(common.ask_if_it_runs("status")), console=_console(), auto_refresh=False) as live:
             while True:
@@ -55,7 +58,7 @@ def _shown(status: dict[str, Any] | None):
     from rich.text import Text
 
     if status is None:
-        return Text(f"No coordinator runs at {common.socket_path()}: no job shares a GPU. The first one starts it.")
+        return Text(common.none_runs())
     daemon = status["daemon"]
     head = Text(
         f"policy {common.policy(daemon)}; coordinator {daemon['version']}, pid {daemon['pid']}, "

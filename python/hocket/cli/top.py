@@ -24,7 +24,8 @@ def command(as_json: bool, once: bool, interval: float) -> None:
 
     Slowdown: the job's last ten minutes over what they would have taken alone: without waits, hand-overs, restores, and
     what steps beside others take longer. "-": not known; it has run beside others, but no step of it alone was seen.
-    Time to go: the steps left at the pace so far, where the job has said how many it will run.
+    Time to go: the steps left at the pace so far, where the job has said how many it will run. It goes on while no
+    coordinator runs; with --json "daemon" is null then.
     """
     with contextlib.suppress(KeyboardInterrupt):
         _show(as_json, once, interval)
@@ -34,25 +35,27 @@ def _show(as_json: bool, once: bool, interval: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    if as_json or once:
+    if once:
+        status = common.ask("status")
         console = Console(width=None if sys.stdout.isatty() else 160)
+        click.echo(json.dumps(status)) if as_json else console.print(shown(status))
+        return
+    while as_json:
+        click.echo(json.dumps(common.watched()))
+        time.sleep(interval)
+    with Live(shown(common.ask_if_it_runs("status")), screen=sys.stdout.isatty(), auto_refresh=False) as live:
         while True:
-            status = common.ask("status")
-            click.echo(json.dumps(status)) if as_json else console.print(shown(status))
-            if once:
-                return
             time.sleep(interval)
-    with Live(shown(common.ask("status")), screen=sys.stdout.isatty(), auto_refresh=False) as live:
-        while True:
-            time.sleep(interval)
-            live.update(shown(common.ask("status")), refresh=True)
+            live.update(shown(common.ask_if_it_runs("status")), refresh=True)
 
 
-def shown(status: dict[str, Any]):
-    """A status as rich draws it."""
+def shown(status: dict[str, Any] | None):
+    """A status as rich draws it; None: no coordinator runs."""
     from rich.console import Group
     from rich.text import Text
 
+    if status is None:
+        return Text(common.none_runs())
     daemon = status["daemon"]
     head = Text(f"policy {common.policy(daemon)}, {len(status['jobs'])} jobs, coordinator pid {daemon['pid']}")
     parts: list[Any] = [head]
