@@ -405,14 +405,22 @@ Result Jobs(Server& server, const Json&) {
   return Json{{"jobs", std::move(jobs)}};
 }
 
+// The last `most` bytes of a file; "" of one that cannot be read.
+std::string LastBytes(const std::string& path, std::streamoff most) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
+  file.seekg(std::max<std::streamoff>(0, size - most));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 Result Logs(Server& server, const Json& arguments) {
   constexpr std::streamoff kTail = 64 * 1024;
   const std::string path = server.options().runtime_dir + "/hocketd.log";
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
-  file.seekg(std::max<std::streamoff>(0, size - kTail));
-  std::string tail((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (size > kTail) tail.erase(0, tail.find('\n') + 1);
+  std::string tail = LastBytes(path, kTail);
+  // Where it has just been begun anew, what went before lies aside (log.cc).
+  const auto rest = kTail - static_cast<std::streamoff>(tail.size());
+  if (rest > 0) tail.insert(0, LastBytes(server.options().runtime_dir + "/hocketd.1.log", rest));
+  if (tail.size() >= kTail) tail.erase(0, tail.find('\n') + 1);
   return Json{{"path", path}, {"tail", std::move(tail)}};
 }
 

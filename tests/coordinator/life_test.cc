@@ -75,6 +75,15 @@ TEST(LifeTest, AStaleSocketIsReplaced) {
               HasSubstr("replaces " + daemon.socket() + ", which a coordinator that was killed"));
 }
 
+TEST(LifeTest, LogsAlsoHasWhatWasSaidBeforeTheLogWasBegunAnew) {
+  Daemon daemon;
+  const std::string file = daemon.dir() + "/hocketd.log";
+  std::ofstream(daemon.dir() + "/hocketd.1.log") << std::string(100'000, 'x') << "\nfirst\nsecond\n";
+  const std::string tail = daemon.Ask("logs").value()["tail"];
+  EXPECT_THAT(tail, testing::StartsWith("first\nsecond\n{"));
+  EXPECT_GT(tail.size(), std::filesystem::file_size(file));
+}
+
 TEST(LifeTest, AfterAKillTheHolderKeepsItsTurnAndTheOthersWait) {
   Daemon daemon;
   Peer a(daemon, {.name = "a"});

@@ -68,3 +68,26 @@ def test_another_processs_name_does_not_reach_the_terminal_as_control_characters
     first, second = said()
     assert "\x1b" not in first and first == "a [31mb c"
     assert second == "\N{REPLACEMENT CHARACTER}" * 2
+
+
+def test_what_was_said_before_the_log_was_begun_anew_is_shown_too(log: pathlib.Path) -> None:
+    log.with_name("hocketd.1.log").write_text('{"text":"one"}\n{"text":"two"}\n')
+    log.write_text('{"text":"three"}\n')
+    assert said() == ["one", "two", "three"]
+    assert said("-n", "2") == ["two", "three"]
+
+
+def test_a_log_that_is_set_aside_while_it_is_read_is_shown_once(
+    log: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_text('{"text":"one"}\n')
+
+    def opened(path: pathlib.Path, real=logs._open):
+        file = real(path)
+        if path == log:
+            log.rename(log.with_name("hocketd.1.log"))
+            log.write_text('{"text":"two"}\n')
+        return file
+
+    monkeypatch.setattr(logs, "_open", opened)
+    assert said() == ["one"]

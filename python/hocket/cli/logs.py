@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import itertools
 import json
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -35,9 +38,21 @@ def sentence(said: dict[str, Any]) -> str:
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
+    """Of what was set aside when the log had grown to its limit (coordinator/server/log.cc), then of the log."""
+    with contextlib.ExitStack() as stack:
+        # The log first, so that nothing is missing where it is set aside in between: then both are the same file.
+        log = stack.enter_context(_open(path))
+        before: list[TextIO] = []
+        with contextlib.suppress(FileNotFoundError):
+            aside = stack.enter_context(_open(path.with_suffix(".1.log")))
+            if not os.path.sameopenfile(aside.fileno(), log.fileno()):
+                before.append(aside)
+        for line in itertools.chain(*before, log):
             yield entry(line.rstrip("\n"))
+
+
+def _open(path: Path) -> TextIO:
+    return open(path, encoding="utf-8", errors="replace")
 
 
 @click.command()
