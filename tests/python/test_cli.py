@@ -621,6 +621,75 @@ def simulates(tmp_path: pathlib.Path):
     """``hocket simulate`` over a coordinator's program that answers at once, and leaves the file `ran`."""
     (tmp_path / "answer.json").write_text(json.dumps(SIMULATED))
     daemon = tmp_path / "hocketd"
+def test_trace_ends_also_where_turns_end_faster_than_they_are_asked_for(answers, tmp_path: pathlib.Path) -> None:
+    fake, asked = answers
+    turn = {"turn": 1, "job": 1, "name": "a", "device": "GPU-1", "start_ns": 0, "end_ns": 9}
+    pages = [{"turns": [turn], "next": i + 1, "end": 3 + i} for i in range(10)]  # each time one more
+    variables = fake(history={"folder": None}, jobs={"jobs": []}, turns=pages, spills=[{"spills": [], "next": 0}])
+    answer = hocket("trace", "-o", str(tmp_path / "day.json"), **variables)
+    assert "3 turns" in answer.stdout, answer.stderr
+    assert [arguments["since"] for command, arguments in asked() if command == "turns"] == [0, 1, 2]
+
+
+@pytest.fixture
+def recorded(answers, tmp_path: pathlib.Path):
+    """Variables under which `hocket trace` reads a history with this shell script."""
+    fake, _ = answers
+
+    def variables(script: str) -> dict[str, str]:
+        reader = tmp_path / "hocketd"
+        reader.write_text(f"#!/bin/sh\n{script}\n")
+        reader.chmod(0o755)
+        history = {"folder": str(tmp_path), "records": 0, "written": 0, "lost": 0, "trouble": ""}
+        return {**fake(history=history), "HOCKET_DAEMON": str(reader)}
+
+    return variables
+
+
+A_TURN = {"turn": 1, "job": 1, "name": "a", "device": "GPU-1", "start_ns": 5_000, "end_ns": 9_000, "ready_ns": 1_000,
+          "steps": 2, "restored": 0, "spilled": 0, "died": False, "reason": "came first"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"echo '{json.dumps(A_TURN)}'; printf '{{\"turn\": 2'; kill -9 $$", "was ended by signal 9"),
+        (f"echo '{json.dumps(A_TURN)}'; kill -9 $$", "was ended by signal 9"),
+        ("echo 'hocketd history: no, and why' >&2; exit 1", "Error: no, and why\n"),
+    ],
+)
+@pytest.mark.parametrize("options", [["--perfetto"], []])
+def test_a_picture_that_cannot_be_made_replaces_none(
+    recorded, tmp_path: pathlib.Path, script: str, said: str, options: list[str]
+) -> None:
+    output = tmp_path / "turns.json"
+    output.write_text("of yesterday")
+    if not options:
+        script = f'for word; do case $word in --output=*) echo half > "${{word#--output=}}";; esac; done; {script}'
+    answer = hocket("trace", *options, "-o", str(output), **recorded(script))
+    assert answer.returncode == 1 and "Traceback" not in answer.stderr
+    assert said in answer.stderr
+    assert output.read_text() == "of yesterday"
+    assert not (tmp_path / "turns.json.new").exists()
+
+
+def test_a_trace_replaces_what_a_link_names_and_not_a_device(recorded, tmp_path: pathlib.Path) -> None:
+    summary = json.dumps({"jobs": 0, "turns": 1, "spills": 0})
+    variables = recorded(f"echo '{json.dumps(A_TURN)}'; echo '{summary}' >&2")
+    (tmp_path / "there.json").touch()
+    (tmp_path / "link.json").symlink_to("there.json")
+    os.mkfifo(tmp_path / "pipe")
+    with open(os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as pipe:
+        for name in ("link.json", "pipe"):
+            answer = hocket("trace", "--perfetto", "-o", str(tmp_path / name), **variables)
+            assert answer.returncode == 0, answer.stderr
+        assert (
+            json.loads(pipe.read(65536))["traceEvents"]
+            == json.loads((tmp_path / "there.json").read_text())["traceEvents"]
+        )
+    assert (tmp_path / "link.json").is_symlink() and (tmp_path / "pipe").is_fifo()
+
+
     daemon.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat {tmp_path}/answer.json\n")
     daemon.chmod(0o755)
     (tmp_path / "jobs.csv").write_text("steps\n1\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import subprocess
 import time
@@ -38,7 +40,7 @@ def command(output: Path, since: float | None, perfetto: bool, as_json: bool) ->
     elif perfetto:
         said = _picture(folder, output, from_s)
     else:
-        said = json.loads(_history(folder, from_s, f"--output={output.absolute()}").stdout)
+        said = _jobs_and_turns(folder, output, from_s)
     said = {"file": str(output), **said}
     if as_json:
         click.echo(json.dumps(said))
@@ -86,12 +88,20 @@ def recorded_in() -> Path | None:
     return None
 
 
-def _history(folder: Path, from_s: float, *flags: str) -> subprocess.CompletedProcess[str]:
+def _jobs_and_turns(folder: Path, output: Path, from_s: float) -> Item:
     """Lets hocketd, which writes the format, read it."""
-    done = subprocess.run(_reader(folder, from_s, *flags), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise click.ClickException(done.stderr.strip().removeprefix("hocketd history: "))
-    return done
+    with _in_place_of(output) as file:
+        command = _reader(folder, from_s, f"--output={file.absolute()}")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise _failed(done.returncode, done.stderr.replace(str(file.absolute()), str(output.absolute())))
+        return json.loads(done.stdout)
+
+
+def _failed(status: int, said: str) -> click.ClickException:
+    how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+    sentence = said.strip().removeprefix("hocketd history: ")
+    return click.ClickException(sentence or f"hocketd history, which reads what was recorded, {how}. Try again.")
 
 
 def _reader(folder: Path, from_s: float, *flags: str) -> list[str]:
@@ -105,15 +115,19 @@ def _reader(folder: Path, from_s: float, *flags: str) -> list[str]:
 
 def _picture(folder: Path, output: Path, from_s: float) -> Item:
     """A turn at a time: there may be millions."""
-    with subprocess.Popen(
-        _reader(folder, from_s, "--lines"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as reader:
-        assert reader.stdout and reader.stderr
-        _write_picture(output, (json.loads(line) for line in reader.stdout if line.strip()))
-        said = reader.stderr.read()
-    if reader.returncode != 0:
-        raise click.ClickException(said.strip().removeprefix("hocketd history: "))
-    return json.loads(said)
+    command = _reader(folder, from_s, "--lines")
+    with _in_place_of(output) as file:
+        torn = False
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reader:
+            assert reader.stdout and reader.stderr
+            try:
+                _write_picture(file, (json.loads(line) for line in reader.stdout if line.strip()))
+            except ValueError:  # a line without its end: the reader was killed
+                torn = True
+            said = reader.stderr.read()
+        if torn or reader.returncode != 0:
+            raise _failed(reader.returncode, said)
+        return json.loads(said)
 
 
 # --- in memory ----------------------------------------------------------------------------------------
@@ -121,10 +135,11 @@ def _picture(folder: Path, output: Path, from_s: float) -> Item:
 
 def _from_memory(output: Path, from_s: float, perfetto: bool) -> Item:
     trace = remembered(from_s)
-    if perfetto:
-        _write_picture(output, sorted(trace["turns"] + trace["spills"], key=lambda item: item["end_ns"]))
-    else:
-        _write(output, [json.dumps(trace), "\n"])
+    with _in_place_of(output) as file:
+        if perfetto:
+            _write_picture(file, sorted(trace["turns"] + trace["spills"], key=lambda item: item["end_ns"]))
+        else:
+            _write(file, [json.dumps(trace), "\n"])
     return {what: len(trace[what]) for what in ("jobs", "turns", "spills")}
 
 
@@ -149,26 +164,42 @@ def remembered(from_s: float = 0.0) -> Item:
 
 
 def _all_pages(what: str) -> list[Item]:
-    items: list[Item] = []
+    """Those that there are when it begins: of what comes meanwhile there might be more than can be asked for."""
     page = ask(what, since=0)
-    while page[what]:
-        items += page[what]
+    items, end = page[what], page.get("end", math.inf)  # an older coordinator does not say where that is
+    while page[what] and page["next"] < end:
         page = ask(what, since=page["next"])
+        items += page[what]
     return items
 
 
 # --- what is written ----------------------------------------------------------------------------------
 
 
-def _write(output: Path, parts: Iterable[str]) -> None:
+@contextlib.contextmanager
+def _in_place_of(output: Path) -> Iterator[Path]:
+    """Where to write what is to be ``output``: beside it, until all is written. What fails leaves it as it was."""
+    target = Path(os.path.realpath(output))
+    # A device or a pipe is written to; in a folder of others there is no place beside.
+    is_beside = (target.is_file() or not target.exists()) and os.access(target.parent, os.W_OK | os.X_OK)
+    file = target.with_name(f"{target.name}.new") if is_beside else output
     try:
-        with output.open("w", encoding="utf-8") as file:
-            file.writelines(parts)
+        yield file
+        if is_beside:
+            file.replace(target)
     except OSError as error:
         raise click.ClickException(f"cannot write {output}: {error.strerror}") from None
+    finally:
+        if is_beside:
+            file.unlink(missing_ok=True)
 
 
-def _write_picture(output: Path, items: Iterable[Item]) -> None:
+def _write(file: Path, parts: Iterable[str]) -> None:
+    with file.open("w", encoding="utf-8") as opened:
+        opened.writelines(parts)
+
+
+def _write_picture(file: Path, items: Iterable[Item]) -> None:
     def parts() -> Iterator[str]:
         yield '{"traceEvents": [\n'
         between = ""
@@ -177,7 +208,7 @@ def _write_picture(output: Path, items: Iterable[Item]) -> None:
             between = ",\n"
         yield "\n]}\n"
 
-    _write(output, parts())
+    _write(file, parts())
 
 
 DAY_NS = 86_400 * 10**9  # a time after its begin is exact as a float, and none is negative
