@@ -133,6 +133,20 @@ def test_an_emulation_inside_an_emulation_replaces_it(monkeypatch: pytest.Monkey
     assert (inner["HOCKET_EMULATOR_MODE"], inner["HOCKET_EMULATOR_CHECK"]) == ("timing", "1")
 
 
+@pytest.mark.parametrize("letter", [" ", ":", ";", "$"])
+def test_emulate_refuses_a_path_that_cannot_be_preloaded(monkeypatch: pytest.MonkeyPatch, letter: str) -> None:
+    sys.path.insert(0, str(PYTHON))
+    from click.testing import CliRunner
+    from hocket.cli import emulate
+
+    monkeypatch.setattr(emulate, "LIBRARIES", pathlib.Path(f"/my{letter}programs/hocket"))
+    monkeypatch.setattr(emulate, "RUNTIME", pathlib.Path(os.devnull))
+    monkeypatch.setattr(emulate, "become", lambda *_: pytest.fail("it ran the command"))
+    answer = CliRunner().invoke(emulate.command, ["--", "true"])
+    assert answer.exit_code == 1
+    assert f"/my{letter}programs/hocket" in answer.output and "a path with blanks, colons" in answer.output
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [(("--devices", "17"), "17"), (("--name", "a b"), "a b"), (("--memory", "-1"), "-1")],

@@ -22,7 +22,12 @@ def _name(context: click.Context, parameter: click.Parameter, value: str) -> str
 
 
 def variables(name: str, memory: int, devices: int, timing: bool, check: bool) -> dict[str, str]:
-    """The environment of a process on the emulated GPU. Nests: an outer emulation is replaced."""
+    """The environment of a process on the emulated GPU. Nests: an outer emulation is replaced.
+
+    click.ClickException: the path of the libraries cannot be said there.
+    """
+    if why := why_not_loaded():
+        raise click.ClickException(why)
     return {
         "HOCKET_EMULATOR_NAME": name,
         "HOCKET_EMULATOR_MEMORY": str(memory),
@@ -32,6 +37,16 @@ def variables(name: str, memory: int, devices: int, timing: bool, check: bool) -
         "LD_PRELOAD": _first(str(RUNTIME), os.environ.get("LD_PRELOAD", "")),
         "LD_LIBRARY_PATH": _first(str(LIBRARIES), os.environ.get("LD_LIBRARY_PATH", "")),
     }
+
+
+def why_not_loaded() -> str:
+    """Why ld.so (ld.so(8), LD_PRELOAD and LD_LIBRARY_PATH) cannot be told where the libraries are; "" where it can."""
+    if not re.search(r"[ :;$]", str(LIBRARIES)):
+        return ""
+    return (
+        f"the emulated GPU's libraries lie in {str(LIBRARIES)!r}, and no program can be made to load libraries from a "
+        "path with blanks, colons, semicolons or dollar signs. Install Hocket in an environment whose path has none."
+    )
 
 
 def _first(path: str, others: str) -> str:
