@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from hocket._job import PRIORITIES, parse_bytes
-from hocket.errors import BrokenConfig
+from hocket.errors import BrokenConfig, HocketError
 
 POLICIES = ("fair", "fifo", "pack", "priority", "round-robin", "srtf")  # coordinator/policies/registry.cc
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -187,8 +187,21 @@ def files() -> list[Path]:
 
 
 def folder() -> Path:
-    """The user's own folder for what Hocket keeps: this file, and the token of `hocket web`."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hocket"
+    """The user's own folder for what Hocket keeps: this file, and the token of `hocket web`. HocketError: none is."""
+    return place("XDG_CONFIG_HOME", ".config") / "hocket"
+
+
+def place(variable: str, below_home: str) -> Path:
+    """A folder of the user's: the one that ``variable`` names, or one in the home. HocketError: there is neither."""
+    if named := os.environ.get(variable):
+        return Path(named)
+    try:
+        return Path.home() / below_home
+    except RuntimeError:
+        raise HocketError(
+            f"uid {os.geteuid()} has no home folder, in which ~/{below_home} would be. "
+            f"Set {variable}, or HOME, to a folder of yours."
+        ) from None
 
 
 def read(paths: list[Path] | None = None) -> tuple[dict[Key, Setting], list[Mistake]]:
@@ -224,7 +237,7 @@ def apply(environment: MutableMapping[str, str] = os.environ) -> None:
 
 def _read_file(path: Path) -> Iterator[Mistake | tuple[Key, Setting]]:
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")  # some editors begin a file with a mark of its encoding
         sections = tomllib.loads(text)
     except OSError as error:
         named = bool(os.environ.get("HOCKET_CONFIG"))

@@ -11,7 +11,9 @@ import subprocess
 import tomllib
 
 import pytest
+from click.testing import CliRunner
 from hocket import _config, _job
+from hocket.cli import main
 from hocket.errors import BrokenConfig
 from test_cli import SHOW, hocket
 
@@ -121,6 +123,13 @@ def test_a_mistake_is_named_with_its_line_and_what_would_be_right(
     assert len(answer.stderr.splitlines()) == 1
 
 
+def test_a_mark_of_the_encoding_at_its_begin_is_no_mistake(file: pathlib.Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbf[job]\nweight = 2\n[web]\nport = 0\n")
+    settings, mistakes = _config.read()
+    assert [(str(key), setting.value, setting.line) for key, setting in settings.items()] == [("job.weight", 2, 2)]
+    assert [mistake.line for mistake in mistakes] == [4]
+
+
 def test_all_mistakes_are_named_at_once(file: pathlib.Path) -> None:
     file.write_text("[job]\nweight = 0\nname = 'x'\n[web]\nport = 0\n")
     assert [mistake.line for mistake in _config.read()[1]] == [2, 3, 5]
@@ -158,6 +167,25 @@ def test_who_has_no_home_has_no_file(tmp_path: pathlib.Path, monkeypatch: pytest
     else:
         monkeypatch.setenv("HOME", os.devnull)
         assert _config.read(_config.files()[1:]) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "variable"),
+    [
+        (["web", "--port", "0"], "XDG_CONFIG_HOME"),
+        (["systemd", "--install"], "XDG_CONFIG_HOME"),
+    ],
+)
+def test_who_has_no_home_is_told_what_to_set(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, command: list[str], variable: str
+) -> None:
+    (tmp_path / "mine.cc").write_text("int main() {}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pathlib.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    answer = CliRunner().invoke(main, command)
+    assert answer.exit_code == 1
+    assert "has no home folder" in answer.output and f"Set {variable}, or HOME" in answer.output, answer
 
 
 @pytest.mark.parametrize(

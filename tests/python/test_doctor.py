@@ -220,3 +220,29 @@ def test_little_locked_memory_is_a_note_with_how_to_raise_it(machine: Machine) -
     )
     assert "memlock in /etc/security/limits.conf" in advice and "--ulimit memlock=-1" in advice
     assert said.exit_code == 0
+
+
+def test_no_gpu_for_no_reason_is_a_note_too(machine: Machine) -> None:
+    machine.driver(13000)
+    found = machine.control.probe_driver() | {"found": False, "devices": []}
+    machine.control.probe_driver = lambda: found  # type: ignore[attr-defined]
+    assert "no GPU can be used: the driver names none" in machine.doctor().output
+
+
+def test_a_container_without_proc_and_shared_memory_is_a_note_each(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(_: str) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(checks.os, "statvfs", nothing)
+    monkeypatch.setattr(checks, "_meminfo", lambda _: None)
+    said = machine.doctor()
+    assert said.exit_code == 0
+    assert "--shm-size=1g" in finding(said, "--", "/dev/shm cannot be used (No such file or directory)")
+    assert finding(said, "--", "how much host memory is available is not known") == "Mount /proc."
+
+
+def test_what_cannot_be_preloaded_is_a_note(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.emulate, "LIBRARIES", pathlib.Path("/my programs/hocket"))
+    assert "hocket emulate: the emulated GPU's libraries lie in '/my programs/hocket'" in machine.doctor().output

@@ -5,6 +5,7 @@ A new check: write a function that yields ``Finding``s and name it in ``CHECKS``
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -120,11 +121,13 @@ def device() -> Iterator[Finding]:
     emulated = os.environ.get("HOCKET_EMULATOR_NAME")
     if not emulate.RUNTIME.exists():
         yield problem(f"the emulated GPU's libraries are missing: {emulate.RUNTIME}", REBUILD)
+    elif why := emulate.why_not_loaded():
+        yield note(f"hocket emulate: {why}")
     probe = load_control().probe_driver()
     yield from _driver(probe["version"])
     if not probe["found"]:
         yield note(
-            f"no GPU can be used: {probe['reason'].splitlines()[0]}",
+            f"no GPU can be used: {(probe['reason'].splitlines() or ['the driver names none'])[0]}",
             "Try Hocket on the emulated GPU: hocket emulate -- python train.py. For a GPU, install NVIDIA's driver.",
         )
         return
@@ -224,22 +227,35 @@ def limits() -> Iterator[Finding]:
 
 def host_memory() -> Iterator[Finding]:
     available = _meminfo("MemAvailable")
-    group = _number("/sys/fs/cgroup/memory.max")
-    if group is not None:
-        used = _number("/sys/fs/cgroup/memory.current") or 0
-        available = min(available, max(0, group - used))
-    text = f"host memory: {_size(available)} available for what is spilled"
-    if available < 2 * GIB:
-        yield note(text, "Little room: jobs that do not fit together wait for each other instead of moving.")
+    if available is None:
+        yield note("how much host memory is available is not known: /proc/meminfo does not say it", "Mount /proc.")
     else:
-        yield well(text)
-    shared = os.statvfs("/dev/shm")
+        yield _host_memory(available)
+    try:
+        shared = os.statvfs("/dev/shm")
+    except OSError as error:
+        yield note(
+            f"/dev/shm cannot be used ({error.strerror}): DataLoader workers will fail",
+            "Mount a tmpfs there, or start the container with --shm-size=1g.",
+        )
+        return
     free = shared.f_bavail * shared.f_frsize
     if free < 64 << 20:
         yield note(
             f"/dev/shm has {_size(free)} free: DataLoader workers may fail",
             "Free some, or start a container with --shm-size=1g.",
         )
+
+
+def _host_memory(available: int) -> Finding:
+    group = _number("/sys/fs/cgroup/memory.max")
+    if group is not None:
+        used = _number("/sys/fs/cgroup/memory.current") or 0
+        available = min(available, max(0, group - used))
+    text = f"host memory: {_size(available)} available for what is spilled"
+    if available < 2 * GIB:
+        return note(text, "Little room: jobs that do not fit together wait for each other instead of moving.")
+    return well(text)
 
 
 def _number(path: str) -> int | None:
@@ -249,11 +265,12 @@ def _number(path: str) -> int | None:
         return None
 
 
-def _meminfo(field: str) -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) << 10
-    return 0
+def _meminfo(field: str) -> int | None:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) << 10
+    return None
 
 
 def _size(count: int) -> str:

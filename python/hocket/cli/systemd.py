@@ -96,6 +96,14 @@ def units(system: bool = False) -> dict[str, str]:
     return {"hocket.service": COORDINATOR.format(**values), "hocket-web.service": WEB.format(**values)}
 
 
+def _own_folder() -> Path:
+    from hocket import _config
+    from hocket.cli import common
+
+    with common.sentences():
+        return _config.place("XDG_CONFIG_HOME", ".config") / "systemd" / "user"
+
+
 def _program() -> str:
     """The `hocket` of this environment, by its full path: systemd knows no virtual environments."""
     beside = Path(sys.executable).with_name("hocket")
@@ -130,8 +138,7 @@ def command(user: bool, system: bool, install: bool, root: Path) -> None:
     if not install:
         click.echo("\n".join(f"# ----- {name}\n{text}" for name, text in made.items()), nl=False)
         return
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    folder = root / "etc/systemd/system" if system else home / "systemd" / "user"
+    folder = root / "etc/systemd/system" if system else _own_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in made.items():

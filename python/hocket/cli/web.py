@@ -40,9 +40,9 @@ def command(port: int | None, any_user: bool | None) -> None:
     common.control()
     with common.sentences():
         config = {str(key): setting.value for key, setting in _config.settings().items()}
+        token = Token(_config.folder() / "web-token")
     port = config.get("web.port", PORT) if port is None else port
     any_user = config.get("web.any_user", False) if any_user is None else any_user
-    token = Token(_config.folder() / "web-token")
     try:
         token.make()
         asyncio.run(server.serve(port, token, any_user, lambda used: _say(used, token.path)))
