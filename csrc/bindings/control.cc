@@ -24,6 +24,8 @@ std::string Control(const std::string& socket_path, const std::string& command,
   return ValueOrRaise(wire::Control(socket_path, command, arguments_json, timeout_ms));
 }
 
+std::string EnsuredRuntimeDir() { return ValueOrRaise(EnsureRuntimeDir()); }
+
 Bytes Parse(const std::string& text) { return ValueOrRaise(ParseBytes(text)); }
 
 struct DeviceFound {
@@ -89,6 +91,7 @@ PYBIND11_MODULE(_control, m) {
         py::arg("timeout_ms") = 10000, Unlocked());
   m.def("socket_path", &SocketPath);
   m.def("runtime_dir", &RuntimeDir);
+  m.def("ensure_runtime_dir", &EnsuredRuntimeDir);
   m.def("parse_bytes", &Parse, py::arg("text"));
   m.def("format_bytes", &FormatBytes, py::arg("size"));
   m.def("probe_driver", &ProbeDriver);

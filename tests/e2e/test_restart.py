@@ -59,3 +59,12 @@ def test_where_none_runs_restart_starts_one(world: World) -> None:
     said = world.hocket("restart")
     assert said.returncode == 0 and "none ran before" in said.stdout, said
     assert f"(pid {world.status()['daemon']['pid']})" in said.stdout
+
+
+def test_a_folder_that_others_may_write_is_refused(world: World, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    refused = world.hocket("restart", HOCKET_RUNTIME_DIR=str(folder))
+    assert refused.returncode == 1 and "must be yours alone (chmod 700)" in refused.stderr, refused
+    assert list(folder.iterdir()) == []

@@ -117,6 +117,7 @@ def fake_control(torch_version: str) -> types.ModuleType:
     module.probe_driver = lambda: {"found": True, "reason": "", "version": 13000, "devices": [dict(DEVICE)]}  # type: ignore[attr-defined]
     module.control = _answer_of_file  # type: ignore[attr-defined]
     module.coordinators = list  # type: ignore[attr-defined]
+    module.ensure_runtime_dir = lambda: os.environ["HOCKET_RUNTIME_DIR"]  # type: ignore[attr-defined]
     module.socket_path = lambda: "/nowhere/hocketd.sock"  # type: ignore[attr-defined]
     return module
 

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,29 +43,59 @@ def _version_of(program: Path) -> str:
     try:
         said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise click.ClickException(
-            f"cannot run {program}: {error}. Nothing was changed. "
-            "Install Hocket again, or name another in HOCKET_DAEMON."
-        ) from None
-    return said.stdout.split()[-1]
+        why = str(error)
+    else:
+        if words := said.stdout.split():
+            return words[-1]
+        why = "it does not say its version"
+    raise click.ClickException(
+        f"cannot run {program}: {why}. Nothing was changed. Install Hocket again, or name another in HOCKET_DAEMON."
+    )
 
 
 @contextlib.contextmanager
 def _nobody_else_starts_one() -> Iterator[None]:
     """A job that misses its coordinator starts one, of its own installation, with this lock held."""
-    folder = Path(common.socket_path()).parent
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with open(os.open(folder / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    path = Path(common.control().ensure_runtime_dir()) / "start.lock"
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        denied = isinstance(error, PermissionError)
+        advice = "The owner of its folder may restart it." if denied else "Remove it if it is no file of yours."
+        raise click.ClickException(
+            f"cannot open {path}, which keeps others from starting a coordinator meanwhile: {error.strerror}. "
+            f"Nothing was changed. {advice}"
+        ) from None
+    try:
+        _take(lock, path)
         yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, path: Path) -> None:
+    """Waits for who starts one, but not for ever: it may be stopped."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if time.monotonic() >= until:
+            raise click.ClickException(
+                f"another process has held {path} for {PATIENCE} s: it starts a coordinator, and is stopped perhaps. "
+                f"Nothing was changed. `fuser {path}` names it: let it go on, or end it."
+            )
+        time.sleep(0.02)
 
 
 def _start(program: Path, for_all: bool) -> None:
     """``for_all``: one that serves all users, as the old one did."""
     command = [program, *(["--system"] if for_all else [])]
-    started = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
-    if started.returncode != 0:
-        raise click.ClickException(
-            f"{started.stderr.strip() or f'{program} ended with status {started.returncode}'}. "
-            "The old coordinator has ended; jobs go on, and the first that misses one starts it."
-        )
+    try:
+        started = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        why = f"{program} has not begun to listen in {PATIENCE} s, and was ended"
+    else:
+        if started.returncode == 0:
+            return
+        why = started.stderr.strip() or f"{program} ended with status {started.returncode}"
+    raise click.ClickException(f"{why}. No coordinator runs now; jobs go on, and the first that misses one starts it.")
