@@ -78,10 +78,16 @@ absl::StatusOr<std::string> PolicyWanted(const Json& arguments) {
 
 // All is checked before any of it is set.
 absl::Status SetForPolicies(Server& server, const Json& arguments) {
+  std::optional<SetSwitchShare> switching;
   std::optional<SetProductionBound> bound;
   std::optional<SetLinkBound> link;
   std::optional<SetMostTogether> together;
   std::optional<SetOverdue> overdue;
+  if (arguments.contains("switch_share")) {
+    HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, "switch_share"));
+    HOCKET_RETURN_IF_ERROR(CheckSwitchShare(share));
+    switching = SetSwitchShare{share};
+  }
   if (arguments.contains("bound")) {
     HOCKET_ASSIGN_OR_RETURN(const double share, Number(arguments, "bound"));
     HOCKET_RETURN_IF_ERROR(CheckProductionBound(share));
@@ -102,6 +108,7 @@ absl::Status SetForPolicies(Server& server, const Json& arguments) {
     HOCKET_RETURN_IF_ERROR(CheckOverdue(what));
     overdue = SetOverdue{what == kGoOn};
   }
+  if (switching) server.Set(*switching);
   if (bound) server.Set(*bound);
   if (link) server.Set(*link);
   if (together) server.Set(*together);
@@ -119,6 +126,7 @@ Result ChoosePolicy(Server& server, const Json& arguments) {
   const State& state = server.core().state();
   return Json{{"policy", PolicyTitle(state.policy)},
               {"trouble", PolicyTrouble(state)},
+              {"switch_share", state.switch_share},
               {"bound", state.policy_settings.production_bound},
               {"link_bound", state.link_bound},
               {"together", state.policy_settings.most_together},

@@ -28,6 +28,7 @@ constexpr ForThoseWhoGovern kGoverned[] = {
     {"policy", "name", "set the policy"},
     {"policy", "overdue", "set the policy"},
     {"policy", "program", "set the policy"},
+    {"policy", "switch_share", "set the policy"},
     {"policy", "together", "set the policy"},
     {"quota", "memory_guarantee", "guarantee memory"},
     {"quota", "time_guarantee", "guarantee time"},

@@ -49,6 +49,20 @@ TEST(CommandTest, PauseResumeSetPolicyAndExplainAnswerWithWhatIsNow) {
   EXPECT_EQ(daemon.Ask("policy").value()["policy"], "priority") << "an error changes nothing";
 }
 
+TEST(CommandTest, PolicyTakesTheSwitchShareWithTheRestOrNothing) {
+  Daemon daemon;
+  const auto set = daemon.Ask("policy", {{"name", "fifo"}, {"switch_share", 0.1}}).value();
+  EXPECT_EQ(set["policy"], "fifo");
+  EXPECT_EQ(set["switch_share"], 0.1);
+  EXPECT_EQ(daemon.Ask("switch-share").value()["share"], 0.1);
+  for (const Json& share : {Json(0), Json(1.5), Json(nullptr), Json("much")})
+    EXPECT_FALSE(daemon.Ask("policy", {{"name", "fair"}, {"switch_share", share}}).ok()) << share;
+  EXPECT_FALSE(daemon.Ask("policy", {{"name", "no"}, {"switch_share", 0.5}}).ok());
+  EXPECT_FALSE(daemon.Ask("policy", {{"bound", 1}, {"switch_share", 0.5}}).ok());
+  EXPECT_EQ(daemon.Ask("policy").value()["policy"], "fifo") << "an error changes nothing";
+  EXPECT_EQ(daemon.Ask("policy").value()["switch_share"], 0.1) << "an error changes nothing";
+}
+
 TEST(CommandTest, PolicySetsByHowMuchBytesOfOthersMaySlowAHolderDown) {
   Daemon daemon;
   EXPECT_EQ(daemon.Ask("policy").value()["link_bound"], 0.02);

@@ -223,6 +223,7 @@ TEST_F(UsersTest, WhatTakesFromOthersIsForRoot) {
       {"policy", {{"program", "/bin/sh"}}},
       {"policy", {{"bound", 0.1}}},
       {"policy", {{"link_bound", 0.1}}},
+      {"policy", {{"switch_share", 0.5}}},
       {"switch-share", {{"share", 0.5}}},
       {"quota", {{"job", "a"}, {"time_guarantee", 0.5}}},
       {"quota", {{"job", "a"}, {"memory_guarantee", 100}}},

@@ -362,6 +362,39 @@ def test_policy_sets_the_bound_and_shows_it_where_it_counts(answers) -> None:
     assert asked()[0] == ["policy", {"name": "priority", "bound": 0.05}]
 
 
+def test_policy_sets_all_at_once_or_nothing(answers) -> None:
+    fake, asked = answers
+    now = {"policy": "fair", "switch_share": 0.1, "policies": []}
+    answer = hocket("policy", "fair", "--switch-share", "0.1", **fake(policy=now))
+    assert answer.stdout == "policy fair; hand-overs that move bytes take at most 10.0% of the time\n"
+    assert asked() == [["policy", {"name": "fair", "switch_share": 0.1}]]
+
+
+def test_an_older_coordinator_is_told_the_switch_share_by_itself(answers) -> None:
+    fake, asked = answers
+    older = {"policy": {"policy": "fair", "policies": []}, "switch-share": {"share": 0.1}}
+    answer = hocket("policy", "--switch-share", "0.1", "--json", **fake(**older))
+    assert json.loads(answer.stdout)["switch_share"] == 0.1
+    assert asked()[1:] == [["switch-share", {"share": 0.1}]]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "much"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("policy", "--switch-share"),
+        ("top", "--interval"),
+        ("status", "--watch", "--interval"),
+        ("simulate", os.devnull, "--hand-over-ms"),
+    ],
+)
+def test_a_number_that_is_none_is_refused(answers, command: tuple[str, ...], number: str) -> None:
+    fake, _ = answers
+    answer = hocket(*command, number, **fake())
+    assert answer.returncode == 2, answer
+    assert "Error: Invalid value for" in answer.stderr and number in answer.stderr
+
+
 def test_policy_sets_how_much_bytes_of_others_may_cost_a_holder(answers) -> None:
     fake, asked = answers
     policy = {"policy": "fair", "link_bound": 0.05, "policies": []}
@@ -588,53 +621,6 @@ def test_trace_says_why_it_writes_what_is_remembered(answers, tmp_path: pathlib.
     assert json.loads((tmp_path / "day.json").read_text()) == {"jobs": [], "turns": [], "spills": []}
 
 
-@pytest.mark.parametrize("since", ["24", "h", "-1h", "0s", "nanh", "1w", ""])
-def test_a_time_that_is_none_is_refused_with_what_to_write(since: str) -> None:
-    answer = hocket("trace", "-o", "/dev/null", "--since", since)
-    assert answer.returncode == 2
-    assert "write 24h, 90m, 30s or 7d" in answer.stderr
-
-
-def test_trace_that_cannot_be_written_says_why(answers) -> None:
-    fake, _ = answers
-    answer = hocket(
-        "trace",
-        "-o",
-        "/no/such/folder/x",
-        **fake(
-            history={"folder": None},
-            jobs={"jobs": []},
-            turns=[{"turns": [], "next": 0}],
-            spills=[{"spills": [], "next": 0}],
-        ),
-    )
-    assert answer.returncode == 1
-    assert "/no/such/folder/x: No such file or directory" in answer.stderr
-
-
-def test_simulate_passes_on_what_the_coordinator_says(tmp_path: pathlib.Path) -> None:
-    daemon = tmp_path / "hocketd"
-    daemon.write_text('#!/bin/sh\necho "hocketd simulate: line 3: no" >&2\nexit 1\n')
-    daemon.chmod(0o755)
-    (tmp_path / "jobs.csv").write_text("steps\n1\n")
-    answer = hocket("simulate", str(tmp_path / "jobs.csv"), HOCKET_DAEMON=str(daemon))
-    assert (answer.returncode, answer.stderr) == (1, "Error: line 3: no\n")
-
-
-SECONDS = ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "mean_queue_s", "makespan_s")
-SIMULATED = {
-    "policies": {
-        "fair": dict.fromkeys(SECONDS, 7.5)
-        | {"mean_slowdown": 1.0, "busy": 1.0, "turns": 4, "ends": [{"arrival_s": 0.0, "end_s": 7.5}]}
-    }
-}
-
-
-@pytest.fixture
-def simulates(tmp_path: pathlib.Path):
-    """``hocket simulate`` over a coordinator's program that answers at once, and leaves the file `ran`."""
-    (tmp_path / "answer.json").write_text(json.dumps(SIMULATED))
-    daemon = tmp_path / "hocketd"
 def test_trace_ends_also_where_turns_end_faster_than_they_are_asked_for(answers, tmp_path: pathlib.Path) -> None:
     fake, asked = answers
     turn = {"turn": 1, "job": 1, "name": "a", "device": "GPU-1", "start_ns": 0, "end_ns": 9}
@@ -704,6 +690,53 @@ def test_a_trace_replaces_what_a_link_names_and_not_a_device(recorded, tmp_path:
     assert (tmp_path / "link.json").is_symlink() and (tmp_path / "pipe").is_fifo()
 
 
+@pytest.mark.parametrize("since", ["24", "h", "-1h", "0s", "nanh", "1w", ""])
+def test_a_time_that_is_none_is_refused_with_what_to_write(since: str) -> None:
+    answer = hocket("trace", "-o", "/dev/null", "--since", since)
+    assert answer.returncode == 2
+    assert "write 24h, 90m, 30s or 7d" in answer.stderr
+
+
+def test_trace_that_cannot_be_written_says_why(answers) -> None:
+    fake, _ = answers
+    answer = hocket(
+        "trace",
+        "-o",
+        "/no/such/folder/x",
+        **fake(
+            history={"folder": None},
+            jobs={"jobs": []},
+            turns=[{"turns": [], "next": 0}],
+            spills=[{"spills": [], "next": 0}],
+        ),
+    )
+    assert answer.returncode == 1
+    assert "/no/such/folder/x: No such file or directory" in answer.stderr
+
+
+def test_simulate_passes_on_what_the_coordinator_says(tmp_path: pathlib.Path) -> None:
+    daemon = tmp_path / "hocketd"
+    daemon.write_text('#!/bin/sh\necho "hocketd simulate: line 3: no" >&2\nexit 1\n')
+    daemon.chmod(0o755)
+    (tmp_path / "jobs.csv").write_text("steps\n1\n")
+    answer = hocket("simulate", str(tmp_path / "jobs.csv"), HOCKET_DAEMON=str(daemon))
+    assert (answer.returncode, answer.stderr) == (1, "Error: line 3: no\n")
+
+
+SECONDS = ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "mean_queue_s", "makespan_s")
+SIMULATED = {
+    "policies": {
+        "fair": dict.fromkeys(SECONDS, 7.5)
+        | {"mean_slowdown": 1.0, "busy": 1.0, "turns": 4, "ends": [{"arrival_s": 0.0, "end_s": 7.5}]}
+    }
+}
+
+
+@pytest.fixture
+def simulates(tmp_path: pathlib.Path):
+    """``hocket simulate`` over a coordinator's program that answers at once, and leaves the file `ran`."""
+    (tmp_path / "answer.json").write_text(json.dumps(SIMULATED))
+    daemon = tmp_path / "hocketd"
     daemon.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat {tmp_path}/answer.json\n")
     daemon.chmod(0o755)
     (tmp_path / "jobs.csv").write_text("steps\n1\n")

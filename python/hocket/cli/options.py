@@ -39,6 +39,19 @@ class Size(click.ParamType):
         return size
 
 
+class Number(click.FloatRange):
+    """A finite number of a range: "nan" is in every one of click's, "inf" in those without an end."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        number = float(super().convert(value, parameter, context))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no finite number, such as 0.5", parameter, context)
+        return number
+
+
+INTERVAL = Number(0.05, 86_400)  # seconds
+
+
 class Weight(click.ParamType):
     """A finite number > 0. With ``or_none`` also ``none``, which stays that word."""
 

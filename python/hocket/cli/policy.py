@@ -14,12 +14,12 @@ from pathlib import Path
 import click
 
 from hocket.cli.common import ask
-from hocket.cli.options import Percent
+from hocket.cli.options import Number, Percent
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--switch-share", type=click.FloatRange(0, 1, min_open=True),
+@click.option("--switch-share", type=Number(0, 1, min_open=True),
               help="At most this share of the time goes into hand-overs that move bytes.")  # fmt: skip
 @click.option(
     "--bound", type=Percent(), help="With priority, the others cost jobs of high priority at most this share."
@@ -53,16 +53,26 @@ def command(
     (./mine.cc, see hocket_policy.h), or a program that speaks as one.
     """
     own = _program(name) if name and ("/" in name or name.endswith(".py")) else None
-    settings = {"bound": bound, "link_bound": link_bound, "together": together, "overdue": overdue}
+    settings = {
+        "switch_share": switch_share,
+        "bound": bound,
+        "link_bound": link_bound,
+        "together": together,
+        "overdue": overdue,
+    }
     given = {"name": None if own else name or None, "program": own, **settings}
     answer = ask("policy", **{key: value for key, value in given.items() if value is not None})
-    share = ask("switch-share", **({} if switch_share is None else {"share": switch_share}))["share"]
+    if "switch_share" not in answer:  # an older coordinator takes it by itself only
+        answer["switch_share"] = ask("switch-share", **({} if switch_share is None else {"share": switch_share}))[
+            "share"
+        ]
     if as_json:
-        click.echo(json.dumps({**answer, "switch_share": share}, indent=1))
+        click.echo(json.dumps(answer, indent=1))
         return
     if answer.get("trouble"):
         click.echo(f"{answer['policy']} has failed, so fair decides: {answer['trouble']}")
-    click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share:.1%} of the time")
+    share = f"{answer['switch_share']:.1%}"
+    click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share} of the time")
     if answer["policy"] == "priority":
         click.echo(f"jobs of high priority are slowed down by the others by at most {answer['bound']:.1%}")
     if link_bound is not None:
@@ -71,7 +81,7 @@ def command(
         click.echo(f"at most {answer['together']} jobs run at the same time")
     if answer.get("overdue") == "go-on":
         click.echo("while a holder does not give its turn up, the others go on beside it, where they fit")
-    if not name and switch_share is None and all(setting is None for setting in settings.values()):
+    if not name and all(setting is None for setting in settings.values()):
         for policy in answer["policies"]:
             click.echo(f"  {policy['name']:<14} {policy['summary']}")
 

@@ -12,7 +12,7 @@ import click
 
 from hocket.cli import picture as picture_file
 from hocket.cli import serve
-from hocket.cli.options import Size
+from hocket.cli.options import Number, Size
 
 
 @click.command()
@@ -20,7 +20,7 @@ from hocket.cli.options import Size
 @click.option("--policy", "policies", multiple=True, help="Several may be given. Default: queue, fair, srtf.")
 @click.option("--devices", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--memory", type=Size(), default="16GiB", show_default=True, help="Of each device.")
-@click.option("--hand-over-ms", type=click.FloatRange(min=0), default=0.0, help="Cost of a turn's begin.")
+@click.option("--hand-over-ms", type=Number(min=0), default=0.0, help="Cost of a turn's begin.")
 @click.option("--starting", type=click.IntRange(min=0), default=0, help="Jobs that start up at once; 0: any number.")
 @click.option("--together", type=click.IntRange(1, 16), default=4, show_default=True, help="pack: so many in one turn.")
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw the policies side by side.")

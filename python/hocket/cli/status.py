@@ -10,14 +10,13 @@ from typing import Any
 import click
 
 from hocket.cli import common
+from hocket.cli.options import INTERVAL
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="As data: everything that the coordinator says.")
 @click.option("--watch", is_flag=True, help="Again and again until Ctrl-C.")
-@click.option(
-    "--interval", type=click.FloatRange(min=0.05), default=1.0, show_default=True, help="Seconds, for --watch."
-)
+@click.option("--interval", type=INTERVAL, default=1.0, show_default=True, help="Seconds, for --watch.")
 def command(as_json: bool, watch: bool, interval: float) -> None:
     """Jobs, who has the turn, who waits and why, memory, turns, steps, step times.
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hocket.cli import common
+from hocket.cli.options import INTERVAL
 
 BAR = 30  # characters
 
@@ -18,7 +19,7 @@ BAR = 30  # characters
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="As data, a line for each look.")
 @click.option("--once", is_flag=True, help="Look once and end.")
-@click.option("--interval", type=click.FloatRange(min=0.05), default=1.0, show_default=True, help="Seconds.")
+@click.option("--interval", type=INTERVAL, default=1.0, show_default=True, help="Seconds.")
 def command(as_json: bool, once: bool, interval: float) -> None:
     """Who has the turn, who waits and why, memory, slowdown against alone, time to go. Ends with Ctrl-C.
 
