@@ -131,6 +131,31 @@ def test_an_exception_in_a_policy_in_cpp_hands_over_to_fair(world: World, in_cpp
     assert "policy youngest: has seen enough" in said and "fair decides" in said
 
 
+def test_a_policy_in_cpp_is_compiled_again_where_what_it_is_made_of_is_other(
+    world: World, tmp_path: pathlib.Path
+) -> None:
+    """Seen from its name alone, it would be the old one."""
+    world.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    (tmp_path / "order.h").write_text("#define ORDER 1\n")
+    file = tmp_path / "mine.cc"
+    file.write_text('#include "order.h"\nint main() { return ORDER; }\n')
+
+    def compiled(**variables: str) -> int:
+        world.hocket("policy", str(file), **variables)
+        return len(list((tmp_path / "cache/hocket/policies").glob("*/mine")))
+
+    assert [compiled(), compiled()] == [1, 1]
+    (tmp_path / "order.h").write_text("#define ORDER 2\n")
+    assert [compiled(), compiled()] == [2, 2]
+    assert compiled(CXX="c++ -g0") == 3
+    other = tmp_path / "other"
+    other.write_text('#!/bin/sh\n[ "$1" = --version ] && echo 1 && exit\nexec c++ "$@"\n')
+    other.chmod(0o755)
+    assert compiled(CXX=str(other)) == 4
+    other.write_text(other.read_text().replace("echo 1", "echo 2"))
+    assert [compiled(CXX=str(other)), compiled(CXX=str(other))] == [5, 5]
+
+
 def test_a_policy_that_does_not_compile_is_refused_with_what_the_compiler_says(
     world: World, in_cpp: Callable[[str], str]
 ) -> None:

@@ -174,6 +174,7 @@ def test_who_has_no_home_has_no_file(tmp_path: pathlib.Path, monkeypatch: pytest
     [
         (["web", "--port", "0"], "XDG_CONFIG_HOME"),
         (["systemd", "--install"], "XDG_CONFIG_HOME"),
+        (["policy", "./mine.cc"], "XDG_CACHE_HOME"),
     ],
 )
 def test_who_has_no_home_is_told_what_to_set(

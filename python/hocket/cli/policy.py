@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 
-from hocket.cli.common import ask
+from hocket import _config
+from hocket.cli.common import ask, sentences
 from hocket.cli.options import Number, Percent
 
 
@@ -112,28 +113,42 @@ def _program(file: str) -> str:
 
 def _compiled(file: str) -> str:
     """The program that the C++ file ``file`` makes; it is kept in the user's cache, under what it is made of."""
-    header = Path(__file__).parents[1] / "include"
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
-    made_of = hashlib.sha256()
-    for part in (Path(file), header / "hocket_policy.h"):
-        made_of.update(part.read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hocket" / "policies"
-    program = cache / made_of.hexdigest()[:16] / Path(file).stem
-    if program.exists():
-        return str(program)
     try:
+        compiler = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+    except ValueError as error:
+        raise click.ClickException(f"CXX={os.environ['CXX']} names no C++ compiler: {error}. Correct it.") from None
+    command = [*compiler, "-std=c++17", "-O2", "-I", str(Path(__file__).parents[1] / "include"), file]
+    with sentences():
+        cache = _config.place("XDG_CACHE_HOME", ".cache") / "hocket" / "policies"
+    try:
+        program = cache / _made_of(file, compiler, command) / Path(file).stem
+        if program.exists():
+            return str(program)
         program.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=program.parent) as folder:  # so that nobody sees half of it
             half = Path(folder) / "program"
-            command = [*compiler, "-std=c++17", "-O2", "-I", str(header), file, "-o", str(half)]
-            made = subprocess.run(command, capture_output=True, text=True)
-            if made.returncode != 0:
-                raise click.ClickException(f"{file} does not compile ({shlex.join(command)}):\n{made.stderr.strip()}")
+            _compile(file, [*command, "-o", str(half)])
             half.rename(program)
     except FileNotFoundError:
         raise click.ClickException(
             f"{file} cannot be compiled: there is no {compiler[0]}. Install a C++ compiler, or name one in CXX."
         ) from None
     except OSError as error:
-        raise click.ClickException(f"{file} cannot be compiled into {program}: {error.strerror}.") from None
+        raise click.ClickException(
+            f"{file} cannot be compiled with {compiler[0]} into {cache}: {error.strerror}."
+        ) from None
     return str(program)
+
+
+def _made_of(file: str, compiler: list[str], command: list[str]) -> str:
+    """Another one for another text of it or of what it includes, another compiler, and other options."""
+    version = subprocess.run([*compiler, "--version"], capture_output=True, text=True)
+    text = _compile(file, [*command, "-E"])
+    return hashlib.sha256("\0".join([*command, version.stdout, text]).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def _compile(file: str, command: list[str]) -> str:
+    made = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape")
+    if made.returncode != 0:
+        raise click.ClickException(f"{file} does not compile ({shlex.join(command)}):\n{made.stderr.strip()}")
+    return made.stdout
