@@ -123,6 +123,8 @@ int Main(int argc, char** argv) {
     return 2;
   }
   flags->server.version = HOCKET_VERSION_STRING;
+  // What we start has it, too, and starts elsewhere.
+  if (std::getenv("HOCKET_RUNTIME_DIR") != nullptr) setenv("HOCKET_RUNTIME_DIR", RuntimeDir().c_str(), 1);
   Parent parent = flags->foreground ? Parent(-1) : Parent::ForkAway();
   const absl::Status served = Serve(*flags, parent);
   // Another one serves already: what a starter wanted is there.

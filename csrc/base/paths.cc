@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +42,23 @@ void MakeFolders(const std::string& dir) {
   (void)mkdir(dir.c_str(), 0700);
 }
 
+std::string WorkingFolder() {
+  char buffer[4096];
+  return getcwd(buffer, sizeof(buffer)) != nullptr ? buffer : "";
+}
+
+// When this code was loaded: a program that goes elsewhere afterwards still means the same folder.
+const std::string kStartedIn = WorkingFolder();
+
+// $HOCKET_RUNTIME_DIR, absolute; empty where it is not set. A daemon leaves the folder in which it was
+// started, and jobs of one node run in many.
+std::string NamedDir() {
+  std::string dir = Variable("HOCKET_RUNTIME_DIR");
+  if (dir.empty() || dir[0] == '/' || kStartedIn.empty()) return dir;
+  while (dir.rfind("./", 0) == 0) dir.erase(0, std::min(dir.find_first_not_of('/', 1), dir.size()));
+  return absl::StrCat(kStartedIn == "/" ? "" : kStartedIn, "/", dir);
+}
+
 // What it is, made or found.
 absl::StatusOr<struct stat> MakeFolder(const std::string& dir, mode_t mode) {
   if (mkdir(dir.c_str(), mode) != 0 && errno != EEXIST) {
@@ -59,7 +77,7 @@ absl::StatusOr<struct stat> MakeFolder(const std::string& dir, mode_t mode) {
 }  // namespace
 
 std::string RuntimeDir() {
-  if (const std::string dir = Variable("HOCKET_RUNTIME_DIR"); !dir.empty()) return dir;
+  if (std::string dir = NamedDir(); !dir.empty()) return dir;
   if (IsSystemDir(kSystemDir)) return kSystemDir;
   return absl::StrCat("/tmp/hocket-", geteuid());
 }
@@ -76,8 +94,8 @@ absl::StatusOr<std::string> EnsureRuntimeDir() {
 }
 
 absl::StatusOr<std::string> EnsureSystemDir() {
-  const std::string named = Variable("HOCKET_RUNTIME_DIR");
-  const std::string dir = !named.empty() ? named : kSystemDir;
+  const std::string named = NamedDir();
+  const std::string dir = named.empty() ? kSystemDir : named;
   if (geteuid() != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("a daemon for all users needs root, to give each his own folder in ", dir,
@@ -97,7 +115,7 @@ absl::StatusOr<std::string> EnsureSystemDir() {
 
 // A link to another place is as good as a folder.
 absl::StatusOr<std::string> EnsureStateDir(bool system) {
-  if (const std::string dir = Variable("HOCKET_RUNTIME_DIR"); !dir.empty()) return dir;
+  if (std::string dir = NamedDir(); !dir.empty()) return dir;
   const std::string dir = StateDir(system);
   if (dir.empty())
     return absl::FailedPreconditionError("neither XDG_STATE_HOME nor HOME names a folder for settings.");

@@ -21,7 +21,8 @@
 namespace hocket {
 
 // $HOCKET_RUNTIME_DIR, else /run/hocket where a system daemon's socket lies there, else
-// /tmp/hocket-<uid>. Creates nothing.
+// /tmp/hocket-<uid>. Creates nothing. Always absolute: what the variable says is taken from the folder in
+// which this program was when Hocket was loaded, wherever it goes afterwards.
 std::string RuntimeDir();
 
 // RuntimeDir(), created (mode 0700) where missing. kFailedPrecondition when it belongs to another user

@@ -59,11 +59,16 @@ std::vector<std::string> Places() {
   return places;
 }
 
-// Nothing of ours that would follow the daemon: what is preloaded here is for this program.
-std::vector<char*> DaemonEnvironment() {
+// Nothing of ours that would follow the daemon: what is preloaded here is for this program. And the folder in
+// which this program looks for it, wherever it is just now.
+std::vector<char*> DaemonEnvironment(std::string& runtime_dir) {
   std::vector<char*> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!absl::StartsWith(*entry, "LD_PRELOAD=")) variables.push_back(*entry);
+    if (absl::StartsWith(*entry, "HOCKET_RUNTIME_DIR=")) {
+      variables.push_back(runtime_dir.data());
+    } else if (!absl::StartsWith(*entry, "LD_PRELOAD=")) {
+      variables.push_back(*entry);
+    }
   }
   variables.push_back(nullptr);
   return variables;
@@ -110,7 +115,8 @@ absl::StatusOr<pid_t> Spawn(const std::string& path, int output) {
   if (!null) return Cannot("open /dev/null");
   std::string name = path;
   char* const arguments[] = {name.data(), nullptr};
-  std::vector<char*> environment = DaemonEnvironment();
+  std::string runtime_dir = "HOCKET_RUNTIME_DIR=" + RuntimeDir();
+  std::vector<char*> environment = DaemonEnvironment(runtime_dir);
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const Program program{path.c_str(), arguments,  environment.data(),

@@ -229,7 +229,12 @@ def settings() -> dict[Key, Setting]:
 
 
 def apply(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Adds to ``environment`` what the files say and it does not. BrokenConfig: as in :func:`settings`."""
+    """Adds to ``environment`` what the files say and it does not. BrokenConfig: as in :func:`settings`.
+
+    A relative $HOCKET_RUNTIME_DIR is made absolute: what is started from here may run elsewhere.
+    """
+    if runtime_dir := environment.get("HOCKET_RUNTIME_DIR"):
+        environment["HOCKET_RUNTIME_DIR"] = os.path.join(os.getcwd(), runtime_dir)
     for key, setting in settings().items():
         if not environment.get(key.variable):
             environment[key.variable] = setting.text

@@ -39,6 +39,22 @@ TEST_F(PathsTest, FollowTheEnvironment) {
   EXPECT_EQ(SocketPath(), base_ + "/run/hocketd.sock");
 }
 
+// A coordinator leaves the folder in which it was started, and programs change theirs.
+TEST_F(PathsTest, ARelativeFolderIsTakenFromWhereTheProgramWasStarted) {
+  const std::string here = std::filesystem::current_path();
+  for (const char* const named : {"rel", "./rel", ".//./rel"}) {
+    Use(named);
+    EXPECT_EQ(RuntimeDir(), here + "/rel");
+  }
+  Use("rel");
+  std::filesystem::current_path(base_);
+  EXPECT_EQ(RuntimeDir(), here + "/rel");
+  EXPECT_EQ(SocketPath(), here + "/rel/hocketd.sock");
+  std::filesystem::current_path(here);
+  Use(".");
+  EXPECT_EQ(RuntimeDir(), here + "/.");
+}
+
 TEST_F(PathsTest, CreatesTheFolderForItsUserAlone) {
   ASSERT_TRUE(EnsureRuntimeDir().ok());
   struct stat info {};

@@ -17,6 +17,7 @@ namespace hocket::coordinator {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 using Json = nlohmann::json;
 
 TEST(LifeTest, WithoutJobsItEndsAfterItsGrace) {

@@ -61,6 +61,17 @@ def test_the_environment_wins_over_the_file(file: pathlib.Path) -> None:
     assert (environment["HOCKET_POLICY"], environment["HOCKET_WEIGHT"]) == ("fifo", "2")
 
 
+def test_a_relative_runtime_folder_is_the_same_for_what_is_started_elsewhere(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    environment = {"HOCKET_RUNTIME_DIR": "run"}
+    _config.apply(environment)
+    monkeypatch.chdir("/")
+    _config.apply(environment)
+    assert environment["HOCKET_RUNTIME_DIR"] == str(tmp_path / "run")
+
+
 def test_the_users_file_wins_over_the_machines(tmp_path: pathlib.Path) -> None:
     machine, user = tmp_path / "machine.toml", tmp_path / "user.toml"
     machine.write_text('coordinator = {policy = "fifo", grace_seconds = 1}\n')
