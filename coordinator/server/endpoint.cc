@@ -32,7 +32,7 @@ absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
   const absl::Time until = SteadyNow() + kPatience;
   while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return Cannot("lock " + path);
-    if (wire::Channel::Connect(dir + "/hocketd.sock").ok())
+    if (wire::Channel::Connect(dir + "/hocketd.sock", /*timeout_ms=*/0).ok())
       return absl::AlreadyExistsError(absl::StrCat("a coordinator runs already in ", dir, "."));
     if (SteadyNow() > until) {
       return absl::UnavailableError(absl::StrCat("a coordinator holds ", path,
@@ -44,11 +44,17 @@ absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
   return lock;
 }
 
+// Also one that is stopped, and has no room for more who wait.
+bool SomebodyListens(const std::string& dir) {
+  const absl::Status found = wire::Channel::Connect(dir + "/hocketd.sock", /*timeout_ms=*/0).status();
+  return found.ok() || absl::IsDeadlineExceeded(found);
+}
+
 // With the lock we are the only one, unless somebody has tidied a living daemon's lock file away: then ours
 // is another file. A daemon that dies drops its lock a moment before its socket.
 absl::Status CheckNobodyAnswers(const std::string& dir) {
   const absl::Time until = SteadyNow() + kDies;
-  while (wire::Channel::Connect(dir + "/hocketd.sock").ok()) {
+  while (SomebodyListens(dir)) {
     if (SteadyNow() > until)
       return absl::AlreadyExistsError(
           absl::StrCat("a coordinator runs already in ", dir, ", though its file hocketd.lock is gone."));

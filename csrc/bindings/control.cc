@@ -19,9 +19,19 @@ namespace {
 
 using Unlocked = py::call_guard<py::gil_scoped_release>;
 
+// kUnavailable becomes CoordinatorUnavailable (errors.h), and that is to say here that none runs. One that
+// cannot be reached, or hung up, may well run.
+absl::Status OfCoordinator(const absl::Status& status) {
+  if (absl::IsNotFound(status)) return absl::UnavailableError(status.message());
+  if (absl::IsUnavailable(status)) return absl::UnknownError(status.message());
+  return status;
+}
+
 std::string Control(const std::string& socket_path, const std::string& command,
                     const std::string& arguments_json, int timeout_ms) {
-  return ValueOrRaise(wire::Control(socket_path, command, arguments_json, timeout_ms));
+  auto answer = wire::Control(socket_path, command, arguments_json, timeout_ms);
+  RaiseIfFailed(OfCoordinator(answer.status()));
+  return *std::move(answer);
 }
 
 std::string EnsuredRuntimeDir() { return ValueOrRaise(EnsureRuntimeDir()); }

@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Join(const JobOptions& options,
 }
 
 absl::StatusOr<std::unique_ptr<ClientImpl>> ClientImpl::Join(wire::Join facts, ClientTuning tuning) {
-  HOCKET_ASSIGN_OR_RETURN(wire::Channel channel, tuning.connect());
+  HOCKET_ASSIGN_OR_RETURN(wire::Channel channel, ConnectFirst(tuning));
   HOCKET_ASSIGN_OR_RETURN(wire::SharedPage page, wire::SharedPage::Create());
   std::unique_ptr<ClientImpl> client(new ClientImpl(std::move(facts), std::move(tuning), std::move(page)));
   if (!client->wake_ || !client->connection_.valid()) return Cannot("join", EMFILE);

@@ -58,6 +58,7 @@ inline constexpr Bytes kEverything = std::numeric_limits<Bytes>::max();
 // What tests set otherwise.
 struct ClientTuning {
   // Finds or starts a coordinator; may block. Called on the joining thread, later by the agent.
+  // kDeadlineExceeded: there is one that takes nobody in.
   std::function<absl::StatusOr<wire::Channel>()> connect;
   // A job that somebody waits for and that has neither allocated nor had device work for so long outside
   // steps gives its turn up.
@@ -361,6 +362,8 @@ class ClientImpl final : public Client {
   // --- rejoin.cc: the coordinator comes and goes
   void SendJoin(wire::Channel channel, const Holdings& held)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_, mutex_);
+  static absl::StatusOr<wire::Channel> ConnectFirst(const ClientTuning& tuning);
+  static absl::Status HasNotAnswered(const ClientTuning& tuning);
   absl::Status AwaitJoined();
   void LostCoordinator(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(receive_mutex_);
   void RefuseJoin(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -369,6 +372,7 @@ class ClientImpl final : public Client {
   bool ReconnectIsDue();
   bool HasLane() const;
   void Reconnect();
+  void AskLater();
   void GoOnAlone(const absl::Status& why);
   bool TakeLaneAlone();
   void TakeTurnAlone();

@@ -36,6 +36,9 @@ namespace {
 constexpr auto kStartLimit = std::chrono::seconds(10);
 constexpr auto kSystemPatience = std::chrono::seconds(5);
 constexpr timespec kLockPause{0, 10'000'000};
+// So long a connection waits to be taken; who calls us has other things to see to. A daemon that is stopped,
+// and has no room for more who wait, is not to be replaced.
+constexpr int kConnectMs = 100;
 constexpr int kStarts = 5;  // of a daemon that is gone again before we reach it
 
 // Of the library, or program, that this code was linked into.
@@ -238,16 +241,21 @@ std::string HowToGoOn(bool was_there) {
                       "not: end the program and start it again, for a coordinator of your own; ", kApart);
 }
 
+// Somebody listens: nobody is to be started.
+bool IsThere(const absl::StatusOr<wire::Channel>& channel) {
+  return channel.ok() || absl::IsDeadlineExceeded(channel.status());
+}
+
 // A daemon for all users is root's to start: it is being started anew, perhaps.
 absl::StatusOr<wire::Channel> AwaitSystemDaemon(const std::string& folder) {
   const Clock::time_point deadline = Clock::now() + kSystemPatience;
-  auto channel = wire::Channel::Connect(folder + "/hocketd.sock");
-  while (!channel.ok() && absl::IsUnavailable(channel.status()) && Clock::now() < deadline) {
+  auto channel = wire::Channel::Connect(folder + "/hocketd.sock", kConnectMs);
+  while (!IsThere(channel) && !absl::IsPermissionDenied(channel.status()) && Clock::now() < deadline) {
     nanosleep(&kLockPause, nullptr);
-    channel = wire::Channel::Connect(folder + "/hocketd.sock");
+    channel = wire::Channel::Connect(folder + "/hocketd.sock", kConnectMs);
   }
   const bool was_there = IsKnown(folder);
-  if (channel.ok()) {
+  if (IsThere(channel)) {
     if (!was_there) known_system_dir = new std::string(folder);
     return channel;
   }
@@ -262,13 +270,13 @@ absl::StatusOr<wire::Channel> StartAndConnect() {
   HOCKET_ASSIGN_OR_RETURN(const std::string folder, EnsureRuntimeDir());
   StartLock lock;
   HOCKET_RETURN_IF_ERROR(lock.Take(folder + "/start.lock", deadline));
-  auto channel = wire::Channel::Connect(SocketPath());
-  if (channel.ok()) return channel;
+  auto channel = wire::Channel::Connect(SocketPath(), kConnectMs);
+  if (IsThere(channel)) return channel;
   HOCKET_ASSIGN_OR_RETURN(const std::string daemon, FindDaemon());
   for (int i = 0; i < kStarts; ++i) {
     HOCKET_RETURN_IF_ERROR(StartDaemon(daemon, deadline));
-    channel = wire::Channel::Connect(SocketPath());
-    if (channel.ok()) return channel;
+    channel = wire::Channel::Connect(SocketPath(), kConnectMs);
+    if (IsThere(channel)) return channel;
   }
   return absl::UnavailableError(absl::StrCat(
       "started ", daemon, " ", kStarts, " times, and it was gone each time before it could be reached (",
@@ -293,11 +301,11 @@ absl::StatusOr<std::string> FindDaemon() {
 
 absl::StatusOr<wire::Channel> ConnectOrStart() {
   if (const std::string dir = SystemDirToUse(); !dir.empty()) return AwaitSystemDaemon(dir);
-  auto channel = wire::Channel::Connect(SocketPath());
-  if (channel.ok()) return channel;
+  auto channel = wire::Channel::Connect(SocketPath(), kConnectMs);
+  if (IsThere(channel)) return channel;
   if (absl::IsPermissionDenied(channel.status())) return absl::UnavailableError(channel.status().message());
   auto started = StartAndConnect();
-  if (started.ok()) return started;
+  if (IsThere(started)) return started;
   return absl::UnavailableError(
       absl::StrCat(std::string(channel.status().message()),
                    "; tried to start one: ", std::string(started.status().message())));

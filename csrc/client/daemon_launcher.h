@@ -21,7 +21,8 @@
 
 namespace hocket {
 
-// kUnavailable: what was tried and what stood in the way. Blocks for some 10 s at most.
+// kUnavailable: what was tried and what stood in the way. kDeadlineExceeded: there is one that takes nobody
+// in (Channel::Connect()); call again. Blocks for some 10 s at most.
 absl::StatusOr<wire::Channel> ConnectOrStart();
 
 // $HOCKET_DAEMON, else ../bin/hocketd or bin/hocketd beside the library (or program) this code is in, else

@@ -43,16 +43,27 @@ void ClientImpl::SendJoin(wire::Channel channel, const Holdings& held) {
   if (facts_.rejoin && phase_ == Phase::kNone && Movable()) TellMovable(held);
 }
 
+// As long as for the answer to the Join of those whom it does take in.
+absl::StatusOr<wire::Channel> ClientImpl::ConnectFirst(const ClientTuning& tuning) {
+  const Clock::time_point deadline = Clock::now() + tuning.join_limit;
+  auto channel = tuning.connect();
+  while (absl::IsDeadlineExceeded(channel.status()) && Clock::now() < deadline) channel = tuning.connect();
+  if (absl::IsDeadlineExceeded(channel.status())) return HasNotAnswered(tuning);
+  return channel;
+}
+
+absl::Status ClientImpl::HasNotAnswered(const ClientTuning& tuning) {
+  return absl::UnavailableError(
+      absl::StrCat("the coordinator has not answered in ",
+                   std::chrono::duration_cast<std::chrono::seconds>(tuning.join_limit).count(),
+                   " s.\n  It may be stopped: see `hocket doctor`, or end it with `hocket stop`."));
+}
+
 absl::Status ClientImpl::AwaitJoined() {
   const Clock::time_point deadline = Clock::now() + tuning_.join_limit;
   MutexLock lock(&mutex_);
   while (!info_.joined && refused_.ok()) {
-    if (Clock::now() >= deadline) {
-      return absl::UnavailableError(
-          absl::StrCat("the coordinator has not answered in ",
-                       std::chrono::duration_cast<std::chrono::seconds>(tuning_.join_limit).count(),
-                       " s.\n  It may be stopped: see `hocket doctor`, or end it with `hocket stop`."));
-    }
+    if (Clock::now() >= deadline) return HasNotAnswered(tuning_);
     changed_.WaitUntil(&mutex_, deadline);
   }
   return refused_;
@@ -149,12 +160,19 @@ bool ClientImpl::HasLane() const {
 // adopted chunks of it since, or do so before the next one hears of us. It tells anew.
 void ClientImpl::Reconnect() {
   absl::StatusOr<wire::Channel> channel = tuning_.connect();
+  if (absl::IsDeadlineExceeded(channel.status())) return AskLater();
   if (!channel.ok()) return GoOnAlone(channel.status());
   const Holdings held = Held();
   MutexLock receiving(&receive_mutex_);
   if (!HasLane()) ChangeArena({.chunk = 0});
   MutexLock lock(&mutex_);
   if (!outside_) SendJoin(*std::move(channel), held);
+}
+
+// There is one, which orders turns again when it goes on: who waits, waits for it.
+void ClientImpl::AskLater() {
+  MutexLock lock(&mutex_);
+  reconnect_at_ = Clock::now() + NextPause();
 }
 
 // Nobody orders turns now. The lane's lock still keeps two jobs from touching one arena, so a job may run if

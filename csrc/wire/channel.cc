@@ -1,8 +1,10 @@
 #include "csrc/wire/channel.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -10,9 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "csrc/base/cannot.h"
 #include "csrc/base/paths.h"
 #include "csrc/base/status_macros.h"
+#include "csrc/base/steady.h"
 #include "csrc/wire/address.h"
 #include "csrc/wire/codec.h"
 #include "csrc/wire/foreign.h"
@@ -110,6 +114,24 @@ absl::Status CheckCoordinator(const Channel& channel, const std::string& path) {
       "that user."));
 }
 
+// For a connection that waits to be taken, too: as many may wait as somebody who listens has room for. Zero:
+// for ever.
+void BoundSending(const UniqueFd& socket, absl::Duration longest) {
+  const timeval bound = absl::ToTimeval(longest);
+  (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof(bound));
+}
+
+absl::Status ConnectError(const std::string& path, int timeout_ms) {
+  const int error = errno;
+  const std::string what = absl::StrCat("connect to the coordinator at ", path);
+  if (error == ENOENT || error == ECONNREFUSED)
+    return absl::NotFoundError(absl::StrCat("cannot ", what, ": ", std::strerror(error)));
+  if (error != EAGAIN && error != EWOULDBLOCK) return Cannot(what, error);
+  return absl::DeadlineExceededError(
+      absl::StrCat("cannot ", what, ": it has taken nobody in for ", timeout_ms,
+                   " ms, and many wait. It may be stopped: then kill -CONT ", "lets it go on."));
+}
+
 absl::Status SendError(const char* what) {
   const std::string text = absl::StrCat("cannot send ", what, ": ", std::strerror(errno));
   const bool full = errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ETOOMANYREFS;
@@ -118,21 +140,21 @@ absl::Status SendError(const char* what) {
 
 }  // namespace
 
-absl::StatusOr<Channel> Channel::Connect(const std::string& path) {
+absl::StatusOr<Channel> Channel::Connect(const std::string& path, int timeout_ms) {
   HOCKET_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path, "connect to"));
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return Cannot("make a socket");
-  int result;
+  const absl::Time deadline = SteadyNow() + absl::Milliseconds(timeout_ms);
   do {
-    result = connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot connect to the coordinator at ", path, ": ", std::strerror(errno)));
-  }
-  Channel channel(std::move(socket));
-  HOCKET_RETURN_IF_ERROR(CheckCoordinator(channel, path));
-  return channel;
+    BoundSending(socket, std::max(deadline - SteadyNow(), absl::Milliseconds(1)));
+    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+      BoundSending(socket, absl::ZeroDuration());
+      Channel channel(std::move(socket));
+      HOCKET_RETURN_IF_ERROR(CheckCoordinator(channel, path));
+      return channel;
+    }
+  } while (errno == EINTR);
+  return ConnectError(path, timeout_ms);
 }
 
 absl::Status Channel::Send(const Message& message, int descriptor) {

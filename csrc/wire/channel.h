@@ -23,9 +23,12 @@ class Channel {
  public:
   explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
 
-  // kUnavailable, with errno's text and the path, when nobody listens there. kPermissionDenied, with both
-  // uids, when somebody does who is not to be trusted (IsTrusted() in base/paths.h): nothing has been sent.
-  static absl::StatusOr<Channel> Connect(const std::string& path);
+  // Each with errno's text, or what it was, and the path. kNotFound: nobody listens there. kDeadlineExceeded:
+  // somebody does, has taken nobody in for `timeout_ms`, and has no room for more who wait for that: he is
+  // stopped, most likely. (Up to then who waits counts as connected, and is not answered.) kPermissionDenied,
+  // with both uids: he is not to be trusted (IsTrusted() in base/paths.h), and nothing has been sent.
+  // kUnavailable: this process may not go there, or has no descriptor left; who listens there is not known.
+  static absl::StatusOr<Channel> Connect(const std::string& path, int timeout_ms = 10'000);
 
   // Sends in one packet. Never blocks for a slow reader: kResourceExhausted when its queue is full.
   // kUnavailable when the peer is gone. `descriptor` (-1: none) is duplicated into the message.

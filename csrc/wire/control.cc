@@ -39,25 +39,43 @@ absl::StatusOr<CommandResult> NextPart(Channel& channel, absl::Time deadline) {
   }
 }
 
+// With what was asked, and what may be the matter.
+absl::Status Unanswered(const absl::Status& why, const std::string& socket_path, const std::string& command,
+                        int timeout_ms) {
+  if (absl::IsDeadlineExceeded(why))
+    return absl::DeadlineExceededError(
+        absl::StrCat("the coordinator at ", socket_path, " did not answer '", command, "' within ",
+                     timeout_ms, " ms. It may be stopped: then kill -CONT lets it go on."));
+  if (absl::IsUnavailable(why))
+    return absl::UnavailableError(absl::StrCat(
+        "the coordinator at ", socket_path, " hung up before it had answered '", command, "' (",
+        why.message(), "). It may just have ended: ask again; its log says more (`hocket logs`)."));
+  return why;
+}
+
+absl::StatusOr<std::string> Ask(Channel channel, const Command& command, absl::Time deadline) {
+  HOCKET_RETURN_IF_ERROR(channel.Send(command));
+  std::string answer;
+  while (true) {
+    HOCKET_ASSIGN_OR_RETURN(const CommandResult part, NextPart(channel, deadline));
+    if (!part.ok) return absl::FailedPreconditionError(part.error);
+    answer += part.result;
+    if (part.last) return answer;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> Control(const std::string& socket_path, const std::string& command,
                                     const std::string& arguments_json, int timeout_ms) {
   const absl::Time deadline = SteadyNow() + absl::Milliseconds(timeout_ms);
-  HOCKET_ASSIGN_OR_RETURN(Channel channel, Channel::Connect(socket_path));
-  HOCKET_RETURN_IF_ERROR(channel.Send(Command{.command = command, .arguments = arguments_json}));
-  std::string answer;
-  while (true) {
-    auto part = NextPart(channel, deadline);
-    if (absl::IsDeadlineExceeded(part.status())) {
-      return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", socket_path, " did not answer '",
-                                                      command, "' within ", timeout_ms, " ms"));
-    }
-    HOCKET_RETURN_IF_ERROR(part.status());
-    if (!part->ok) return absl::FailedPreconditionError(part->error);
-    answer += part->result;
-    if (part->last) return answer;
-  }
+  absl::StatusOr<Channel> channel = Channel::Connect(socket_path, timeout_ms);
+  if (absl::IsDeadlineExceeded(channel.status()))
+    return Unanswered(channel.status(), socket_path, command, timeout_ms);
+  HOCKET_RETURN_IF_ERROR(channel.status());
+  auto answer = Ask(*std::move(channel), {.command = command, .arguments = arguments_json}, deadline);
+  if (!answer.ok()) return Unanswered(answer.status(), socket_path, command, timeout_ms);
+  return answer;
 }
 
 }  // namespace hocket::wire

@@ -18,7 +18,8 @@ def ask(command: str, path: str = "", timeout_ms: int = 10_000, **arguments: Any
 
     Raises:
         CoordinatorUnavailable: none runs there.
-        HocketError: its own sentence; or it is another user's, or does not answer in time.
+        HocketError: its own sentence; or it is another user's, cannot be reached, hangs up, or does not answer in time:
+            then one may well run.
         ValueError: what listens there does not speak Hocket's protocol.
     """
     control = load_control()

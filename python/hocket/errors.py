@@ -11,7 +11,7 @@ class HocketError(RuntimeError):
 
 
 class CoordinatorUnavailable(HocketError):
-    """No coordinator answers and none can be started. See ``hocket doctor``."""
+    """No coordinator runs there, or none can be started. See ``hocket doctor``."""
 
 
 class BuiltForAnotherTorch(HocketError, ImportError):

@@ -32,6 +32,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/wire/busy_listener.h"
 #include "tests/wire/foreign_coordinator.h"
 
 namespace hocket {
@@ -253,6 +254,30 @@ TEST_F(RealCoordinatorTest, AnotherUsersCoordinatorIsNotJoined) {
   const absl::Status status = ConnectOrStart().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << "jobs go on without one";
   EXPECT_THAT(std::string(status.message()), HasSubstr("it is run by uid 65534, this process by uid 0"));
+}
+
+TEST_F(RealCoordinatorTest, ADaemonThatTakesNobodyInIsNotReplaced) {
+  setenv("HOCKET_DAEMON", WriteDaemonThatIsKilled(folder_, 1000).c_str(), 1);
+  {
+    const wire::BusyListener busy(SocketPath());
+    ASSERT_TRUE(busy.full());
+    const absl::Status status = ConnectOrStart().status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/starts"));
+}
+
+TEST_F(RealCoordinatorTest, AFolderThatIsNamedRelativelyStaysTheSameWhereverTheProgramGoes) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  setenv("HOCKET_RUNTIME_DIR", std::filesystem::relative(folder_).c_str(), 1);
+  std::filesystem::current_path("/");
+  const auto channel = ConnectOrStart();
+  std::filesystem::current_path(here);
+  setenv("HOCKET_RUNTIME_DIR", folder_.c_str(), 1);
+  ASSERT_TRUE(channel.ok()) << channel.status();
+  const auto found = ConnectOrStart();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->Peer()->first, channel->Peer()->first);
 }
 
 TEST_F(RealCoordinatorTest, ASecondStartFindsTheFirstDaemon) {

@@ -27,6 +27,45 @@ TEST(RejoinTest, ACoordinatorThatNamesNoLaneLockIsRefusedWithTheReason) {
   EXPECT_THAT(std::string(joined.status().message()), ::testing::HasSubstr("`hocket restart`"));
 }
 
+// One that is stopped, and for which as many wait as can.
+TEST(RejoinTest, ACoordinatorThatTakesNobodyInAtFirstIsJoinedWhenItDoes) {
+  int ends[2], in_vain = 0;
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  wire::Channel coordinator{UniqueFd(ends[1])};
+  ASSERT_TRUE(coordinator.Send(wire::Joined{.job = 5, .name = "job", .lane_lock = "/nowhere"}).ok());
+  ClientTuning tuning;
+  tuning.connect = [&]() -> absl::StatusOr<wire::Channel> {
+    if (++in_vain <= 3) return absl::DeadlineExceededError("it takes nobody in");
+    return wire::Channel(UniqueFd(ends[0]));
+  };
+  const auto joined = ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0"}, tuning);
+  EXPECT_TRUE(joined.ok()) << joined.status();
+}
+
+TEST(RejoinTest, ACoordinatorThatTakesNobodyInIsNotWaitedForForEver) {
+  ClientTuning tuning{.join_limit = std::chrono::milliseconds(1)};
+  tuning.connect = [&] { return absl::DeadlineExceededError("it takes nobody in"); };
+  const auto joined = ClientImpl::Join(wire::Join{.name = "job", .device = "gpu-0"}, tuning);
+  EXPECT_TRUE(absl::IsUnavailable(joined.status())) << joined.status() << ": then it runs without one";
+  EXPECT_THAT(std::string(joined.status().message()), ::testing::HasSubstr("It may be stopped"));
+}
+
+TEST(RejoinTest, WhoWaitsForTheTurnDoesNotTakeItWhereACoordinatorTakesNobodyIn) {
+  Scene scene;
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.TakesNobodyIn();
+  scene.Dies(/*another_can_be_started=*/false);
+  scene.AwaitsFailedConnect();
+  EXPECT_FALSE(scene.job().HoldsTurn());
+  EXPECT_TRUE(scene.job().Info().coordinated);
+  scene.CanBeStarted();
+  EXPECT_FALSE(scene.Answers().holds_turn);
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  thread.join();
+}
+
 TEST(RejoinTest, AnotherCoordinatorNeedNotNameTheLaneLockAgain) {
   Scene scene;
   scene.Dies();

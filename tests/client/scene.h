@@ -212,6 +212,8 @@ class Scene {
     peer_.reset();
   }
   void CannotBeStarted() { reachable_ = false; }
+  // Where none can be reached it is because there is one that is stopped.
+  void TakesNobodyIn() { takes_nobody_in_ = true; }
   void CanBeStarted() { reachable_ = true; }
   // Blocks until the job has tried in vain once more.
   void AwaitsFailedConnect() {
@@ -255,7 +257,8 @@ class Scene {
       std::lock_guard<std::mutex> lock(mutex_);
       ++failed_connects_;
       connected_.notify_all();
-      return absl::UnavailableError("nobody listens");
+      return takes_nobody_in_ ? absl::DeadlineExceededError("it takes nobody in")
+                              : absl::UnavailableError("nobody listens");
     }
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
@@ -273,7 +276,7 @@ class Scene {
   }
 
   std::string folder_;
-  std::atomic<bool> reachable_{true};
+  std::atomic<bool> reachable_{true}, takes_nobody_in_{false};
   int failed_connects_ = 0;
   std::mutex mutex_;
   std::condition_variable connected_;

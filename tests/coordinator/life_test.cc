@@ -12,6 +12,7 @@
 #include "coordinator/server/state_files.h"
 #include "csrc/base/process.h"
 #include "tests/coordinator/daemon.h"
+#include "tests/wire/busy_listener.h"
 
 namespace hocket::coordinator {
 namespace {
@@ -63,6 +64,34 @@ TEST(LifeTest, ASecondOneLeavesTheFirstAloneAlsoWhenItsLocksFileIsGone) {
   EXPECT_THAT(text, HasSubstr("a coordinator runs already in " + daemon.dir()));
   a.Say(wire::Wait{});
   EXPECT_GT(a.Hear<wire::Grant>().turn, 0u);
+}
+
+// It waited for that one for ever.
+TEST(LifeTest, ASecondOneLeavesOneAloneThatTakesNobodyIn) {
+  Daemon daemon;
+  daemon.Kill(SIGKILL);
+  const wire::BusyListener busy(daemon.socket());
+  ASSERT_TRUE(busy.full());
+  const auto [status, text] = daemon.Start({"--foreground"});
+  EXPECT_EQ(status, 1);
+  EXPECT_THAT(text, HasSubstr("a coordinator runs already in " + daemon.dir()));
+}
+
+// It leaves the folder in which it was started: what it kept later was to lie in another, or nowhere.
+TEST(LifeTest, AFolderThatIsNamedRelativelyHasAllThatItKeeps) {
+  Daemon daemon;
+  daemon.Kill(SIGTERM);
+  const std::filesystem::path folder = daemon.dir();
+  ASSERT_EQ(daemon
+                .Start({"--runtime-dir", folder.filename()},
+                       [&] { std::filesystem::current_path(folder.parent_path()); })
+                .first,
+            0);
+  ASSERT_TRUE(daemon.Ask("policy", {{"name", "srtf"}}).ok());
+  Peer a(daemon, {.name = "a"});
+  EXPECT_THAT(a.Hear<wire::Joined>().lane_lock, StartsWith(daemon.dir() + "/"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "settings"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "jobs/1"));
 }
 
 TEST(LifeTest, AStaleSocketIsReplaced) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import socket
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -93,6 +94,33 @@ def test_an_unknown_policy_is_named_with_those_there_are(world: World) -> None:
 def test_without_a_coordinator_the_command_line_says_so(world: World) -> None:
     answer = world.hocket("status")
     assert "no coordinator" in (answer.stdout + answer.stderr).lower()
+
+
+def test_a_coordinator_that_cannot_be_asked_is_not_taken_for_none(world: World) -> None:
+    """Whether one runs is not known: a path that is too long, and one that hangs up in the middle of its answer."""
+    far = world.folder / ("x" * 120)
+    answers = [world.hocket(*command, HOCKET_RUNTIME_DIR=str(far)) for command in (["status"], ["restart"])]
+    for answer in answers:
+        assert answer.returncode == 1 and "Name a shorter folder in HOCKET_RUNTIME_DIR" in answer.stderr, answer
+    assert "a socket's may have" in world.hocket("doctor", HOCKET_RUNTIME_DIR=str(far)).stdout
+
+    path = world.folder / "run" / "hocketd.sock"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def hangs_up() -> None:
+            with listener.accept()[0] as asking:
+                asking.recv(1 << 16)
+
+        thread = threading.Thread(target=hangs_up)
+        thread.start()
+        answer = world.hocket("status")
+        thread.join()
+    path.unlink()
+    assert answer.returncode == 1 and "hung up before it had answered 'status'" in answer.stderr, answer
+    assert world.hocket("status").returncode == 0, "none listens"
 
 
 def test_a_device_too_small_for_one_job_says_who_holds_what(world: World) -> None:

@@ -14,6 +14,7 @@
 
 #include "csrc/wire/codec.h"
 #include "csrc/wire/control.h"
+#include "tests/wire/busy_listener.h"
 #include "tests/wire/foreign_coordinator.h"
 
 namespace hocket::wire {
@@ -181,10 +182,37 @@ TEST(ChannelTest, SeveralThreadsMaySend) {
 
 TEST(ChannelTest, NobodyListeningSaysWhereAndWhy) {
   const auto status = Channel::Connect("/nowhere/hocketd.sock").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/hocketd.sock: No such file"));
-  EXPECT_THAT(std::string(Channel::Connect(std::string(200, 'x')).status().message()),
-              HasSubstr("200 characters"));
+}
+
+TEST(ChannelTest, WhoCannotGoThereDoesNotKnowWhetherSomebodyListens) {
+  const auto too_long = Channel::Connect(std::string(200, 'x')).status();
+  EXPECT_EQ(too_long.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(too_long.message()), HasSubstr("200 characters"));
+  const auto no_folder = Channel::Connect("/dev/null/s").status();
+  EXPECT_EQ(no_folder.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(no_folder.message()), HasSubstr("/dev/null/s: Not a directory"));
+}
+
+// Such a connect never came back.
+TEST(ChannelTest, OneThatTakesNobodyInIsNotWaitedForForEver) {
+  char folder[] = "/tmp/hocket-channel-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/s";
+  {
+    const BusyListener busy(path);
+    ASSERT_TRUE(busy.full());
+    for (const int timeout_ms : {0, 20}) {
+      const auto status = Channel::Connect(path, timeout_ms).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("has taken nobody in for "));
+    }
+    const auto status = Control(path, "status", "{}", /*timeout_ms=*/20).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("did not answer 'status' within 20 ms"));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(ChannelTest, AnotherUsersCoordinatorIsNotTalkedTo) {

@@ -83,8 +83,19 @@ TEST(ControlTest, OneThatDoesNotAnswerIsNotWaitedForForEver) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("did not answer 'status' within 20 ms"));
 }
 
-TEST(ControlTest, NobodyThereIsUnavailable) {
-  EXPECT_EQ(Control("/nowhere/s", "status", "{}").status().code(), absl::StatusCode::kUnavailable);
+TEST(ControlTest, NobodyThereIsNotFound) {
+  EXPECT_EQ(Control("/nowhere/s", "status", "{}").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(ControlTest, OneThatHangsUpWasThere) {
+  Coordinator coordinator([](Channel& channel) {
+    (void)channel.Receive();
+    EXPECT_TRUE(channel.Send(CommandResult{.ok = true, .result = "{", .last = false}).ok());
+    channel.Shutdown();
+  });
+  const auto status = Control(coordinator.path(), "status", "{}").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("hung up before it had answered 'status'"));
 }
 
 }  // namespace
