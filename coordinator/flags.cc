@@ -20,7 +20,8 @@ Jobs start it themselves; there is no need to do so by hand.
   --system                serve all users of this machine, each with rights over his own jobs, in /run/hocket
                           (as root; never ends by itself)
   --foreground            stay in the foreground, log to stderr too, serve until stopped
-  --grace-seconds=N       end after N seconds without a job (default 30; with --foreground: never)
+  --grace-seconds=N       end after N seconds without a job (default 30; with --foreground: never), more than ten
+                          years: never
   --policy=NAME           who is next: fair, fifo, pack, priority, round-robin, srtf (default: what `hocket policy`
                           has set last, or fair)
   --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default: what
@@ -42,6 +43,9 @@ hocketd simulate FILE --help: plays recorded or invented jobs through the same c
 
 namespace {
 
+// In seconds: ten years. No daemon lives so long.
+constexpr double kForEver = 10 * 366 * 86'400.0;
+
 absl::StatusOr<double> ToNumber(const std::string& flag, const std::string& value) {
   double number = 0;
   if (absl::SimpleAtod(value, &number)) return number;
@@ -51,7 +55,7 @@ absl::StatusOr<double> ToNumber(const std::string& flag, const std::string& valu
 absl::Status SetGrace(const std::string& value, Flags& flags) {
   HOCKET_ASSIGN_OR_RETURN(const double seconds, ToNumber("grace-seconds", value));
   if (!(seconds >= 0)) return absl::InvalidArgumentError("--grace-seconds is 0 or more.");
-  flags.server.grace = absl::Seconds(seconds);
+  flags.server.grace = seconds > kForEver ? absl::InfiniteDuration() : absl::Seconds(seconds);
   return absl::OkStatus();
 }
 

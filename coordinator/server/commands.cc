@@ -150,10 +150,15 @@ Result Resume(Server& server, const Json& arguments) {
 absl::StatusOr<Bytes> SizeOrNone(const Json& arguments, const char* key) {
   const Json& value = arguments[key];
   if (value.is_null()) return Bytes{0};
-  if (value.is_number_unsigned() && value.get<Bytes>() > 0) return value.get<Bytes>();
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", key, "' of ", value.dump(), ": give a size above 0 in bytes, or null for none."));
+  if (value.is_number_unsigned() && value.get<Bytes>() > 0 && value.get<Bytes>() < kMaxBytes)
+    return value.get<Bytes>();
+  return absl::InvalidArgumentError(absl::StrCat("'", key, "' of ", value.dump(),
+                                                 ": give a size above 0 in bytes, and below ",
+                                                 FormatBytes(kMaxBytes), ", or null for none."));
 }
+
+// There may be many, of jobs, groups and users.
+void AddTo(Bytes& sum, Bytes more) { sum += std::min(more, std::numeric_limits<Bytes>::max() - sum); }
 
 // What `id` is to have by the arguments `limit_key` and "memory_guarantee"; none: they say nothing.
 absl::StatusOr<std::optional<MemoryQuota>> MemoryQuotaFor(const State& state, JobId id, const Json& arguments,
@@ -169,9 +174,10 @@ absl::StatusOr<std::optional<MemoryQuota>> MemoryQuotaFor(const State& state, Jo
   }
   Bytes promised = 0;
   for (const auto& [other_id, other] : state.jobs) {
-    if (other_id != id && other.info.device == job.info.device && !other.gone) promised += other.guarantee;
+    if (other_id != id && other.info.device == job.info.device && !other.gone)
+      AddTo(promised, other.guarantee);
   }
-  for (const auto& [of, quota] : state.quotas) promised += quota.memory_guarantee;
+  for (const auto& [of, quota] : state.quotas) AddTo(promised, quota.memory_guarantee);
   HOCKET_RETURN_IF_ERROR(CheckMemoryQuota(job, state.devices.at(job.info.device), quota, promised));
   return quota;
 }
@@ -281,9 +287,9 @@ Result JobQuota(Server& server, const Json& arguments) {
 absl::Status CheckMemoryTogether(const State& state, const Owner& owner, Bytes guarantee) {
   for (const auto& [key, device] : state.devices) {
     Bytes promised = 0;
-    for (const auto& [of, quota] : state.quotas) promised += of == owner ? 0 : quota.memory_guarantee;
+    for (const auto& [of, quota] : state.quotas) AddTo(promised, of == owner ? 0 : quota.memory_guarantee);
     for (const auto& [id, job] : state.jobs) {
-      if (job.info.device == key && !job.gone) promised += job.guarantee;
+      if (job.info.device == key && !job.gone) AddTo(promised, job.guarantee);
     }
     if (device.capacity > 0 && (promised > device.capacity || guarantee > device.capacity - promised))
       return absl::InvalidArgumentError(

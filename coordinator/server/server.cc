@@ -82,6 +82,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& opti
     HOCKET_RETURN_IF_ERROR(server->Watch(fd, EPOLLIN));
   if (!server->files_.trouble().empty()) log.Warning(server->files_.trouble(), {.event = "state"});
   if (!server->needs_.trouble().empty()) log.Warning(server->needs_.trouble(), {.event = "state"});
+  for (const std::string& sentence : server->settings_.dropped) log.Warning(sentence, {.event = "state"});
   server->ExpectFormerJobs();
   return server;
 }
@@ -171,7 +172,9 @@ int Server::TimeoutMs() const {
   if (mute_.empty() && (!Idle() || options_.grace == absl::InfiniteDuration())) return -1;
   absl::Duration left = idle_since_ + options_.grace - Now();
   for (const auto& [fd, until] : mute_) left = std::min(left, until - Now());
-  return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0, 1'000'000));
+  left =
+      std::clamp(left, absl::ZeroDuration(), absl::Seconds(1000));  // the longest there are would wrap below
+  return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
 }
 
 absl::Status Server::Run() {

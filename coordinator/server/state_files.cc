@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -22,6 +23,10 @@
 
 namespace hocket::coordinator {
 namespace {
+
+// Of what is said of a file that is none of ours.
+constexpr size_t kMostDropped = 20;
+constexpr size_t kMostShown = 200;
 
 bool IsKnownPolicy(const std::string& name) {
   return (IsOwnPolicy(name) ? CheckOwnPolicy(name) : MakePolicy(name).status()).ok();
@@ -64,12 +69,12 @@ std::string ToText(const Owner& owner) {
                                            : absl::StrCat("user ", owner.id);
 }
 
-void ReadQuota(const std::string& text, std::map<Owner, Quota>& quotas) {
+bool ReadQuota(const std::string& text, std::map<Owner, Quota>& quotas) {
   std::istringstream in(text);
   std::string kind, name;
   Quota quota;
   unsigned uid = 0;
-  if (!(in >> kind >> name >> quota.time_cap >> quota.time_guarantee >> quota.memory_guarantee)) return;
+  if (!(in >> kind >> name >> quota.time_cap >> quota.time_guarantee >> quota.memory_guarantee)) return false;
   if (!(in >> quota.memory_cap)) quota.memory_cap = 0;  // of an older coordinator, as below
   if (!(in >> quota.weight) || !CheckWeight(quota.weight).ok()) quota.weight = 0;
   const bool known =
@@ -77,8 +82,25 @@ void ReadQuota(const std::string& text, std::map<Owner, Quota>& quotas) {
   if (!known || (quota.time_cap != 0 && !CheckTimeCap(quota.time_cap).ok()) ||
       (quota.time_guarantee != 0 && !CheckTimeGuarantee(quota.time_guarantee).ok()) ||
       quota.memory_guarantee >= kMaxBytes || quota.memory_cap >= kMaxBytes)
-    return;
+    return false;
   quotas[kind == "group" ? Owner::Group(name) : Owner::User(uid)] = quota;
+  return true;
+}
+
+// False: it is not taken up.
+bool ReadSetting(const std::string& key, const std::string& value, Settings& settings) {
+  double number = 0;
+  if (key == "quota") return ReadQuota(value, settings.quotas);
+  if (key == "policy" && IsKnownPolicy(value)) return settings.policy = value, true;
+  if (key == "overdue" && CheckOverdue(value).ok()) return settings.overdue = value, true;
+  if (!absl::SimpleAtod(value, &number)) return false;
+  if (key == "switch_share" && CheckSwitchShare(number).ok()) return settings.switch_share = number, true;
+  if (key == "link_bound" && CheckLinkBound(number).ok()) return settings.link_bound = number, true;
+  if (key == "production_bound" && CheckProductionBound(number).ok())
+    return settings.production_bound = number, true;
+  if (key == "most_together" && CheckMostTogether(number).ok())
+    return settings.most_together = static_cast<int>(number), true;
+  return false;
 }
 
 }  // namespace
@@ -146,16 +168,18 @@ std::optional<JobFile> StateFiles::Read(JobId id) const {
 LeftBehind StateFiles::FindLeftBehind() {
   LeftBehind former;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(jobs_, error)) {
+  // What cannot be read of it ends the list: the loop's own step would throw.
+  for (std::filesystem::directory_iterator entry(jobs_, error), end; !error && entry != end;
+       entry.increment(error)) {
     JobId id = 0;
     std::optional<JobFile> file;
-    if (absl::SimpleAtoi(entry.path().filename().string(), &id) && id < kMaxJobId) file = Read(id);
+    if (absl::SimpleAtoi(entry->path().filename().string(), &id) && id < kMaxJobId) file = Read(id);
     const auto process = file ? ReadProcess(file->pid) : std::nullopt;
     if (process && process->start == file->process_start) {
       former.living.push_back(*file);
     } else {
       ++former.dead;
-      unlink(entry.path().c_str());
+      unlink(entry->path().c_str());
     }
   }
   return former;
@@ -182,19 +206,12 @@ Settings StateFiles::ReadSettings() const {
   std::ifstream in(settings_);
   for (std::string line; std::getline(in, line);) {
     const std::pair<std::string, std::string> setting = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-    const auto& [key, value] = setting;
-    double share = 0, bound = 0;
-    if (key == "policy" && IsKnownPolicy(value)) settings.policy = value;
-    if (key == "switch_share" && absl::SimpleAtod(value, &share) && CheckSwitchShare(share).ok())
-      settings.switch_share = share;
-    if (key == "link_bound" && absl::SimpleAtod(value, &bound) && CheckLinkBound(bound).ok())
-      settings.link_bound = bound;
-    if (key == "production_bound" && absl::SimpleAtod(value, &bound) && CheckProductionBound(bound).ok())
-      settings.production_bound = bound;
-    if (key == "most_together" && absl::SimpleAtod(value, &bound) && CheckMostTogether(bound).ok())
-      settings.most_together = static_cast<int>(bound);
-    if (key == "overdue" && CheckOverdue(value).ok()) settings.overdue = value;
-    if (key == "quota") ReadQuota(value, settings.quotas);
+    if (line.empty() || ReadSetting(setting.first, setting.second, settings)) continue;
+    if (settings.dropped.size() < kMostDropped)
+      settings.dropped.push_back(absl::StrCat("the line '", absl::CEscape(line.substr(0, kMostShown)),
+                                              "' of ", settings_,
+                                              " is not taken up: this coordinator knows no such "
+                                              "setting, or not this value. Set it again."));
   }
   return settings;
 }

@@ -55,6 +55,9 @@ struct Settings {
   int most_together = 0;        // 0: the same
   std::string overdue;          // empty: the same
   std::map<Owner, Quota> quotas;
+  // Of lines that were not taken up when the file was read: a sentence for people about each, of the
+  // first 20.
+  std::vector<std::string> dropped;
 };
 
 // Whom a coordinator before this one left behind.

@@ -249,6 +249,10 @@ TEST(CommandTest, GroupsAndUsersHaveQuotasTogether) {
   EXPECT_THAT(error("quota", {{"group", "vision"}, {"memory_cap", 5}}),
               HasSubstr("a memory guarantee of 600 B for group vision is more than its memory cap of 5 B"));
   EXPECT_THAT(error("quota", {{"group", "vision"}, {"memory_cap", 0}}), HasSubstr("give a size above 0"));
+  for (const char* const key : {"memory_cap", "memory_guarantee"}) {
+    EXPECT_THAT(error("quota", {{"user", 7}, {key, Bytes{1} << 50}}), HasSubstr("and below 1.0 PiB"))
+        << "it would be lost with the next start";
+  }
   EXPECT_EQ(set["memory_cap"], nullptr);
   const Json capped = daemon.Ask("quota", {{"group", "vision"}, {"memory_cap", 700}}).value()["together"][0];
   EXPECT_EQ(capped["memory_cap"], 700);

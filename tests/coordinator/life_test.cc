@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "coordinator/recording/recording.h"
 #include "coordinator/server/admission.h"
@@ -25,6 +27,30 @@ TEST(LifeTest, WithoutJobsItEndsAfterItsGrace) {
   Daemon daemon({"--grace-seconds", "0.05"});
   daemon.AwaitEnd();
   EXPECT_FALSE(std::filesystem::exists(daemon.socket()));
+}
+
+// Of its processor, in nanoseconds.
+std::uint64_t Used(int pid) {
+  std::uint64_t used = 0;
+  std::ifstream("/proc/" + std::to_string(pid) + "/schedstat") >> used;
+  return used;
+}
+
+// It asked for events again and again, and had waited for none: the longest time there is, and a millisecond,
+// is less than none.
+TEST(LifeTest, AnIdleOneRestsHoweverLongItMayWait) {
+  for (const std::string flag :
+       {"--grace-seconds=1e9", "--grace-seconds=1e17", "--grace-seconds=1e300", "--mute-seconds=1e17"}) {
+    Daemon daemon({flag});
+    const Peer mute(daemon);
+    bool rests = false;
+    for (int looks = 0; looks < 50 && !rests; ++looks) {
+      const std::uint64_t before = Used(daemon.pid());
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      rests = Used(daemon.pid()) == before;
+    }
+    EXPECT_TRUE(rests) << flag;
+  }
 }
 
 TEST(LifeTest, ItEndsAfterTheLastJobHasLeft) {
@@ -304,6 +330,22 @@ TEST(LifeTest, GroupsAndWhatIsGuaranteedAreKeptWhenTheDaemonIsKilled) {
   EXPECT_EQ(after[0]["jobs"], Json({"a"}));
   EXPECT_EQ(after[1]["uid"], 7);
   EXPECT_EQ(after[1]["time_guarantee"], 0.1);
+}
+
+TEST(LifeTest, WhatTheNextOneDoesNotTakeUpIsSaidInItsLog) {
+  Daemon daemon;
+  const Bytes most = kMaxBytes - 1;
+  ASSERT_TRUE(daemon.Ask("quota", {{"user", 7}, {"memory_cap", most}, {"memory_guarantee", most}}).ok());
+  daemon.Kill(SIGKILL);
+  std::ofstream(daemon.dir() + "/settings", std::ios::app) << "quota group a 0.5 0 0 1125899906842624\n";
+  ASSERT_EQ(daemon.Start().first, 0);
+  const Json quotas = daemon.Ask("quota").value()["together"];
+  ASSERT_EQ(quotas.size(), 1u) << quotas;
+  EXPECT_EQ(quotas[0]["memory_cap"], most);
+  EXPECT_EQ(quotas[0]["memory_guarantee"], most);
+  EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
+              HasSubstr("the line 'quota group a 0.5 0 0 1125899906842624' of " + daemon.dir() +
+                        "/settings is not taken up"));
 }
 
 TEST(LifeTest, AMemoryGuaranteeIsKeptWhenTheDaemonIsKilled) {

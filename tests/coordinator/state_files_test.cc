@@ -1,6 +1,7 @@
 // State files that somebody else has written: another version, or a disk that was full.
 #include "coordinator/server/state_files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,9 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "csrc/base/process.h"
+#include "tests/coordinator/failing_readdir.h"
 
 namespace hocket::coordinator {
 namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
 
 class StateFilesTest : public testing::Test {
  protected:
@@ -49,6 +54,36 @@ TEST_F(StateFilesTest, AGuaranteeThatNoDeviceCouldKeepIsPassedOver) {
   const Settings settings = files_.ReadSettings();
   EXPECT_EQ(settings.quotas.size(), 1u);
   EXPECT_EQ(settings.quotas.at(Owner::Group("b")).memory_guarantee, 1024u);
+  ASSERT_EQ(settings.dropped.size(), 1u);
+  EXPECT_THAT(settings.dropped[0], HasSubstr("the line 'quota group a 0.5 0 18446744073709551615 0' of "));
+}
+
+TEST_F(StateFilesTest, EachSettingThatIsNotTakenUpIsNamed) {
+  const std::string good =
+      "policy srtf\nswitch_share 0.5\nlink_bound 0.5\nproduction_bound 0.5\nmost_together 3\n"
+      "overdue go-on\n\nquota user 7 0.5 0 0 0 0\n";
+  Put("settings", good);
+  EXPECT_THAT(files_.ReadSettings().dropped, IsEmpty());
+  Put("settings", "policy best\nswitch_share 7\nlink_bound x\nproduction_bound 0.95\nmost_together 99\n" +
+                      std::string("overdue never\nquota user root 0.5 0 0 0\nlater 1\n") + good);
+  const Settings settings = files_.ReadSettings();
+  EXPECT_EQ(settings.dropped.size(), 8u);
+  EXPECT_EQ(settings.policy, "srtf");
+  EXPECT_EQ(settings.most_together, 3);
+  std::string lines = std::string(100'000, 'x') + "\n";
+  for (int i = 0; i < 1000; ++i) lines += "nonsense\n";
+  Put("settings", lines);
+  EXPECT_EQ(files_.ReadSettings().dropped.size(), 20u);
+  EXPECT_LT(files_.ReadSettings().dropped[0].size(), 500u);
+}
+
+// The coordinator ended before it served, and so did each one after it.
+TEST_F(StateFilesTest, AFolderOfJobsThatCannotBeReadToItsEndIsReadAsFarAsItCan) {
+  Put("jobs/7", OfThisProcess() + "1 high 10 0\n");
+  Put("jobs/8", OfThisProcess() + "1 high 10 0\n");
+  const FailingReaddir failing(/*good=*/3);  // of ".", ".." and the two
+  EXPECT_LE(files_.FindLeftBehind().living.size(), 2u);
+  EXPECT_TRUE(FailingReaddir::failed());
 }
 
 // The next job would have been number 0, which is nobody.
