@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -24,6 +25,14 @@ using Json = nlohmann::json;
 
 // Larger values than these are no times and sizes of jobs; they would only overflow.
 constexpr double kLargest = 1e15;
+
+// A job that takes longer is a slip, and would be played for hours.
+constexpr double kLongest = 100 * 365.25 * 86'400;  // seconds
+
+// Brackets in brackets. What is read here has four; more would overflow the stack of who looks at it.
+constexpr size_t kDeepest = 64;
+
+constexpr char kByteOrderMark[] = "\xEF\xBB\xBF";  // some editors begin UTF-8 with it
 
 bool IsPriority(const std::string& text) { return text == "high" || text == "normal" || text == "low"; }
 
@@ -116,6 +125,24 @@ absl::Status Set(SimulatedJob& job, const std::string& where, const std::string&
       absl::StrCat(where, ": '", absl::CEscape(value.substr(0, 100)), "' is no ", column, "."));
 }
 
+std::string Years(double seconds) { return absl::StrFormat("%.3g years", seconds / (365.25 * 86'400)); }
+
+absl::Status CheckLength(const SimulatedJob& job, const std::string& where) {
+  using Time = std::pair<const char*, double>;
+  for (const auto& [column, seconds] : {Time("arrival_s", job.arrival_s), Time("startup_s", job.startup_s)}) {
+    if (seconds <= kLongest) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("%s: %s of %g is %s; give %g (%s) at most.", where,
+                                                      column, seconds, Years(seconds), kLongest,
+                                                      Years(kLongest)));
+  }
+  const double all = static_cast<double>(job.steps) * (job.step_ms + job.gap_ms) / 1e3;
+  if (all <= kLongest) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: steps of %d, with a step_ms of %g and a gap_ms of %g, take %s; a job may take %s. Give "
+      "fewer, or shorter ones.",
+      where, job.steps, job.step_ms, job.gap_ms, Years(all), Years(kLongest)));
+}
+
 std::string Trimmed(absl::string_view text) { return std::string(absl::StripAsciiWhitespace(text)); }
 
 absl::StatusOr<Workload> ParseCsv(const std::string& text) {
@@ -138,6 +165,7 @@ absl::StatusOr<Workload> ParseCsv(const std::string& text) {
     }
     SimulatedJob& job = workload.jobs.emplace_back();
     for (size_t i = 0; i < values.size(); ++i) HOCKET_RETURN_IF_ERROR(Set(job, where, columns[i], values[i]));
+    HOCKET_RETURN_IF_ERROR(CheckLength(job, where));
   }
   return workload;
 }
@@ -175,6 +203,7 @@ class HeadOfDay : public nlohmann::json_sax<Json> {
  public:
   const Json& value() const { return value_; }
   bool stopped() const { return stopped_; }
+  bool too_deep() const { return too_deep_; }
 
   bool null() override { return Put(nullptr); }
   bool boolean(bool value) override { return Put(value); }
@@ -209,6 +238,8 @@ class HeadOfDay : public nlohmann::json_sax<Json> {
     return true;
   }
   bool Open(Json value) {
+    too_deep_ = open_.size() >= kDeepest;
+    if (too_deep_) return false;
     open_.push_back(Place(std::move(value)));
     return true;
   }
@@ -220,11 +251,13 @@ class HeadOfDay : public nlohmann::json_sax<Json> {
   Json value_;
   std::vector<Json*> open_;
   std::string key_;
-  bool stopped_ = false;
+  bool stopped_ = false, too_deep_ = false;
 };
 
 absl::StatusOr<Workload> FromJson(bool read, const HeadOfDay& head) {
   const Json& parsed = head.value();
+  if (head.too_deep())
+    return absl::InvalidArgumentError(absl::StrCat("its brackets are nested more than ", kDeepest, " deep."));
   if ((!read && !head.stopped()) || !parsed.is_object() || !parsed.contains("jobs") ||
       !parsed["jobs"].is_array())
     return absl::InvalidArgumentError("it is no JSON object with a list of \"jobs\".");
@@ -243,6 +276,7 @@ absl::StatusOr<Workload> FromJson(bool read, const HeadOfDay& head) {
                                      ? value.get<std::string>()
                                      : value.dump(-1, ' ', false, Json::error_handler_t::replace)));
     }
+    HOCKET_RETURN_IF_ERROR(CheckLength(job, where));
   }
   return workload;
 }
@@ -265,7 +299,8 @@ absl::StatusOr<Workload> InOrder(absl::StatusOr<Workload> workload) {
 
 }  // namespace
 
-absl::StatusOr<Workload> ParseWorkload(const std::string& text) {
+absl::StatusOr<Workload> ParseWorkload(const std::string& marked) {
+  const std::string text(absl::StripPrefix(marked, kByteOrderMark));
   const size_t first = text.find_first_not_of(" \t\r\n");
   return InOrder(first != std::string::npos && text[first] == '{' ? ParseJson(text) : ParseCsv(text));
 }
@@ -273,6 +308,10 @@ absl::StatusOr<Workload> ParseWorkload(const std::string& text) {
 absl::StatusOr<Workload> ReadWorkload(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path, "."));
+  // Where it does not begin as a mark does, the columns' names are wrong, and that is said.
+  for (const char mark : absl::string_view(kByteOrderMark)) {
+    if (file.peek() == std::char_traits<char>::to_int_type(mark)) file.get();
+  }
   file >> std::ws;
   auto workload = file.peek() == '{' ? InOrder(ParseJson(file))
                                      : ParseWorkload(std::string(std::istreambuf_iterator<char>(file), {}));

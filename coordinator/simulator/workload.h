@@ -57,8 +57,9 @@ struct Workload {
   Pairs pairs;
 };
 
-// kInvalidArgument names line (or entry), column and value of what is wrong; an
-// unknown column is an error too. Never crashes, whatever the text.
+// kInvalidArgument names line (or entry), column and value of what is wrong; an unknown column is an error
+// too, and so is a job that arrives after, starts up for, or takes more than a hundred years. A byte order
+// mark at the begin is passed over. Never crashes, whatever the text.
 absl::StatusOr<Workload> ParseWorkload(const std::string& text);
 
 // The same from a file; kNotFound when it cannot be read.

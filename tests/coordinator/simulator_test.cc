@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -385,6 +387,33 @@ TEST(WorkloadTest, PairsStandBesideTheJobs) {
   EXPECT_EQ(workload.pairs.at("b").at("a"), 0);
 }
 
+// They were printed with a call for each bracket, until there was no stack left.
+TEST(WorkloadTest, BracketsThatAreNestedDeepAreRefused) {
+  for (const char open : {'[', '{'}) {
+    std::string text = R"({"jobs": [{"name": )";
+    for (int i = 0; i < 1'000'000; ++i) text += open == '[' ? "[" : "{\"a\":";
+    EXPECT_THAT(std::string(ParseWorkload(text).status().message()),
+                HasSubstr("its brackets are nested more than 64 deep"));
+  }
+  const std::string name = std::string(50, '[') + std::string(50, ']');
+  EXPECT_EQ(ParseWorkload(R"({"jobs": [{"name": )" + name + "}]}").value().jobs[0].name, name);
+}
+
+TEST(WorkloadTest, AByteOrderMarkIsPassedOver) {
+  const std::string path = testing::TempDir() + absl::StrCat("/marked-", getpid());
+  for (const std::string text : {"steps\n5\n", "{\"jobs\": [{\"steps\": 5}]}"}) {
+    const std::string marked = "\xEF\xBB\xBF" + text;
+    const auto parsed = ParseWorkload(marked);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->jobs[0].steps, 5u);
+    std::ofstream(path, std::ios::binary) << marked;
+    const auto read = ReadWorkload(path);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->jobs[0].steps, 5u);
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(WorkloadTest, WhatIsWrongIsNamed) {
   const auto error = [](const std::string& text) {
     return std::string(ParseWorkload(text).status().message());
@@ -396,6 +425,16 @@ TEST(WorkloadTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error("steps,arrival_s\n1,nan\n"), HasSubstr("'nan' is no arrival_s"));
   EXPECT_THAT(error("stops\n1\n"), HasSubstr("there is no column 'stops'. The columns are: arrival_s, "));
   EXPECT_THAT(error("steps,name\n1\n"), HasSubstr("line 2 has 1 values, the first line names 2 columns"));
+  EXPECT_THAT(
+      error("steps,step_ms,gap_ms\n5,1,1\n1e15,100,0\n"),
+      HasSubstr("line 3: steps of 1000000000000000, with a step_ms of 100 and a gap_ms of 0, take 3.17e+06 "
+                "years; a job may take 100 years"));
+  EXPECT_THAT(error("steps,step_ms,gap_ms\n1e6,0,1e15\n"), HasSubstr("line 2: steps of 1000000, "));
+  EXPECT_THAT(error(R"({"jobs": [{"steps": 1e15, "step_ms": 100}]})"),
+              HasSubstr("job 0: steps of 1000000000000000"));
+  EXPECT_THAT(error("steps,arrival_s\n1,4e9\n"), HasSubstr("line 2: arrival_s of 4e+09 is 127 years; give "));
+  EXPECT_THAT(error("steps,startup_s\n1,1e15\n"), HasSubstr("line 2: startup_s of 1e+15 is "));
+  EXPECT_TRUE(ParseWorkload("steps,step_ms,arrival_s\n31557600,100000,3e9\n").ok()) << "a hundred years";
   EXPECT_THAT(error(""), HasSubstr("no jobs"));
   EXPECT_THAT(error("{\"jobs\": 3}"), HasSubstr("no JSON object with a list"));
   EXPECT_THAT(error("{\"jobs\": [{\"steps\": \"x\"}]}"), HasSubstr("job 0: 'x' is no steps"));

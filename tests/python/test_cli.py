@@ -772,6 +772,42 @@ def test_simulate_shows_its_results_also_where_the_picture_fails(
     assert f"cannot draw {tmp_path / 'x.png'}: " in answer.stderr and "No space left" in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("kill -SEGV $$", "was ended by SIGSEGV"),
+        ("echo half >&2; kill -KILL $$", "was ended by SIGKILL, and said: half"),
+        ("exit 3", "ended with status 3 and said nothing"),
+        ("printf 'hocketd simulate: \\377: no' >&2; exit 1", "\ufffd: no"),
+    ],
+)
+def test_a_simulator_that_dies_is_named_with_what_ended_it(tmp_path: pathlib.Path, script: str, why: str) -> None:
+    daemon = tmp_path / "hocketd"
+    daemon.write_text(f"#!/bin/sh\n{script}\n")
+    daemon.chmod(0o755)
+    (tmp_path / "jobs.csv").write_text("steps\n1\n")
+    answer = hocket("simulate", str(tmp_path / "jobs.csv"), HOCKET_DAEMON=str(daemon))
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("Error: ")
+    assert why in answer.stderr
+    assert (str(daemon) in answer.stderr) == ("ended" in why)
+
+
+@pytest.mark.parametrize("picture", [False, True])
+def test_what_a_simulation_has_no_number_for_is_a_dash(tmp_path: pathlib.Path, picture: bool) -> None:
+    names = ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "mean_queue_s", "makespan_s")
+    ends = [{"arrival_s": 0, "end_s": None}, {"arrival_s": 1, "end_s": 3.5}]
+    report = {**dict.fromkeys((*names, "mean_slowdown", "busy")), "turns": 5, "ends": ends}
+    daemon = tmp_path / "hocketd"
+    daemon.write_text(f"#!/bin/sh\necho '{json.dumps({'policies': {'fair': report}})}'\n")
+    daemon.chmod(0o755)
+    (tmp_path / "jobs.csv").write_text("steps\n1\n")
+    drawn = ("--picture", str(tmp_path / "picture.png")) if picture else ()
+    answer = hocket("simulate", str(tmp_path / "jobs.csv"), *drawn, HOCKET_DAEMON=str(daemon))
+    assert answer.returncode == 0, answer.stderr
+    assert re.search(r"fair( +-){8} +5", answer.stdout)
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_completion_is_a_script_of_that_shell(shell: str) -> None:
     answer = hocket("completion", shell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,30 @@ def play(file: Path, flags: dict[str, Any], each: bool) -> dict[str, Any]:
     if not os.access(program, os.X_OK):
         raise click.ClickException(f"there is no coordinator at {program}, which simulates. Install Hocket again.")
     arguments = [f"--{name}={value}" for name, value in flags.items()] + (["--each"] if each else [])
-    done = subprocess.run([program, "simulate", str(file), *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, "simulate", str(file), *arguments], capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode != 0:
-        raise click.ClickException(done.stderr.strip().removeprefix("hocketd simulate: "))
+        raise click.ClickException(_why(program, file, done))
     return json.loads(done.stdout)
+
+
+def _why(program: Path, file: Path, done: subprocess.CompletedProcess[str]) -> str:
+    """Its own sentence; where it had none, how it ended."""
+    said = done.stderr.strip().removeprefix("hocketd simulate: ")
+    if done.returncode > 0 and said:
+        return said
+    how = f"ended with status {done.returncode} and said nothing"
+    if done.returncode < 0:
+        how = f"was ended by {_signal(-done.returncode)}{f', and said: {said}' if said else ''}"
+    return f"cannot simulate {file}: {program} {how}. Is there too little memory? Try a part of the file's jobs."
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of those for real time
+        return f"signal {number}"
 
 
 def _print(answer: dict[str, Any]) -> None:
@@ -74,11 +95,20 @@ def _print(answer: dict[str, Any]) -> None:
     for column in (*columns, "slowdown", "busy", "turns"):
         table.add_column(column.removesuffix("_s").replace("_", " ").replace("jct", "completion"), justify="right")
     for policy, report in answer["policies"].items():
-        numbers = [f"{report[column]:,.1f}" for column in columns]
+        numbers = [_shown(report[column], ",.1f") for column in columns]
         table.add_row(
-            Text(policy), *numbers, f"{report['mean_slowdown']:.2f}x", f"{report['busy']:.1%}", str(report["turns"])
+            Text(policy),
+            *numbers,
+            _shown(report["mean_slowdown"], ".2f", "x"),
+            _shown(report["busy"], ".1%"),
+            str(report["turns"]),
         )
     Console(width=None if os.isatty(1) else 160).print(table)
+
+
+def _shown(number: float | None, form: str, unit: str = "") -> str:
+    """``-`` for a number that there is none of: nothing has ended."""
+    return "-" if number is None else f"{number:{form}}{unit}"
 
 
 def _draw(answer: dict[str, Any], picture: Path) -> None:
@@ -90,11 +120,11 @@ def _draw(answer: dict[str, Any], picture: Path) -> None:
 
     figure, (done, means) = pyplot.subplots(1, 2, figsize=(11, 4), width_ratios=(3, 2))
     for policy, report in answer["policies"].items():
-        times = sorted(end["end_s"] - end["arrival_s"] for end in report["ends"])
-        done.step(times, [(i + 1) / len(times) for i in range(len(times))], where="post", label=policy)
+        times = sorted(end["end_s"] - end["arrival_s"] for end in report["ends"] if end["end_s"] is not None)
+        done.step(times, [(i + 1) / len(report["ends"]) for i in range(len(times))], where="post", label=policy)
     done.set(xlabel="completion time (s)", ylabel="share of jobs done", title="simulated", ylim=(0, 1))
     done.legend()
-    means.bar(list(answer["policies"]), [report["mean_jct_s"] for report in answer["policies"].values()])
+    means.bar(list(answer["policies"]), [report["mean_jct_s"] or 0 for report in answer["policies"].values()])
     means.set(ylabel="mean completion time (s)")
     figure.tight_layout()
     figure.savefig(picture, dpi=120)
