@@ -29,6 +29,13 @@ constexpr absl::Duration kLookForOld = absl::Hours(1);
 // The clocks are read anew for each block; they drift apart, or are set.
 constexpr absl::Duration kSameClock = absl::Milliseconds(100);
 
+// Of the part that was written to last; now, where there is none.
+absl::Time LastWritten(const std::string& folder) {
+  absl::Time last = absl::InfinitePast();
+  for (const RecordedPart& part : PartsIn(folder)) last = std::max(last, part.written);
+  return last == absl::InfinitePast() ? absl::Now() : last;
+}
+
 absl::Duration WallLessMonotonic() { return absl::Now() - SteadyNow(); }
 
 RecorderOptions WithClock(RecorderOptions options) {
@@ -41,10 +48,12 @@ RecorderOptions WithClock(RecorderOptions options) {
 std::vector<RecordedPart> PartsIn(const std::string& folder) {
   std::vector<RecordedPart> parts;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  // What cannot be read of it ends the list: the loop's own step would throw.
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     RecordedPart part;
-    part.path = entry.path().string();
+    part.path = entry->path().string();
     struct stat info {};
     if (!absl::EndsWith(name, kEnding) ||
         !absl::SimpleAtoi(name.substr(0, name.size() - strlen(kEnding)), &part.number) ||
@@ -63,6 +72,8 @@ Recorder::Recorder(RecorderOptions options)
       part_size_(std::min(options_.most / kParts, kLargestPart)),
       flush_at_(std::min<size_t>(kFlushAt, part_size_ / 4)),
       most_pending_(std::min<size_t>(kMostPending, part_size_)),
+      began_(SteadyNow()),
+      last_before_(LastWritten(options_.folder)),
       writer_([this] { Run(); }) {}
 
 Recorder::~Recorder() {
@@ -172,7 +183,7 @@ std::string Recorder::PathOf(std::uint64_t part) const {
 // Goes on with the last part, or begins another.
 bool Recorder::OpenPart(size_t for_bytes) {
   const absl::Time now = absl::Now();
-  if (now - looked_for_old_ > kLookForOld) RemoveOld(0);
+  if (SteadyNow() - looked_for_old_ > kLookForOld) RemoveOld(0);
   // Somebody may have tidied up: what is written into a file without a name is lost.
   struct stat info {};
   if (file_ && fstat(file_.get(), &info) == 0 && info.st_nlink == 0) file_ = UniqueFd();
@@ -184,7 +195,9 @@ bool Recorder::OpenPart(size_t for_bytes) {
   }
   const std::vector<RecordedPart> parts = PartsIn(options_.folder);
   std::uint64_t number = parts.empty() ? 1 : parts.back().number;
-  if (!parts.empty() && (file_ || parts.back().size + for_bytes > part_size_)) ++number;
+  const bool goes_on = !file_ && !parts.empty() && parts.back().size + for_bytes <= part_size_ &&
+                       now - parts.back().written <= kLongestPart;
+  if (!parts.empty() && !goes_on) ++number;
   RemoveOld(part_size_);
   UniqueFd file(open(PathOf(number).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
   if (!file || fstat(file.get(), &info) != 0) {
@@ -217,10 +230,12 @@ bool Recorder::Append(const std::string& block) {
   return true;
 }
 
-// So that there is `room` below the most that there may be.
+// So that there is `room` below the most that there may be. Old is what was written long before the last part
+// that the daemon found when it began, or before as much later as it has run since: a clock that says another
+// year makes nothing old.
 void Recorder::RemoveOld(Bytes room) {
-  const absl::Time now = absl::Now();
-  looked_for_old_ = now;
+  const absl::Time now = std::min(absl::Now(), last_before_ + (SteadyNow() - began_));
+  looked_for_old_ = SteadyNow();
   const std::vector<RecordedPart> parts = PartsIn(options_.folder);
   Bytes total = room;
   for (const RecordedPart& part : parts) total += part.size;

@@ -5,8 +5,9 @@
 // Add() puts a record of about 30 bytes into memory; a thread of its own writes what has come together, once
 // a second or by 64 KiB, and syncs nothing: a daemon that is killed loses the last second. A new part is
 // begun when the last one is full, or after a day; the oldest are removed so that all together stay below
-// `most`, and those whose last turn is older than `keep`. A daemon goes on with the part of the one before
-// it: a block that was torn then is passed over by who reads.
+// `most`, and those whose last turn is older than `keep`. Their age is by the last turn that the daemon
+// found, not by the wall clock alone: that may be wrong when a machine starts. A daemon goes on with the part
+// of the one before it: a block that was torn then is passed over by who reads.
 //
 // What cannot be written is dropped, and counted. The first time that is said; then nothing is tried for
 // `retry`, and nothing kept for it.
@@ -91,6 +92,8 @@ class Recorder {
   const Bytes part_size_;
   const size_t flush_at_;      // written at once when so much has come together
   const size_t most_pending_;  // while the disk is slow; what comes then is lost
+  const absl::Time began_;     // of the steady clock
+  const absl::Time last_before_;
 
   // Of the writing thread.
   UniqueFd file_;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -237,7 +239,9 @@ absl::StatusOr<Json> Recording::Write(std::FILE* out, const Wanted& wanted) cons
     Read(spills);
   }
   std::fputs(wanted.lines ? "\n" : "\n]}\n", out);
-  if (std::fflush(out) != 0 || std::ferror(out) != 0) return Cannot("write what was recorded");
+  if (std::fflush(out) != 0 || std::ferror(out) != 0)
+    return absl::UnavailableError(
+        absl::StrCat("cannot write what was recorded: ", std::strerror(errno), "."));
   return sums.ToJson(jobs.size(), damaged);
 }
 
@@ -279,14 +283,63 @@ std::optional<HistoryFlags> ParseFlags(int argc, char** argv) {
   return flags;
 }
 
+absl::Status NotWritten(const std::string& path, const std::string& why) {
+  return absl::UnavailableError(
+      absl::StrCat(why, " ", path, " is as it was. Free some space there, or name another file."));
+}
+
+absl::Status NotWritten(const std::string& path) {
+  return NotWritten(path, absl::StrCat("cannot write ", path, ": ", std::strerror(errno), "."));
+}
+
+// A file that is there as a whole or not at all: written beside its place, and put there by Finish(). What is
+// no plain file (/dev/stdout, a pipe), or is in a folder in which nothing can be made, is written as it is.
+class WholeFile {
+ public:
+  explicit WholeFile(const std::string& path) : path_(path) {
+    struct stat info {};
+    const bool there = stat(path.c_str(), &info) == 0;
+    char resolved[PATH_MAX];
+    if (there && realpath(path.c_str(), resolved) != nullptr) path_ = resolved;
+    if (!there || S_ISREG(info.st_mode)) {
+      beside_ = absl::StrCat(path_, ".", getpid(), ".new");
+      out_ = std::fopen(beside_.c_str(), "wxe");
+      if (out_ != nullptr && there) (void)fchmod(fileno(out_), info.st_mode & 07777);
+    }
+    if (out_ != nullptr) return;
+    beside_.clear();
+    out_ = std::fopen(path_.c_str(), "we");
+  }
+  ~WholeFile() {
+    if (out_ != nullptr) std::fclose(out_);
+    if (!beside_.empty()) unlink(beside_.c_str());
+  }
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+
+  std::FILE* out() { return out_; }
+  // False, with errno: it is not in its place.
+  bool Finish() {
+    if (std::fclose(std::exchange(out_, nullptr)) != 0) return false;
+    if (!beside_.empty() && rename(beside_.c_str(), path_.c_str()) != 0) return false;
+    beside_.clear();
+    return true;
+  }
+
+ private:
+  std::string path_, beside_;  // none beside it: it is written in its place
+  std::FILE* out_ = nullptr;
+};
+
 absl::StatusOr<Json> Write(const HistoryFlags& flags) {
   auto recording = Recording::Open(flags.folder);
   if (!recording.ok()) return recording.status();
   if (flags.wanted.lines) return recording->Write(stdout, flags.wanted);
-  std::FILE* const out = std::fopen(flags.output.c_str(), "we");
-  if (out == nullptr) return Cannot(absl::StrCat("write ", flags.output));
-  auto written = recording->Write(out, flags.wanted);
-  if (std::fclose(out) != 0 && written.ok()) return Cannot(absl::StrCat("write ", flags.output));
+  WholeFile file(flags.output);
+  if (file.out() == nullptr) return NotWritten(flags.output);
+  auto written = recording->Write(file.out(), flags.wanted);
+  if (!written.ok()) return NotWritten(flags.output, std::string(written.status().message()));
+  if (!file.Finish()) return NotWritten(flags.output);
   return written;
 }
 

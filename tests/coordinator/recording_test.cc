@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,6 +20,7 @@
 #include "coordinator/simulator/simulator.h"
 #include "coordinator/simulator/workload.h"
 #include "csrc/base/check.h"
+#include "tests/coordinator/failing_readdir.h"
 
 namespace hocket::coordinator {
 namespace {
@@ -98,6 +102,11 @@ class RecordingTest : public testing::Test {
   }
   static void Put(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
+  }
+  static void WasWritten(const std::string& path, absl::Duration ago) {
+    const timespec then = absl::ToTimespec(absl::Now() - ago);
+    const timespec times[2] = {then, then};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   }
   std::string First() const { return folder_ + "/0000000001.turns"; }
 
@@ -194,12 +203,28 @@ TEST_F(RecordingTest, TheOldestPartsGoBeforeThereIsTooMuch) {
 
 TEST_F(RecordingTest, PartsOlderThanWhatIsKeptGo) {
   Write(1, 10, Options());
-  std::filesystem::rename(First(), folder_ + "/0000000000.turns");
-  const timespec old[2] = {absl::ToTimespec(absl::Now() - absl::Hours(24 * 8)),
-                           absl::ToTimespec(absl::Now() - absl::Hours(24 * 8))};
-  ASSERT_EQ(utimensat(AT_FDCWD, (folder_ + "/0000000000.turns").c_str(), old, 0), 0);
+  WasWritten(First(), absl::Hours(24 * 8));
   Write(10, 12, Options());
-  EXPECT_THAT(Read().Numbers(), ElementsAre(10, 11));
+  EXPECT_THAT(PartsIn(folder_), SizeIs(2)) << "what is as old is not mixed with what is new";
+  Write(12, 13, Options());
+  EXPECT_THAT(Read().Numbers(), ElementsAre(10, 11, 12));
+}
+
+// As when a machine begins with a clock that is more than a year ahead: all there was went.
+TEST_F(RecordingTest, AClockThatIsFarAheadTakesNothing) {
+  Write(1, 3, Options());
+  WasWritten(First(), absl::Hours(24 * 402));
+  Write(3, 5, Options());
+  WasWritten(folder_ + "/0000000002.turns", absl::Hours(24 * 400));
+  Write(5, 7, Options());
+  EXPECT_THAT(Read().Numbers(), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(RecordingTest, AFolderThatCannotBeReadToItsEndIsReadAsFarAsItCan) {
+  Write(1, 3, Options());
+  const FailingReaddir failing(/*good=*/1);
+  EXPECT_LE(PartsIn(folder_).size(), 1u);
+  EXPECT_TRUE(FailingReaddir::failed());
 }
 
 TEST_F(RecordingTest, ADaemonGoesOnWithWhatTheLastOneWrote) {
@@ -386,6 +411,43 @@ TEST_F(RecordingTest, AJobGoesOnUnderTheNextDaemonAndANewOneDoesNot) {
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0]["steps"], 4);
   EXPECT_EQ(jobs[1]["steps"], 2);
+}
+
+// `hocketd history`, in a process that may write files of `most` bytes: a disk that is full after so many.
+int Exports(const std::string& folder, const std::string& file, rlim_t most = RLIM_INFINITY) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{most, most};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::string words[] = {"history", folder, "--output=" + file};
+    char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+    _exit(RecordingMain(3, arguments));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(RecordingTest, AnExportThatFailsLeavesWhatWasThere) {
+  Write(1, 1000, Options());
+  const std::string file = root_ + "/day.json";
+  EXPECT_EQ(Exports(folder_, file, 4096), 1);
+  EXPECT_FALSE(std::filesystem::exists(file));
+  Put(file, "yesterday's");
+  std::filesystem::permissions(file,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_EQ(Exports(folder_, file, 4096), 1);
+  EXPECT_EQ(TextOf(file), "yesterday's");
+  std::filesystem::create_symlink("day.json", root_ + "/link");
+  EXPECT_EQ(Exports(folder_, root_ + "/link"), 0);
+  EXPECT_EQ(Json::parse(TextOf(file))["turns"].size(), 999u);
+  EXPECT_TRUE(std::filesystem::is_symlink(root_ + "/link"));
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_), {}), 3) << "nothing is left beside it";
+  EXPECT_EQ(Exports(folder_, "/dev/null"), 0);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
 TEST_F(RecordingTest, LinesAreTheTurnsAlone) {

@@ -12,8 +12,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
+import click
 import pytest
+from hocket.cli import trace
 
 PYTHON = pathlib.Path(__file__).parents[2] / "python"
 # The command as a console script runs it, over the fake extensions.
@@ -712,6 +715,26 @@ def test_trace_that_cannot_be_written_says_why(answers) -> None:
     )
     assert answer.returncode == 1
     assert "/no/such/folder/x: No such file or directory" in answer.stderr
+
+
+def test_a_trace_is_written_as_a_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
+    def parts() -> Iterator[str]:
+        yield "half"
+        raise OSError(28, "No space left on device")
+
+    day = tmp_path / "day.json"
+    day.write_text("yesterday's")
+    day.chmod(0o600)
+    link = tmp_path / "link"
+    link.symlink_to(day)
+    with pytest.raises(click.ClickException, match="No space left on device"):
+        trace._write(link, parts())
+    assert day.read_text() == "yesterday's"
+    trace._write(link, ["today's"])
+    assert (day.read_text(), day.stat().st_mode & 0o777, link.is_symlink()) == ("today's", 0o600, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["day.json", "link"]
+    trace._write(pathlib.Path("/dev/null"), ["nothing"])
+    assert pathlib.Path("/dev/null").is_char_device()
 
 
 def test_simulate_passes_on_what_the_coordinator_says(tmp_path: pathlib.Path) -> None:

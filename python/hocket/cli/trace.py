@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -186,6 +187,8 @@ def _in_place_of(output: Path) -> Iterator[Path]:
     try:
         yield file
         if is_beside:
+            if target.exists():
+                shutil.copymode(target, file)
             file.replace(target)
     except OSError as error:
         raise click.ClickException(f"cannot write {output}: {error.strerror}") from None
