@@ -124,7 +124,7 @@ TEST(LifeTest, AStaleSocketIsReplaced) {
   Daemon daemon;
   daemon.Kill(SIGKILL);
   ASSERT_TRUE(std::filesystem::exists(daemon.socket()));
-  EXPECT_EQ(daemon.Ask("version").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(daemon.Ask("version").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(daemon.Start().first, 0);
   ExpectServes(daemon);
   EXPECT_THAT(daemon.Ask("logs").value()["tail"].get<std::string>(),
