@@ -270,7 +270,10 @@ TEST_F(RealCoordinatorTest, ADaemonThatTakesNobodyInIsNotReplaced) {
 TEST_F(RealCoordinatorTest, AFolderThatIsNamedRelativelyStaysTheSameWhereverTheProgramGoes) {
   const std::filesystem::path here = std::filesystem::current_path();
   setenv("HOCKET_RUNTIME_DIR", std::filesystem::relative(folder_).c_str(), 1);
-  std::filesystem::current_path("/");
+  std::string deeper = folder_;  // so that the way up from there does not end at the root, too
+  for (const auto& part : here) deeper += part.string() + "/below/";
+  std::filesystem::create_directories(deeper);
+  std::filesystem::current_path(deeper);
   const auto channel = ConnectOrStart();
   std::filesystem::current_path(here);
   setenv("HOCKET_RUNTIME_DIR", folder_.c_str(), 1);
