@@ -1,9 +1,11 @@
 // From absl::Status to the Python exception for what the user can do about it.
 //
 //   kInvalidArgument    ValueError
-//   kCancelled          what the signal handler raised (KeyboardInterrupt); in an allocation interruption.h
-//   does kUnavailable        hocket.CoordinatorUnavailable kResourceExhausted  MemoryError anything else
-//   hocket.HocketError (a RuntimeError)
+//   kCancelled          what the signal's handler raised (KeyboardInterrupt); out of an allocation it goes
+//                       through PyTorch's code (csrc/torch/interruption.h)
+//   kUnavailable        hocket.CoordinatorUnavailable
+//   kResourceExhausted  MemoryError
+//   anything else       hocket.HocketError (a RuntimeError)
 #ifndef HOCKET_CSRC_BINDINGS_ERRORS_H_
 #define HOCKET_CSRC_BINDINGS_ERRORS_H_
 
