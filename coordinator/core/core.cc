@@ -23,6 +23,7 @@ std::vector<Action> Core::Handle(const Event& event, const SendEarly& early) {
   HOCKET_CHECK(event.at >= now_) << "an event at " << event.at << " after one at " << now_;
   now_ = event.at;
   actions_.clear();
+  queues_.clear();
   auto found = state_.jobs.find(event.job);
   Job* job = found == state_.jobs.end() ? nullptr : &found->second;
   if (job != nullptr) active_.insert(event.job);

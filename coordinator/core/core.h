@@ -542,6 +542,11 @@ class Core {
   bool WindowOpen() const { return now_ < state_.window_ends && !state_.expected.empty(); }
 
   // explain.cc
+  struct Queue {  // who waits for the turn of a device, in order, and when its holder is to stop for them
+    std::vector<EntityId> order;
+    absl::Time stop;
+  };
+  const Queue& QueueFor(const Turn& turn, const Device& device) const;
   std::string NameFor(const Job& reader, const Job& named) const;
   std::string NameFor(const Job& reader, EntityId named) const;
   std::string ExplainWaiting(const Job& job) const;
@@ -583,6 +588,7 @@ class Core {
   EntityId reserved_ = 0;                // a gang of several devices for which they are being kept free
   std::map<EntityId, int> passed_over_;  // how often one that does not fit now has let others go first
   std::vector<Action> actions_;
+  mutable std::map<DeviceKey, Queue> queues_;  // that somebody was told of since the last event
 };
 
 }  // namespace hocket::coordinator

@@ -149,6 +149,17 @@ std::string Core::ExplainFreeDevice(const Job& job) const {
                       ", whose other devices are still in use");
 }
 
+// The same for all of them: who asks for the state of a thousand jobs must not have it reckoned a thousand
+// times while nobody gets a turn.
+const Core::Queue& Core::QueueFor(const Turn& turn, const Device& device) const {
+  const auto [found, is_new] = queues_.try_emplace(device.key);
+  Queue& queue = found->second;
+  if (!is_new) return queue;
+  for (const JobView& view : InTurnOrder(device, Candidates(device))) queue.order.push_back(view.id);
+  queue.stop = StopTime(turn);
+  return queue;
+}
+
 std::string Core::ExplainWaiting(const Job& job) const {
   std::string text = absl::StrCat("has waited for ", Seconds(now_ - job.asked));
   if (WindowOpen()) {
@@ -177,9 +188,8 @@ std::string Core::ExplainWaiting(const Job& job) const {
   if (StayLasts(device) && !Stays(job) && !IsThere(job.entity))
     absl::StrAppend(&text, "; memory was moved for ", NameFor(job, device.stays), " and stays",
                     StayFor(device), ": its pauses are for jobs that have theirs on the device");
-  const auto order = InTurnOrder(device, Candidates(device));
-  const auto place =
-      std::find_if(order.begin(), order.end(), [&](const JobView& v) { return v.id == job.entity; });
+  const Queue& queue = QueueFor(turn, device);
+  const auto place = std::find(queue.order.begin(), queue.order.end(), job.entity);
   absl::StrAppend(&text, "; ", NameFor(job, turn.entity), " has had the turn for ",
                   Seconds(now_ - turn.start));
   if (turn.next_is_promised && turn.next_is_promised->to == job.id &&
@@ -189,11 +199,11 @@ std::string Core::ExplainWaiting(const Job& job) const {
     return absl::StrCat(text, " and is to stand by for it, by ", Seconds(ServeAt(turn) - now_), " from now");
   if (!turn.asked_stop && Contended(turn))
     absl::StrAppend(&text, " and keeps it for at most ",
-                    Seconds(std::max(absl::ZeroDuration(), StopTime(turn) - now_)), " more",
+                    Seconds(std::max(absl::ZeroDuration(), queue.stop - now_)), " more",
                     ExplainLongIdle(turn));
-  if (place != order.end())
-    absl::StrAppend(&text, "; number ", place - order.begin() + 1, " of ", order.size(), " that wait (",
-                    PolicyTitle(state_.policy), ")");
+  if (place != queue.order.end())
+    absl::StrAppend(&text, "; number ", place - queue.order.begin() + 1, " of ", queue.order.size(),
+                    " that wait (", PolicyTitle(state_.policy), ")");
   if (turn.overdue)
     absl::StrAppend(&text, "; ", NameFor(job, turn.entity), " was asked ", Seconds(now_ - turn.stop_asked),
                     " ago to give it up and has not: does it hang?");

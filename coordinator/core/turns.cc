@@ -136,7 +136,9 @@ std::vector<EntityId> Core::Candidates(const Device& device) const {
   std::sort(asked.begin(), asked.end());
   std::vector<EntityId> entities;
   for (const auto& [at, entity] : asked) {
-    if (std::find(entities.begin(), entities.end(), entity) == entities.end()) entities.push_back(entity);
+    const bool has_ranks = state_.gangs.contains(entity);
+    if (!has_ranks || std::find(entities.begin(), entities.end(), entity) == entities.end())
+      entities.push_back(entity);
   }
   return entities;
 }

@@ -2,6 +2,7 @@
 #include "csrc/client/connection.h"
 
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -93,8 +94,9 @@ TEST_F(ConnectionTest, MoreDescriptorsAreSentThanAProcessMayHave) {
     for (int i = 0; i < kMessages; ++i) came += coordinator.Receive()->descriptor ? 1 : 0;
   });
   int sent = 0;
+  const UniqueFd memory(memfd_create("memory", MFD_CLOEXEC));
   for (int i = 0; i < kMessages; ++i) {
-    UniqueFd descriptor(dup(STDERR_FILENO));
+    UniqueFd descriptor(dup(memory.get()));
     sent += descriptor ? 1 : 0;
     connection_.Send(wire::ArenaGrew{.chunk = 1, .size = 1}, std::move(descriptor));
   }

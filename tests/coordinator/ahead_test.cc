@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "tests/coordinator/script.h"
 
 namespace hocket::coordinator {
@@ -341,6 +345,23 @@ TEST(AheadTest, ThePolicyIsNotAskedAgainWhileNothingHasChanged) {
   EXPECT_EQ(times, asked) << s.Story();
   s.Says("d", SetPaused{true});
   EXPECT_GT(times, asked);
+}
+
+TEST(ExplainTest, WhoAsksAboutAllWhoWaitAsksThePolicyOnce) {
+  int times = 0;
+  Script s([&](const std::string&) { return std::make_unique<AskedPolicy>(times); }, 100);
+  std::vector<std::string> names;
+  for (int i = 0; i < 30; ++i) names.push_back(absl::StrCat("job", i));
+  for (const std::string& name : names) s.Joins(name);
+  for (const std::string& name : names) s.Asks(name);
+  const int before = times;
+  EXPECT_THAT(s.Why("job29"), HasSubstr("number 29 of 29 that wait"));
+  const int once = times - before;
+  ASSERT_GT(once, 0);
+  for (const std::string& name : names) (void)s.Why(name);
+  EXPECT_EQ(times - before, once);
+  s.GivesUp("job0");
+  EXPECT_THAT(s.Why("job29"), HasSubstr("number 28 of 28 that wait")) << "it is asked again after an event";
 }
 
 TEST(AheadTest, AJobThatDoesNotKnowTheOrderIsNotTold) {
