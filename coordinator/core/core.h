@@ -418,6 +418,7 @@ class Core {
   Bytes AskToSpill(Job& job, Bytes wanted);
   Bytes AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims, bool guaranteed_too);
   Bytes Coming(const Job& job) const;
+  bool SomebodyHasMore(const Job& job) const;
   Bytes KeptFor(const Job& victim, const Job& asker) const;
   void AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside = false);
   bool OthersCouldUseTurn(const Job& job) const;

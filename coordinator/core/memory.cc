@@ -338,6 +338,7 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
       this->job(other->id).spill->for_job = job.id;
   }
   Bytes coming = Coming(job);
+  if (PausesAreOfUse(job) && SomebodyHasMore(job)) return coming;
   for (Job* victim : victims) {
     if (coming >= wanted) break;
     const Bytes kept = guaranteed_too ? 0 : KeptFor(*victim, job);
@@ -350,6 +351,15 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
     coming += std::min(victim->spill->bytes, victim->persistent);
   }
   return coming;
+}
+
+// Who gives some already gives the rest when he has answered, so that another one keeps all of his.
+bool Core::SomebodyHasMore(const Job& job) const {
+  const auto others = Others(job);
+  return std::any_of(others.begin(), others.end(), [&](const Job* other) {
+    return other->spill && !other->unresponsive && other->spill->for_job == job.id &&
+           other->persistent > other->spill->bytes;
+  });
 }
 
 // What the unanswered orders for `job` may bring.

@@ -83,6 +83,26 @@ bool Core::Stays(const Job& job) const {
   return device.stays == job.entity && StayLasts(device);
 }
 
+// --- what a turn costs ------------------------------------------------------------------------------
+
+// Bytes, for this turn.
+bool Core::HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last) {
+  return last.restored > 0 || turn.spilled > 0 || job.restored_ahead > 0;
+}
+
+// What getting here cost, when bytes had to move for it; nothing when none had to. What came back before the
+// turn counts as if it had come in it: it has kept nobody waiting, and the link as busy. A cost that comes
+// where there was none is believed at once: the memory that others have is new. (In others' pauses, and in a
+// stay of its own, nothing moves: that says nothing of the turns outside of them, and is not learned.)
+void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last) {
+  const absl::Duration cost =
+      HasMoved(job, turn, last) ? job.ahead_time + absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(
+                                                       last.drain_ns + last.ready_ns, INT64_MAX)))
+                                : absl::ZeroDuration();
+  const bool had_one = job.switch_cost.value_or(absl::ZeroDuration()) > absl::ZeroDuration();
+  job.switch_cost = had_one ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
+}
+
 // --- one that becomes long --------------------------------------------------------------------------
 
 // A pause of which nobody knows how long it will be is waited for as long as the bytes would take there and

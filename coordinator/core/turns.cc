@@ -466,21 +466,6 @@ absl::Time Core::StopTime(const Turn& turn) const {
   return StopForGuarantees(turn, stop);
 }
 
-// Bytes, for this turn.
-bool Core::HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last) {
-  return last.restored > 0 || turn.spilled > 0 || job.restored_ahead > 0;
-}
-
-// What getting here cost, when bytes had to move for it; nothing when none had to. What came back before the
-// turn counts as if it had come in it: it has kept nobody waiting, and the link as busy.
-void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last) {
-  const absl::Duration cost =
-      HasMoved(job, turn, last) ? job.ahead_time + absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(
-                                                       last.drain_ns + last.ready_ns, INT64_MAX)))
-                                : absl::ZeroDuration();
-  job.switch_cost = job.switch_cost ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
-}
-
 // For so long it had not used its turn when it gave it up for that. Believed within the turn's bounds, as all
 // that it says about its own times.
 absl::Duration Core::IdleAtEnd(const Job& job, const wire::TurnOver& last) const {
@@ -522,7 +507,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   const bool guest = turn.guests.contains(job.id), aside = how == PartEnds::kSetAside;
   if (!job.after_others && !aside) {
     if (how == PartEnds::kGiven && !guest && HasMoved(job, turn, last)) BeginStay(job, turn);
-    if (!turn.stays_until) LearnSwitchCost(job, turn, last);
+    if (!turn.within_stay) LearnSwitchCost(job, turn, last);
   }
   if (how == PartEnds::kGiven && !job.after_others) Learn(job, turn, last);
   if (!guest && !aside) LearnReach(job, turn);

@@ -191,6 +191,53 @@ TEST_F(LongPausesTest, UnlessItIsAUsualOne) {
   EXPECT_EQ(s.Told<wire::Yield>("a")->idle_ns, 0u) << s.Story();
 }
 
+// --- what a turn costs ------------------------------------------------------------------------------
+
+// Asked to give its turn up now, or in its next pause, however short.
+bool IsAsked(const Script& s, const std::string& job, int before) {
+  return s.TimesTold<wire::Yield>(job) > before && s.Told<wire::Yield>(job)->idle_ns == 0;
+}
+
+TEST_F(PausesTest, WhatIsHadInAnothersPausesSaysNothingOfTurnsOutsideOfThem) {
+  for (int i = 0; i < 20; ++i) {
+    GivesUpForAPause();
+    s.GivesUp("there");
+    s.Passes(kPause);
+    s.Asks("a");
+    s.Asks("there");
+  }
+  s.Dies("a");
+  ASSERT_TRUE(s.Holds("moved")) << s.Story();
+  s.GivesUp("moved");
+  ASSERT_TRUE(s.Holds("there")) << s.Story();
+  const int before = s.TimesTold<wire::Yield>("there");
+  s.Asks("moved", {.need = 60, .spilled = 60});
+  s.Passes(kQuantum / 2);
+  EXPECT_FALSE(IsAsked(s, "there", before)) << s.Story();
+  s.Passes(kQuantum);
+  EXPECT_TRUE(IsAsked(s, "there", before)) << s.Story();
+}
+
+TEST_F(LongPausesTest, ACostThatIsNewIsBelievedAtOnce) {
+  s.Joins("a", {.heeds_idle = true});
+  s.Joins("moved");
+  s.Asks("moved");
+  s.GivesUp("moved");
+  for (int i = 0; i < 5; ++i) {  // it has the device for itself
+    s.Asks("a");
+    s.GivesUp("a");
+  }
+  s.Asks("a");
+  s.GivesUp("a", {.ready = kCost, .restored = 50});
+  s.Asks("a");
+  const int before = s.TimesTold<wire::Yield>("a");
+  s.Asks("moved", {.need = 60, .spilled = 60});
+  s.Passes(kQuantum / 2);
+  EXPECT_FALSE(IsAsked(s, "a", before)) << s.Story();
+  s.Passes(kQuantum);
+  EXPECT_TRUE(IsAsked(s, "a", before)) << s.Story();
+}
+
 // --- who is spilled where jobs pause ------------------------------------------------------------------
 
 // `a` has the turn of a full device and lacks room, `near` and `far` can be moved, and `far` would have its
@@ -252,6 +299,24 @@ TEST_F(WhoIsSpilledTest, WhoHasSpilledAlreadyGivesTheRestFirst) {
   s.NeedsRoom("a", 25);
   EXPECT_EQ(s.TimesTold<wire::Spill>("near"), 1) << s.Story();
   EXPECT_EQ(s.TimesTold<wire::Spill>("far"), 0) << s.Story();
+}
+
+TEST_F(WhoIsSpilledTest, WhoGivesSomeAlreadyGivesTheRestThen) {
+  Fills(Milliseconds(20));
+  s.Asks("a");
+  s.Asks("near");
+  s.Asks("far");
+  s.StandsAtDoors("near");
+  s.StandsAtDoors("far");
+  s.Says("a", wire::LacksHeadroom{10});
+  ASSERT_EQ(s.Told<wire::Spill>("far")->bytes, 10u) << s.Story();
+  s.NeedsRoom("a", 30);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("near"), 0) << s.Story();
+  s.Spills("far", 10);
+  EXPECT_EQ(s.TimesTold<wire::Spill>("near"), 0) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Spill>("far"), 2) << s.Story();
+  s.Spills("far", s.Told<wire::Spill>("far")->bytes);
+  EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
 }
 
 // Steps of 50 ms and pauses of 200, and two of three fit: with the pauses unused the device would work for a
