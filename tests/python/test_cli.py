@@ -727,13 +727,15 @@ def test_a_trace_is_written_as_a_whole_or_not_at_all(tmp_path: pathlib.Path) -> 
     day.chmod(0o600)
     link = tmp_path / "link"
     link.symlink_to(day)
-    with pytest.raises(click.ClickException, match="No space left on device"):
-        trace._write(link, parts())
+    with pytest.raises(click.ClickException, match="No space left on device"), trace._in_place_of(link) as file:
+        trace._write(file, parts())
     assert day.read_text() == "yesterday's"
-    trace._write(link, ["today's"])
+    with trace._in_place_of(link) as file:
+        trace._write(file, ["today's"])
     assert (day.read_text(), day.stat().st_mode & 0o777, link.is_symlink()) == ("today's", 0o600, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["day.json", "link"]
-    trace._write(pathlib.Path("/dev/null"), ["nothing"])
+    with trace._in_place_of(pathlib.Path("/dev/null")) as file:
+        trace._write(file, ["nothing"])
     assert pathlib.Path("/dev/null").is_char_device()
 
 
