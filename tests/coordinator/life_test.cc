@@ -118,6 +118,7 @@ TEST(LifeTest, AFolderThatIsNamedRelativelyHasAllThatItKeeps) {
   ASSERT_TRUE(daemon.Ask("policy", {{"name", "srtf"}}).ok());
   Peer a(daemon, {.name = "a"});
   EXPECT_THAT(a.Hear<wire::Joined>().lane_lock, StartsWith(daemon.dir() + "/"));
+  ASSERT_TRUE(daemon.Ask("version").ok());  // it has done all that belongs to the Join
   EXPECT_TRUE(std::filesystem::exists(folder / "settings"));
   EXPECT_TRUE(std::filesystem::exists(folder / "jobs/1"));
 }
