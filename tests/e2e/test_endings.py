@@ -58,12 +58,8 @@ def test_ctrl_c_ends_a_job_that_waits_for_its_turn(world: World) -> None:
     holding.finishes()
 
 
-@pytest.mark.parametrize("allocator", ["hocket", "native"])
-def test_ctrl_c_ends_an_allocation_that_waits_for_its_turn(world: World, allocator: str) -> None:
-    waiting = world.job("interrupted", "allocation", HOCKET_ALLOCATOR=allocator)
-    waiting.expect("built")
-    holding = world.job("train", "--name", "holding", "--hold", "4", *SMALL)
-    holding.expect("step 4")
+def _is_interrupted_and_saves(world: World, waiting: Program, holding: Program) -> None:
+    """``waiting``, which asks for what it cannot have while ``holding`` has the turn, hears Ctrl-C and goes on."""
     waiting.go_on()
     waiting.expect("asking")
     world.until("a", "waits")
@@ -74,6 +70,15 @@ def test_ctrl_c_ends_an_allocation_that_waits_for_its_turn(world: World, allocat
     waiting.go_on()
     assert waiting.expect("saved") == "saved 200 steps=2"
     waiting.finishes()
+
+
+@pytest.mark.parametrize("allocator", ["hocket", "native"])
+def test_ctrl_c_ends_an_allocation_that_waits_for_its_turn(world: World, allocator: str) -> None:
+    waiting = world.job("interrupted", "allocation", HOCKET_ALLOCATOR=allocator)
+    waiting.expect("built")
+    holding = world.job("train", "--name", "holding", "--hold", "4", *SMALL)
+    holding.expect("step 4")
+    _is_interrupted_and_saves(world, waiting, holding)
 
 
 def test_ctrl_c_ends_a_wait_for_what_was_moved_while_the_program_was_away(world: World) -> None:
@@ -85,16 +90,7 @@ def test_ctrl_c_ends_a_wait_for_what_was_moved_while_the_program_was_away(world:
     holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
     holding.expect("step 4")
     world.until_spilled("a")
-    waiting.go_on()
-    waiting.expect("asking")
-    world.until("a", "waits")
-    waiting.signal(signal.SIGINT)
-    waiting.expect("interrupted")
-    holding.go_on()
-    holding.finishes()
-    waiting.go_on()
-    assert waiting.expect("saved") == "saved 200 steps=2"
-    waiting.finishes()
+    _is_interrupted_and_saves(world, waiting, holding)
 
 
 def test_ctrl_c_while_a_steps_bytes_come_back_leaves_no_step_open(world: World) -> None:
