@@ -134,8 +134,9 @@ Bytes Core::DropUnknown(Device& device, int lane) {
   LaneArena& arena = found->second.arena;
   std::vector<LaneArena::Chunk> unknown;
   for (const auto& [number, chunk] : arena.in_order()) {
-    const bool known = std::any_of(there.begin(), there.end(),
-                                   [&](const Job* job) { return job->arena.told.contains(chunk); });
+    const bool known = std::any_of(there.begin(), there.end(), [&, chunk = chunk](const Job* job) {
+      return job->arena.told.contains(chunk);
+    });
     if (!known) unknown.push_back(chunk);
   }
   if (unknown.empty()) return 0;

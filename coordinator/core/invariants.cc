@@ -54,8 +54,9 @@ void Core::CheckInvariants() const {
         << "; its cap says until " << until;
   }
   for (const auto& [key, device] : state_.devices) {
-    const auto there = std::count_if(state_.jobs.begin(), state_.jobs.end(),
-                                     [&](const auto& entry) { return entry.second.info.device == key; });
+    const auto there =
+        std::count_if(state_.jobs.begin(), state_.jobs.end(),
+                      [&, key = key](const auto& entry) { return entry.second.info.device == key; });
     HOCKET_CHECK(device.jobs == static_cast<std::size_t>(there))
         << device.name << " counts " << device.jobs << " jobs, and has " << there;
   }
