@@ -92,10 +92,16 @@ absl::Status Serve(Flags flags, Parent& parent) {
       Logger log, Logger::Open(flags.server.runtime_dir + "/hocketd.log", flags.log_level, flags.foreground));
   const absl::StatusOr<std::string> state_dir = EnsureStateDir(flags.server.system);
   flags.server.state_dir = state_dir.value_or(flags.server.runtime_dir);
-  if (!state_dir.ok())
+  if (!state_dir.ok()) {
+    // Not one that others may write to: a policy is a program.
+    if (absl::IsUnavailable(state_dir.status()))
+      flags.server.read_only_state_dir = StateDir(flags.server.system);
     log.Warning(absl::StrCat(std::string(state_dir.status().message()), " What people set is kept in ",
-                             flags.server.runtime_dir, ", perhaps not beyond a reboot."),
+                             flags.server.runtime_dir,
+                             ", perhaps not beyond a reboot; what they had set before holds where it can be "
+                             "read (hocket policy, hocket quota)."),
                 {.event = "state"});
+  }
   HOCKET_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Create(flags.server, log));
   HandleSignals(server.get());
   parent.Succeed();

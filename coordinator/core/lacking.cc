@@ -129,9 +129,7 @@ void Core::HoldOut() {
   bool any = false;
   for (JobId id : active_) {
     Job& job = this->job(id);
-    Bytes held = job.persistent;
-    Add(job.spilled, held);
-    job.most_held = std::max(job.most_held, held);
+    job.most_held = std::max(job.most_held, OwnBytes(job));
     job.lacks_room = !SharesDeviceInGang(job) && (LacksRoom(job) || NewOneMustWait(job));
     any |= job.lacks_room;
   }

@@ -10,6 +10,14 @@
 namespace hocket::coordinator {
 void Add(Bytes bytes, Bytes& sum) { sum += std::min(bytes, std::numeric_limits<Bytes>::max() - sum); }
 
+Bytes OwnResident(const Job& job) { return job.persistent - std::min(job.persistent, job.kept_arena); }
+
+Bytes OwnBytes(const Job& job) {
+  Bytes bytes = OwnResident(job);
+  Add(job.spilled, bytes);
+  return bytes;
+}
+
 // --- the job's messages ---------------------------------------------------------------------------
 
 void Core::On(Job* job, const wire::NeedRoom& event) {

@@ -18,12 +18,6 @@ namespace {
 
 constexpr size_t kMostNamed = 8;  // of a cap's jobs, in an error
 
-Bytes HeldBy(const Job& job) {
-  Bytes held = job.persistent;
-  Add(job.spilled, held);
-  return held;
-}
-
 }  // namespace
 
 void Core::On(Job* job, const SetMemoryLimit& event) {
@@ -41,13 +35,13 @@ Bytes Core::MemoryCapOf(const Owner& owner) const {
 Bytes Core::MemoryHeld(const OnDevice& of) const {
   Bytes held = 0;
   for (const auto& [id, job] : state_.jobs) {
-    if (job.info.device == of.second && Owns(of.first, job)) Add(HeldBy(job), held);
+    if (job.info.device == of.second && Owns(of.first, job)) Add(OwnBytes(job), held);
   }
   return held;
 }
 
 Bytes Core::LeftByCap(const Owner& owner, const Job& job) const {
-  const Bytes cap = MemoryCapOf(owner), all = MemoryHeld({owner, job.info.device}), own = HeldBy(job);
+  const Bytes cap = MemoryCapOf(owner), all = MemoryHeld({owner, job.info.device}), own = OwnBytes(job);
   const Bytes others = all - std::min(all, own);
   if (all >= cap) return std::max<Bytes>(1, cap - std::min(cap, others));
   const auto grows = [&](const auto& entry) {
@@ -77,16 +71,16 @@ std::string Core::CapInWords(const Owner& owner, const Job& asked) const {
   const std::string whose = group ? absl::StrCat("group ", owner.group) : absl::StrCat("user ", owner.id);
   std::vector<const Job*> others;
   for (const auto& [id, job] : state_.jobs) {
-    if (id != asked.id && job.info.device == asked.info.device && Owns(owner, job) && HeldBy(job) > 0)
+    if (id != asked.id && job.info.device == asked.info.device && Owns(owner, job) && OwnBytes(job) > 0)
       others.push_back(&job);
   }
   std::stable_sort(others.begin(), others.end(),
-                   [](const Job* a, const Job* b) { return HeldBy(*a) > HeldBy(*b); });
+                   [](const Job* a, const Job* b) { return OwnBytes(*a) > OwnBytes(*b); });
   std::string text = absl::StrCat("the jobs of ", whose, " may hold ", FormatBytes(MemoryCapOf(owner)),
                                   " together on ", DeviceOf(asked).name);
   for (size_t i = 0; i < std::min(others.size(), kMostNamed); ++i)
     absl::StrAppend(&text, i == 0 ? ", of which " : ", ", NameFor(asked, *others[i]), " has ",
-                    FormatBytes(HeldBy(*others[i])));
+                    FormatBytes(OwnBytes(*others[i])));
   if (others.size() > kMostNamed) absl::StrAppend(&text, ", and ", others.size() - kMostNamed, " more some");
   return absl::StrCat(text, " (hocket quota --", group ? "group " : "user ",
                       group ? owner.group : absl::StrCat(owner.id), ")");

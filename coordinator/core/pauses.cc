@@ -15,6 +15,9 @@
 
 namespace hocket::coordinator {
 
+// Below it nothing moves any more: an average of nothing becomes small, and never nothing.
+constexpr absl::Duration kNoSwitchCost = absl::Microseconds(1);
+
 // A single job that has had a turn, and for whose next one nothing has to move.
 bool Core::IsThere(EntityId entity) const {
   const auto found = state_.jobs.find(entity);
@@ -101,6 +104,7 @@ void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& las
                                 : absl::ZeroDuration();
   const bool had_one = job.switch_cost.value_or(absl::ZeroDuration()) > absl::ZeroDuration();
   job.switch_cost = had_one ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
+  if (*job.switch_cost < kNoSwitchCost) job.switch_cost = absl::ZeroDuration();
 }
 
 // --- one that becomes long --------------------------------------------------------------------------

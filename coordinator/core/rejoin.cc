@@ -272,15 +272,15 @@ void Core::Depart(Job& job, bool crashed) {
 // so yet is asked again.
 void Core::IsGone(Job& job, bool crashed) {
   Depart(job, crashed);
-  if (DropUnknown(DeviceOf(job), job.lane) > 0) Expect(DeviceOf(job), 0, kArenaDropLimit);
+  if (DropUnknown(DeviceOf(job), job.lane) > 0)
+    Expect(DeviceOf(job), 0, crashed ? kDeadMemoryLimit : kArenaDropLimit);
 }
 
 void Core::Erase(Job& job) {
   Device& device = DeviceOf(job);
   ++device.departures;
-  const Bytes own = job.persistent - std::min(job.persistent, job.kept_arena);
-  if (own > 0) Expect(device, own, kDeadMemoryLimit);
-  if (job.kept_arena > 0) Expect(device, 0, kArenaDropLimit);
+  if (const Bytes own = OwnResident(job)) Expect(device, own, kDeadMemoryLimit);
+  if (job.kept_arena > 0) Expect(device, 0, kDeadMemoryLimit);
   const JobId id = job.id;
   const OnDevice owner(Owner::Job(id), job.info.device);
   state_.accounts.erase(owner);

@@ -209,6 +209,10 @@ struct Lane {
 
 // Jobs may name as many bytes as they like: the sum does not wrap.
 void Add(Bytes bytes, Bytes& sum);
+// On the device, without what the job has kept of its lane's arena when it hung up.
+Bytes OwnResident(const Job& job);
+// The same and what is spilled: what memory caps count, and what another run of its program will need.
+Bytes OwnBytes(const Job& job);
 // Device memory that nobody we know holds any more and that may still be on its way back to the driver: a
 // dead job's, or (with `bytes` 0) arena chunks that not every job has unmapped yet.
 struct Returning {

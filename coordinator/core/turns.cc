@@ -412,8 +412,13 @@ absl::Time Core::IdleTime(const Turn& turn) const {
   return pays ? turn.start : EndOfQuantum(turn);
 }
 
+// Nothing has moved for a turn that another one has within a stay, so no time is paid for: it is over as soon
+// as anybody can have the device.
 absl::Time Core::EndOfQuantum(const Turn& turn) const {
-  return turn.stays_until.value_or(turn.start + Quantum(turn.entity));
+  if (turn.stays_until) return *turn.stays_until;
+  if (!turn.within_stay) return turn.start + Quantum(turn.entity);
+  const Device& device = state_.devices.at(turn.devices.front());
+  return StayLasts(device) && Candidates(device).empty() ? device.stays_until : turn.start;
 }
 
 // Then the holder can be asked to stop at once: it does so at the end of a step, and there is no timer to

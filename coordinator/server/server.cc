@@ -94,7 +94,7 @@ Server::Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std
       epoch_(epoch),
       started_(Now()),
       most_sessions_(MaxSessions()),
-      files_(options.runtime_dir, options.state_dir),
+      files_(options.runtime_dir, options.state_dir, options.read_only_state_dir),
       needs_(options.runtime_dir),
       settings_(files_.ReadSettings()),
       core_({.policy = Chosen(options.policy, settings_.policy, options.first_policy),

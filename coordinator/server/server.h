@@ -43,6 +43,7 @@ namespace hocket::coordinator {
 struct ServerOptions {
   std::string runtime_dir;                   // exists
   std::string state_dir;                     // the same; for what people set. May be the runtime folder
+  std::string read_only_state_dir;           // of settings that hold until others are made; empty: none
   std::string policy;                        // a known one; empty: as people set it last
   double switch_share = 0;                   // up to 1; 0: as people set it last
   std::string first_policy = "fair";         // until people set one, if `policy` is empty

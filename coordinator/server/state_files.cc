@@ -1,5 +1,6 @@
 #include "coordinator/server/state_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -20,6 +22,7 @@
 #include "coordinator/policies/registry.h"
 #include "coordinator/server/admission.h"
 #include "csrc/base/process.h"
+#include "csrc/base/unique_fd.h"
 
 namespace hocket::coordinator {
 namespace {
@@ -32,13 +35,19 @@ bool IsKnownPolicy(const std::string& name) {
   return (IsOwnPolicy(name) ? CheckOwnPolicy(name) : MakePolicy(name).status()).ok();
 }
 
-// Why not; empty: written.
-std::string Replace(const std::string& path, const std::string& text) {
+// What is to outlive a loss of power has to be on the disk before it has the name.
+bool Sync(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file && fsync(file.get()) == 0;
+}
+
+// Why not; empty: written. `lasts`: beyond a loss of power.
+std::string Replace(const std::string& path, const std::string& text, bool lasts = false) {
   const std::string fresh = path + ".new";
   std::ofstream out(fresh);
   out << text;
   out.close();
-  if (out && rename(fresh.c_str(), path.c_str()) == 0) return "";
+  if (out && (!lasts || Sync(fresh)) && rename(fresh.c_str(), path.c_str()) == 0) return "";
   const std::string why = absl::StrCat("cannot write ", path, ": ", std::strerror(errno));
   unlink(fresh.c_str());
   return why;
@@ -103,16 +112,52 @@ bool ReadSetting(const std::string& key, const std::string& value, Settings& set
   return false;
 }
 
+// None: there is no such file, or it cannot be read.
+std::optional<std::string> ReadAll(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+// What the line sets: a quota that of its owner.
+std::string KeyOf(const std::string& line) {
+  std::istringstream in(line);
+  std::string key, kind, name;
+  in >> key;
+  if (key != "quota") return key;
+  in >> kind >> name;
+  return absl::StrCat(key, " ", kind, " ", name);
+}
+
+// The lines of `later`, and those of `earlier` that set something else.
+std::string Together(const std::string& later, const std::string& earlier) {
+  std::set<std::string> keys;
+  std::string text;
+  for (const std::string& all : {later, earlier}) {
+    std::set<std::string> here;
+    for (const std::string line : absl::StrSplit(all, '\n', absl::SkipEmpty())) {
+      if (keys.contains(KeyOf(line))) continue;
+      absl::StrAppend(&text, line, "\n");
+      here.insert(KeyOf(line));
+    }
+    keys.merge(here);
+  }
+  return text;
+}
+
 }  // namespace
 
-StateFiles::StateFiles(const std::string& runtime_dir, const std::string& state_dir)
-    : jobs_(runtime_dir + "/jobs"), settings_(state_dir + "/settings") {
+StateFiles::StateFiles(const std::string& runtime_dir, const std::string& state_dir,
+                       const std::string& read_only)
+    : jobs_(runtime_dir + "/jobs"),
+      settings_(state_dir + "/settings"),
+      read_only_(read_only.empty() ? "" : read_only + "/settings") {
   mkdir(jobs_.c_str(), 0700);
   const std::string old = runtime_dir + "/settings";
-  std::ifstream in(old);
-  if (old == settings_ || !in) return;
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  trouble_ = Replace(settings_, text);
+  if (std::error_code error; std::filesystem::equivalent(runtime_dir, state_dir, error)) return;
+  const std::optional<std::string> later = ReadAll(old);
+  if (!later) return;
+  trouble_ = Replace(settings_, Together(*later, ReadAll(settings_).value_or("")), /*lasts=*/true);
   if (trouble_.empty()) {
     unlink(old.c_str());
   } else {
@@ -197,19 +242,21 @@ std::string StateFiles::Write(const Settings& settings) {
   for (const auto& [of, quota] : settings.quotas)
     absl::StrAppendFormat(&text, "quota %s %.17g %.17g %d %d %.17g\n", ToText(of), quota.time_cap,
                           quota.time_guarantee, quota.memory_guarantee, quota.memory_cap, quota.weight);
-  const std::string why = Replace(settings_, text);
+  const std::string why = Replace(settings_, text, /*lasts=*/true);
   return why.empty() ? "" : why + ". The next coordinator will not know what was set.";
 }
 
 Settings StateFiles::ReadSettings() const {
   Settings settings;
-  std::ifstream in(settings_);
+  const bool here = read_only_.empty() || std::filesystem::exists(settings_);
+  const std::string& path = here ? settings_ : read_only_;
+  std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     const std::pair<std::string, std::string> setting = absl::StrSplit(line, absl::MaxSplits(' ', 1));
     if (line.empty() || ReadSetting(setting.first, setting.second, settings)) continue;
     if (settings.dropped.size() < kMostDropped)
       settings.dropped.push_back(absl::StrCat("the line '", absl::CEscape(line.substr(0, kMostShown)),
-                                              "' of ", settings_,
+                                              "' of ", path,
                                               " is not taken up: this coordinator knows no such "
                                               "setting, or not this value. Set it again."));
   }

@@ -7,6 +7,8 @@
 //                            them last; also for the next daemon after an orderly end, or a reboot
 //
 // The two folders may be one. Jobs do not outlive the machine's boot, and neither need the runtime folder.
+// Where the state folder cannot be written to, settings are written to the runtime folder, all of them; the
+// next coordinator that can puts both together.
 // A file is replaced as a whole: a daemon that is killed while it writes leaves the old one.
 #ifndef HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
 #define HOCKET_COORDINATOR_SERVER_STATE_FILES_H_
@@ -69,8 +71,10 @@ struct LeftBehind {
 class StateFiles {
  public:
   // Makes `<runtime_dir>/jobs` where it is missing. Settings in `runtime_dir` are those of an older Hocket,
-  // or were written while `state_dir` could not be: they are later than what lies there, and are moved there.
-  StateFiles(const std::string& runtime_dir, const std::string& state_dir);
+  // or were written while `state_dir` could not be: they are later than what lies there, and are moved there;
+  // what only lies there stays. `read_only`: the state folder where it is known and cannot be written to, and
+  // `state_dir` is another one: what it has holds until something is written.
+  StateFiles(const std::string& runtime_dir, const std::string& state_dir, const std::string& read_only = "");
 
   // A sentence for the log where settings could not be moved: they are used where they are. Empty: all is
   // well.
@@ -93,6 +97,7 @@ class StateFiles {
   std::string PathOf(JobId id) const;
   const std::string jobs_;
   std::string settings_;
+  std::string read_only_;  // settings that hold where there are none in settings_; empty: none
   std::string trouble_;
 };
 

@@ -269,7 +269,7 @@ Json RecordOf(const Job& job, absl::Time until) {
           {"step_ms", absl::ToDoubleMilliseconds(job.steps > 0 ? job.held / static_cast<double>(job.steps)
                                                                : job.step.mean())},
           {"gap_ms", absl::ToDoubleMilliseconds(job.gap.mean())},
-          {"persistent", job.persistent + job.spilled},
+          {"persistent", OwnBytes(job)},
           {"told_steps", job.info.total_steps},
           {"turns", job.turns},
           {"held_s", absl::ToDoubleSeconds(job.held)},

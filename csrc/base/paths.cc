@@ -26,13 +26,13 @@ std::string Variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// Empty: nothing says where. Paths that are not absolute do not count (XDG Base Directory Specification).
-std::string StateDir(bool system) {
-  if (system) return kSystemStateDir;
-  if (const std::string states = Variable("XDG_STATE_HOME"); absl::StartsWith(states, "/"))
-    return states + "/hocket";
-  const std::string home = Variable("HOME");
-  return absl::StartsWith(home, "/") ? home + "/.local/state/hocket" : "";
+// Empty: it names no folder, or root has another user's, as under `sudo -E`: what root made there would be in
+// that one's way.
+std::string OwnFolder(const char* name) {
+  const std::string dir = Variable(name);
+  struct stat info {};
+  if (!absl::StartsWith(dir, "/")) return "";
+  return geteuid() != 0 || stat(dir.c_str(), &info) != 0 || info.st_uid == 0 ? dir : "";
 }
 
 // With those above it.
@@ -113,12 +113,22 @@ absl::StatusOr<std::string> EnsureSystemDir() {
   return dir;
 }
 
+// Paths that are not absolute do not count (XDG Base Directory Specification).
+std::string StateDir(bool system) {
+  if (std::string dir = NamedDir(); !dir.empty()) return dir;
+  if (system) return kSystemStateDir;
+  if (const std::string states = OwnFolder("XDG_STATE_HOME"); !states.empty()) return states + "/hocket";
+  const std::string home = OwnFolder("HOME");
+  return home.empty() ? "" : home + "/.local/state/hocket";
+}
+
 // A link to another place is as good as a folder.
 absl::StatusOr<std::string> EnsureStateDir(bool system) {
-  if (std::string dir = NamedDir(); !dir.empty()) return dir;
+  if (std::string dir = NamedDir(); !dir.empty()) return dir;  // made with the socket's
   const std::string dir = StateDir(system);
   if (dir.empty())
-    return absl::FailedPreconditionError("neither XDG_STATE_HOME nor HOME names a folder for settings.");
+    return absl::FailedPreconditionError(
+        absl::StrCat("neither XDG_STATE_HOME nor HOME names a folder of uid ", geteuid(), " for settings."));
   MakeFolders(dir);
   struct stat info {};
   if (stat(dir.c_str(), &info) != 0)

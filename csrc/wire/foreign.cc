@@ -8,27 +8,32 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 namespace hocket::wire {
 namespace {
 
-using Device = std::pair<unsigned, unsigned>;
+using Device = std::uint64_t;  // its numbers; 0: none
 
 // None: it cannot be seen without asking somebody, or not at all.
 bool Look(int fd, struct statx& info) {
   return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &info) == 0;
 }
 
+Device DeviceOf(const struct statx& info) {
+  return std::uint64_t{info.stx_dev_major} << 32 | info.stx_dev_minor;
+}
+
 // Where the kernel has files that lie in no file system: an eventfd is one.
 Device OfTheKernelsOwn() {
   const UniqueFd own(eventfd(0, EFD_CLOEXEC));
   struct statx info {};
-  if (!own || !Look(own.get(), info)) return {};
-  return {info.stx_dev_major, info.stx_dev_minor};
+  return own && Look(own.get(), info) ? DeviceOf(info) : 0;
 }
 
 class Closer {
@@ -42,13 +47,22 @@ class Closer {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(fd));
     ++count_;
-    if (!std::exchange(started_, true)) std::thread([this] { Run(); }).detach();
+    if (!started_) Start();
     changed_.notify_one();
   }
   // Asked for each packet that comes.
   int count() const { return count_.load(std::memory_order_relaxed); }
 
  private:
+  // Where no thread can be had they are kept, and the next one tries again.
+  void Start() {
+    try {
+      std::thread([this] { Run(); }).detach();
+      started_ = true;
+    } catch (const std::system_error&) {
+    }
+  }
+
   void Run() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -73,11 +87,12 @@ class Closer {
 
 bool IsForeign(int fd) {
   if (fcntl(fd, F_GET_SEALS) >= 0) return false;  // a memfd, or shared memory
-  static const Device kernels_own = OfTheKernelsOwn();
+  static std::atomic<Device> kernels_own{0};      // none yet, also where no descriptor was left to look with
+  if (kernels_own == 0) kernels_own = OfTheKernelsOwn();
   struct statx info {};
   // A container's rules may forbid the question: then nobody can say, and memory is not to be refused.
   if (!Look(fd, info)) return errno != ENOSYS && errno != EPERM;
-  return !S_ISCHR(info.stx_mode) && Device(info.stx_dev_major, info.stx_dev_minor) != kernels_own;
+  return !S_ISCHR(info.stx_mode) && DeviceOf(info) != kernels_own;
 }
 
 void CloseElsewhere(UniqueFd fd) { Closer::Get().Close(std::move(fd)); }

@@ -146,6 +146,17 @@ TEST_F(StateDirTest, SaysWhyThereIsNone) {
   EXPECT_THAT(std::string(EnsureStateDir(false).status().message()), HasSubstr("mode 0777"));
 }
 
+// `sudo -E`, or a container as root that is given a user's HOME: what root makes there locks him out of it.
+TEST_F(StateDirTest, RootMakesNoneInTheHomeOfAnother) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(chown(base_.c_str(), 12345, 12345), 0);
+  setenv("HOME", base_.c_str(), 1);
+  EXPECT_THAT(std::string(EnsureStateDir(false).status().message()), HasSubstr("a folder of uid 0"));
+  EXPECT_FALSE(std::filesystem::exists(base_ + "/.local"));
+  setenv("XDG_STATE_HOME", base_.c_str(), 1);
+  EXPECT_FALSE(EnsureStateDir(false).ok());
+}
+
 // --- the folder of a daemon that serves all users -------------------------------------------------
 
 TEST_F(PathsTest, ADaemonForAllUsersNeedsRootAndSaysSo) {

@@ -261,6 +261,22 @@ TEST_F(ArenaTest, WhatOneThatHasHungUpInItsTurnKeepsCountsUntilItsProcessEnds) {
   EXPECT_EQ(Free(), 100u) << s_.Story();
 }
 
+// Its driver takes its time over what a killed process had: who needs room meanwhile is not told no.
+TEST_F(ArenaTest, WhatAKilledJobHadMappedIsWaitedForAsAllMemoryOfTheDead) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 60, /*bare=*/true);
+  s_.GivesUp("a");
+  s_.HangsUp("a");
+  s_.Dies("a");
+  s_.Asks("b");
+  s_.NeedsRoom("b", 50, /*restoring=*/false, /*device_free=*/40);
+  After(2 * kArenaDropLimit);
+  EXPECT_FALSE(s_.Told<wire::Room>("b") && !s_.Told<wire::Room>("b")->ok) << s_.Story();
+  After(kDeadMemoryLimit);
+  ASSERT_TRUE(s_.Told<wire::Room>("b")) << s_.Story();
+  EXPECT_FALSE(s_.Told<wire::Room>("b")->ok) << s_.Story();
+}
+
 // Nobody could tell b of them: it would not be told of later ones either.
 TEST_F(ArenaTest, WhatItsMakerHasForgottenIsNeitherCountedNorWaitedFor) {
   s_.Joins("b", {.counts_arena = true});

@@ -96,6 +96,32 @@ TEST_F(PausesTest, NoStayFollowsFromAnother) {
   EXPECT_TRUE(s.Holds("moved")) << s.Story();
 }
 
+// Whoever does not pause himself kept the device for as long as moving his own bytes would have paid for.
+TEST(StayTest, WhoHasTheDeviceInItGivesItBackAfterTheStepThoughHeDoesNotPause) {
+  Script s("fifo");
+  s.Joins("a");
+  s.Joins("there");
+  s.Joins("moved");
+  s.Asks("moved");
+  s.GivesUp("moved");
+  for (int i = 0; i < 3; ++i) {
+    s.Asks("there");
+    s.GivesUp("there", {.ready = kCost, .restored = 50});
+  }
+  HavePaid(s, {"a"});
+  s.Asks("a");
+  s.Asks("moved", {.need = 60, .spilled = 60});
+  s.Asks("there");
+  s.GivesUp("a", {.ready = kCost, .restored = 50});
+  ASSERT_TRUE(s.Holds("there")) << s.Story();
+  s.Passes(kPause);
+  EXPECT_FALSE(s.Told<wire::Yield>("there") && s.Told<wire::Yield>("there")->now) << "nobody can have it";
+  s.Asks("a");
+  s.Passes(Milliseconds(1));
+  ASSERT_TRUE(s.Told<wire::Yield>("there")) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Yield>("there")->now) << s.Story();
+}
+
 TEST_F(PausesTest, AStayEndsWhereItsJobIsAwayForAsLongAsItsBytesTakeThereAndBack) {
   GivesUpForAPause();
   s.GivesUp("there");

@@ -108,6 +108,41 @@ TEST_F(StateFilesTest, SettingsLieInTheStateFolderAndJobsInTheOther) {
   EXPECT_EQ(StateFiles(folder_, folder_ + "/state").ReadSettings().policy, "fifo");
 }
 
+// A file system that was read-only for a day: quotas held no more, and the first policy that was set then
+// replaced them for good.
+TEST_F(StateFilesTest, WhileTheStateFolderCannotBeWrittenToWhatItHasHoldsAndIsKept) {
+  std::filesystem::create_directory(folder_ + "/state");
+  const std::string quota = "quota group vision 0.5 0 0 0 0\n";
+  Put("state/settings", "policy srtf\n" + quota);
+  StateFiles meanwhile(folder_, folder_, folder_ + "/state");
+  Settings settings = meanwhile.ReadSettings();
+  EXPECT_EQ(settings.policy, "srtf");
+  ASSERT_EQ(settings.quotas.size(), 1u);
+  settings.policy = "fifo";
+  ASSERT_EQ(meanwhile.Write(settings), "");
+  EXPECT_EQ(StateFiles(folder_, folder_, folder_ + "/state").ReadSettings().policy, "fifo") << "later";
+  EXPECT_EQ(StateFiles(folder_, folder_ + "/state").ReadSettings().quotas.size(), 1u);
+}
+
+TEST_F(StateFilesTest, WhatOnlyTheStateFolderHasStaysWhenLaterSettingsAreMovedThere) {
+  std::filesystem::create_directory(folder_ + "/state");
+  Put("state/settings", "policy srtf\nlink_bound 0.5\nquota group a 0.5 0 0 0 0\nquota user 7 0.5 0 0 0 0\n");
+  Put("settings", "policy fifo\nquota user 7 0.25 0 0 0 0\n");
+  const Settings settings = StateFiles(folder_, folder_ + "/state").ReadSettings();
+  EXPECT_EQ(settings.policy, "fifo");
+  EXPECT_EQ(settings.link_bound, 0.5);
+  EXPECT_EQ(settings.quotas.size(), 2u);
+  EXPECT_EQ(settings.quotas.at(Owner::User(7)).time_cap, 0.25);
+}
+
+// Moved onto themselves they were removed afterwards.
+TEST_F(StateFilesTest, AStateFolderThatIsALinkToTheOtherKeepsItsSettings) {
+  Put("settings", "policy fifo\n");
+  std::filesystem::create_directory_symlink(folder_, folder_ + "/state");
+  EXPECT_EQ(StateFiles(folder_, folder_ + "/state").ReadSettings().policy, "fifo");
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/settings"));
+}
+
 // They were written last: by a Hocket that knew no other place, or when that could not be written.
 TEST_F(StateFilesTest, SettingsAreTakenOverFromTheRuntimeFolderOnce) {
   std::filesystem::create_directory(folder_ + "/state");
