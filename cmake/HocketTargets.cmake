@@ -17,7 +17,8 @@ function(hocket_test name)
   if(HOCKET_SANITIZE)
     _hocket_shards(${name} ${T_TIMEOUT} "${T_ENVIRONMENT}")
   else()
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENVIRONMENT}")
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300
+      PROPERTIES TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENVIRONMENT}")
   endif()
   if(T_ONE_THREAD AND NOT HOCKET_SANITIZE)  # a sanitizer's own code starts threads
     add_test(NAME ${name}.StartsNoThread COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${name}> -D NM=${CMAKE_NM}

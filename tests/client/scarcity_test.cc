@@ -49,7 +49,7 @@ TEST_F(ScarcityTest, AWallClockThatJumpsByDaysCostsNobodyAStep) {
 // It was waited for until the clock had come to the time that it had been: three days.
 TEST_F(ScarcityTest, APolicyThatDoesNotAnswerHasFailedWhateverTheWallClockDoes) {
   LetTheWallClockJump();
-  for (const char* name : {"a", "b"}) Starts(name, 400);
+  for (const char* name : {"a", "b"}) Starts(name, 4'000);
   Progresses(10);
   unsetenv("LD_PRELOAD");
   Asks("policy", {{"program", WriteDumbPolicy()}});

@@ -69,7 +69,10 @@ std::pair<int, std::string> Daemon::Start(std::vector<std::string> flags,
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  if (auto version = Ask("version"); version.ok()) pid_ = (*version)["pid"];
+  // Where it has not begun to serve, nobody may be there who answers.
+  const bool serves = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (auto version = serves ? Ask("version") : absl::UnavailableError("none"); version.ok())
+    pid_ = (*version)["pid"];
   return {WEXITSTATUS(status), text};
 }
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from world import World
+from world import PATIENCE, World
 
 SMALL = ("--steps", 6, "--layers", 2, "--width", 256)
 
@@ -109,6 +109,7 @@ def test_a_coordinator_that_cannot_be_asked_is_not_taken_for_none(world: World) 
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(path))
         listener.listen()
+        listener.settimeout(PATIENCE)
 
         def hangs_up() -> None:
             with listener.accept()[0] as asking:
@@ -117,7 +118,7 @@ def test_a_coordinator_that_cannot_be_asked_is_not_taken_for_none(world: World) 
         thread = threading.Thread(target=hangs_up)
         thread.start()
         answer = world.hocket("status")
-        thread.join()
+        thread.join(PATIENCE)
     path.unlink()
     assert answer.returncode == 1 and "hung up before it had answered 'status'" in answer.stderr, answer
     assert world.hocket("status").returncode == 0, "none listens"

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from world import SMALL, Program, World
 
-# Most of a step it waits for something else than the device.
-RESTS = ("--steps", 200, "--layers", 2, "--width", 128)
-REST = ("--rest", 0.03)
+# Most of a step it waits for something else than the device: so long that a process which is withheld for a moment is
+# not taken for one that is in the other's way.
+RESTS = ("--steps", 150, "--layers", 2, "--width", 128)
+REST = ("--rest", 0.1)
 TOGETHER = "together they do"
 
 

@@ -76,7 +76,7 @@ TEST(FaultsTest, AKernelWhoseRangesAreUnmappedEndsTheProcessBeforeItRuns) {
 }
 
 TEST(FaultsTest, ACopyThatOutlivesItsMemoryEndsTheProcess) {
-  World world("HOCKET_EMULATOR_COPY_DELAY_US", "20000");
+  World world("HOCKET_EMULATOR_COPY_DELAY_US", "500000");    // the memory goes meanwhile
   Puppet a = world.Start({{"HOCKET_EMULATOR_CHECK", "0"}});  // which would refuse the unmap below
   ASSERT_EQ(a.Ask("stream s nonblocking"), "ok");
   ASSERT_EQ(a.Ask("reserve r 2048"), "ok");

@@ -76,7 +76,7 @@ TEST_F(TimingModeTest, SmallCopiesMoveTheirBytes) {
 
 TEST_F(TimingModeTest, HostFunctionsAreCalledInTheirStreamsOrder) {
   Puppet a = Start();
-  Does(a, "launch one 20000");
+  Does(a, "launch one 1000000");  // time enough for three questions
   Does(a, "mark one");
   EXPECT_EQ(a.Ask("marks"), "ok 0");
   Does(a, "sync one");
@@ -102,7 +102,7 @@ TEST_F(TimingModeTest, AProcessGetsAllOfTheDeviceWhenTheOtherIsKilled) {
   Does(a, "launch default 1000");
   b.Kill();
   Does(a, "sync default");
-  Does(a, "launch default 100000");
+  Does(a, "launch default 1000000");
   Does(a, "record start default");
   Does(a, "launch default 1000 20");
   Does(a, "record end default");
@@ -114,7 +114,7 @@ TEST_F(TimingModeTest, AnEventOfAnotherProcessIsReachedWhenItsWorkIsDone) {
   Puppet a = Start(), b = Start();
   Does(a, "event e shared");
   Does(b, "open-event e " + a.Ask("share-event e").substr(3));
-  Does(a, "launch one 50000");
+  Does(a, "launch one 1000000");
   Does(a, "record e one");
   EXPECT_EQ(b.Ask("query-event e"), "CUDA_ERROR_NOT_READY");
   Does(b, "sync-event e");

@@ -398,7 +398,7 @@ def test_clients_that_vanish_leave_nothing_behind(web: Web) -> None:
 
 
 def test_when_all_connections_are_taken_another_is_told_and_later_served(make_web: MakeWeb) -> None:
-    web = make_web(limits=Limits(connections=4))
+    web = make_web(limits=Limits(connections=4, seconds=PATIENCE))
     silent = [web.connect() for _ in range(4)]
     try:
         for connection in silent:  # each is known to be served: it has been answered up to its end

@@ -90,7 +90,8 @@ def trial(node: Node, point: str, draw: random.Random, number: int) -> str:
             victim = node.start(name, LONG, workers=1)
             while victim.steps < 1 + draw.randrange(8):
                 node.progress(1)
-            worker = _worker_of(victim.pid)
+            while (worker := _worker_of(victim.pid)) is None:  # it says the step before it forks
+                pass
         else:
             victim = _find(node, point)
             if victim is None:

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -32,6 +33,9 @@ Ends Connected() {
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
   return {Channel(UniqueFd(fds[0])), Channel(UniqueFd(fds[1]))};
 }
+
+// What jobs send: memory.
+UniqueFd Memory() { return UniqueFd(memfd_create("test", MFD_CLOEXEC)); }
 
 size_t OpenDescriptors() {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
@@ -108,8 +112,9 @@ TEST(ChannelTest, AnUnknownTypeIsSkippedAndItsDescriptorClosed) {
   Ends ends = Connected();
   std::string frame = Encode(Report{}).value();
   frame[8] = frame[9] = '\x7f';
+  const UniqueFd memory = Memory();
   const size_t before = OpenDescriptors();
-  SendRaw(ends.a, frame, STDIN_FILENO, 1);
+  SendRaw(ends.a, frame, memory.get(), 1);
   ASSERT_TRUE(ends.a.Send(Leave{}).ok());
   auto received = ends.b.Receive();
   ASSERT_TRUE(received.ok()) << received.status();
@@ -120,8 +125,9 @@ TEST(ChannelTest, AnUnknownTypeIsSkippedAndItsDescriptorClosed) {
 TEST(ChannelTest, TooManyDescriptorsAreRefusedAndClosed) {
   for (size_t count : {2, 3, 4, 5, 50}) {
     Ends ends = Connected();
+    const UniqueFd memory = Memory();
     const size_t before = OpenDescriptors();
-    SendRaw(ends.a, Encode(Report{}).value(), STDIN_FILENO, count);
+    SendRaw(ends.a, Encode(Report{}).value(), memory.get(), count);
     const auto status = ends.b.Receive().status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << count;
     EXPECT_THAT(std::string(status.message()), HasSubstr("descriptors"));
@@ -131,7 +137,7 @@ TEST(ChannelTest, TooManyDescriptorsAreRefusedAndClosed) {
 
 TEST(ChannelTest, WhoHasNoDescriptorLeftGetsTheMessageWithoutIts) {
   Ends ends = Connected();
-  ASSERT_TRUE(ends.a.Send(ArenaGrew{.chunk = 5}, STDIN_FILENO).ok());
+  ASSERT_TRUE(ends.a.Send(ArenaGrew{.chunk = 5}, Memory().get()).ok());
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit none{0, limit.rlim_max};

@@ -9,10 +9,8 @@ on again, "saved SUM steps=N". With ``--handler`` SIGTERM's handler saves, in a 
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-import threading
 from types import FrameType
 
 import hocket
@@ -54,19 +52,13 @@ def wait() -> None:
             print("never", flush=True)
 
 
-def send_while_a_step_begins() -> None:
-    begins = threading.Event()
-
-    def send() -> None:
-        begins.wait()
-        os.kill(os.getpid(), signal.SIGINT)
-
+def interrupt_while_a_step_begins() -> None:
     def look(frame: FrameType, event: str, argument: object) -> None:
         if event == "c_call" and getattr(argument, "__name__", "") == "begin_step":
             sys.setprofile(None)
-            begins.set()
+            signal.setitimer(signal.ITIMER_REAL, 0.02)  # while 200 MiB go and 200 come
 
-    threading.Thread(target=send, daemon=True).start()
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
     sys.setprofile(look)
 
 
@@ -77,7 +69,7 @@ with hocket.step():
 print("built", flush=True)
 sys.stdin.readline()
 if where == "restore":
-    send_while_a_step_begins()
+    interrupt_while_a_step_begins()
 if where != "away":
     print("asking", flush=True)
 try:
