@@ -93,6 +93,6 @@ def run(quick: bool) -> None:
     extra = {
         "nanoseconds": {**turns, **ends, **loops},
         "connected": int(program[-1]),
-        "speaks_of": [*harness.COORDINATOR, "csrc/client", "csrc/wire", "python/hocket"],
+        "speaks_of": [*harness.COORDINATOR, "csrc/client", "csrc/wire", *harness.PYTHON],
     }
     harness.record("hand_over", figures, extra=extra)

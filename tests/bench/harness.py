@@ -36,6 +36,11 @@ RESULTS = ROOT / "docs" / "results"
 EMULATED = "emulated"
 # Paths of what a running job meets of it, as git takes them.
 COORDINATOR = ("coordinator", ":(exclude)coordinator/simulator")
+# What runs in a job, or starts it.
+PYTHON = (
+    "python/_hocket_start.py", ":(glob)python/hocket/*.py", "python/hocket/emulator", "python/hocket/cli/run.py",
+    "python/hocket/cli/emulate.py",
+)  # fmt: skip
 
 
 @dataclasses.dataclass

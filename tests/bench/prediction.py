@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.bench import harness
 
-CODE = ("allocator", "csrc", "coordinator", "python")  # the simulator, too
+CODE = ("allocator", "csrc", "coordinator", *harness.PYTHON)  # the simulator, too
 MIB = 1 << 20
 MEMORY = 8 << 30
 

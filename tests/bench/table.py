@@ -34,7 +34,8 @@ What either holds or does not:
 |---|---|---|---|---|---|
 """
 # What a figure speaks of, where its record does not say it: paths, as git takes them.
-CODE = ("allocator", "csrc", *harness.COORDINATOR, "python")
+CODE = ("allocator", "csrc", *harness.COORDINATOR, *harness.PYTHON)
+NO_CODE = ":(exclude)*.md"
 BUSY = 1.6  # of the load per core: a benchmark's own processes keep it near 1
 
 
@@ -55,7 +56,7 @@ def value(figure: dict[str, Any]) -> str:
 def stale(data: dict[str, Any]) -> bool:
     """Whether the code that it speaks of changed after its commit."""
     base = data["commit"].removesuffix("-dirty")
-    command = ["git", "-C", str(ROOT), "diff", "--quiet", base, "HEAD", "--", *data.get("speaks_of", CODE)]
+    command = ["git", "-C", str(ROOT), "diff", "--quiet", base, "HEAD", "--", *data.get("speaks_of", CODE), NO_CODE]
     return subprocess.run(command, capture_output=True).returncode != 0
 
 

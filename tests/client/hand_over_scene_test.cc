@@ -229,11 +229,9 @@ TEST(HandOverTest, TheLockOfAnotherLivingProcessBlocksTheTurnUntilItIsDropped) {
 TEST(HandOverTest, ATurnTakenAloneThatNobodyWantsAnyMoreLeavesTheLaneFree) {
   Happening asked, answered;
   SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&](InOwnCode in_own_code) {
-                      in_own_code([&] {
-                        asked.Happens();
-                        answered.Await();
-                        return true;
-                      });
+                      asked.Happens();
+                      answered.Await();  // before it has left its door: the lane is taken for it
+                      in_own_code([] { return true; });
                     }});
   Scene scene;
   OtherHolder other(scene.lock_path());

@@ -23,6 +23,7 @@ class InterruptionTest : public ::testing::Test {
   InterruptionTest() {
     SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [this](InOwnCode in_own_code) {
                         if (pthread_self() != main_) return other_waits_.Happens();
+                        if (!handler_) handler_waits_.Happens();
                         if (handler_ && may_run_)
                           in_own_code([this] { return std::exchange(handler_, nullptr)(); });
                       }});
@@ -43,12 +44,14 @@ class InterruptionTest : public ::testing::Test {
   static bool CtrlC() { return true; }
   // Until a thread that is not the main one waits at a door.
   void AwaitsOther() { other_waits_.Await(); }
+  // Until the handler, which runs, waits at a door itself.
+  void AwaitsHandler() { handler_waits_.Await(); }
 
  private:
   std::atomic<pthread_t> main_{};
   Handler handler_;  // of that thread
   std::atomic<bool> may_run_{false};
-  Happening other_waits_;
+  Happening other_waits_, handler_waits_;
 };
 
 wire::Spilled OrdersSpill(Scene& scene, std::uint64_t request) {
@@ -242,9 +245,10 @@ TEST_F(InterruptionTest, AHandlerMayMakeAStepOfItsOwn) {
       [&] { scene.Step(); });
   scene.Expects<wire::Wait>();
   SignalComes();
+  AwaitsHandler();
   scene.Grants(1);
   main.join();
-  EXPECT_GE(scene.job().Info().steps, 1u);
+  EXPECT_EQ(scene.job().Info().steps, 2u);
   scene.Says(wire::Yield{.turn = 1, .now = true});
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u) << "no step is under way";
 }

@@ -183,7 +183,7 @@ class Scene {
   void Grants(std::uint64_t turn, bool contended = false) {
     Says(wire::Grant{.turn = turn, .contended = contended});
   }
-  // The next message of that type; others but reports are noted in `between`.
+  // The next message of that type; others are passed over.
   template <typename Type>
   Type Expects() {
     for (;;) {
