@@ -135,7 +135,8 @@ std::string Together(const std::string& later, const std::string& earlier) {
   std::string text;
   for (const std::string& all : {later, earlier}) {
     std::set<std::string> here;
-    for (const std::string line : absl::StrSplit(all, '\n', absl::SkipEmpty())) {
+    for (const absl::string_view found : absl::StrSplit(all, '\n', absl::SkipEmpty())) {
+      const std::string line(found);
       if (keys.contains(KeyOf(line))) continue;
       absl::StrAppend(&text, line, "\n");
       here.insert(KeyOf(line));
