@@ -6,8 +6,8 @@
         loss = model(batch).loss
         loss.backward(); optimizer.step(); optimizer.zero_grad()
 
-Import it before CUDA starts in the process: its allocator becomes PyTorch's then. Afterwards it can only pass
-turns, and says so.
+Import it before CUDA starts in the process: its allocator becomes PyTorch's then. Afterwards PyTorch keeps its own
+over memory of Hocket's: what is allocated from then on can be moved, what it held before stays on the device.
 """
 
 from __future__ import annotations

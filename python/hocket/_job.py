@@ -1,4 +1,4 @@
-"""This process as a job: the only module that calls ``_native``.
+"""This process as a job: the only module that imports ``_native``; the others have it from ``require()``.
 
     import hocket  ->  activate(): Hocket's allocator becomes PyTorch's, ranks become gangs
     join()         ->  what the job says of itself; the first step or the first allocation on the device joins
