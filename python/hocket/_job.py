@@ -22,7 +22,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -74,20 +74,20 @@ def _whole(value: Any) -> int | None:
         return int(value) if isinstance(value, numbers.Real) and float(value).is_integer() else None
 
 
-def options_from_environment() -> Options:
+def options_from_environment(environment: Mapping[str, str] = os.environ) -> Options:
     """What ``hocket run`` and the environment say: HOCKET_NAME and its kin, one for each option."""
 
     def read(variable: str, convert: Callable[[str], Any], default: Any) -> Any:
-        text = os.environ.get(variable, "")
+        text = environment.get(variable, "")
         try:
             return convert(text) if text else default
         except ValueError as error:
             raise ValueError(f"{variable}={text!r}: {error}") from None
 
     return Options(
-        name=os.environ.get("HOCKET_NAME", ""),
+        name=environment.get("HOCKET_NAME", ""),
         weight=read("HOCKET_WEIGHT", float, 1.0),
-        priority=os.environ.get("HOCKET_PRIORITY") or "normal",
+        priority=environment.get("HOCKET_PRIORITY") or "normal",
         memory_limit=read("HOCKET_MEMORY_LIMIT", parse_bytes, 0),
         total_steps=read("HOCKET_TOTAL_STEPS", int, 0),
         serves=read("HOCKET_SERVES", _parse_switch, False),
@@ -285,9 +285,9 @@ def join(
 
     Args:
         name: shown by ``hocket status``; made unique where another job has it. Default: from the program.
-        weight: share of the device under the ``fair`` policy, > 0.
+        weight: share of the device, > 0: under ``fair``, 2 gets twice the time of 1.
         priority: ``"high"``, ``"normal"`` or ``"low"``.
-        memory_limit: the most device memory it may use: ``"20GiB"`` or bytes.
+        memory_limit: the most memory it may hold, on the device and spilled: ``"20GiB"`` or bytes.
         total_steps: how many steps it will run, if known.
         serves: its steps are requests that somebody waits for (``with hocket.step(): ...`` around each). Who trains on
             the same device stands still for them, in the midst of a step too.

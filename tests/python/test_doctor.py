@@ -31,6 +31,8 @@ class Machine:
         for variable in [v for v in os.environ if v.startswith(("HOCKET_", "TORCH_", "PYTORCH_"))]:
             monkeypatch.delenv(variable)
         monkeypatch.setenv("HOCKET_DAEMON", str(daemon))
+        monkeypatch.setenv("HOCKET_CONFIG", str(folder / "config.toml"))
+        (folder / "config.toml").write_text("")
         monkeypatch.setattr(checks, "load_control", lambda: self.control)
         monkeypatch.setattr(checks.emulate, "RUNTIME", daemon)
         monkeypatch.setattr(checks, "resource", self._system)
@@ -61,9 +63,12 @@ class Machine:
         found = {"found": not reason, "reason": reason, "version": version, "devices": devices}
         self.control.probe_driver = lambda: found  # type: ignore[attr-defined]
 
-    def locked_memory(self, most: int) -> None:
-        limits = {resource.RLIMIT_NOFILE: 4096, resource.RLIMIT_MEMLOCK: most}
-        self._system.getrlimit = lambda which: (limits[which], limits[which])
+    def locked_memory(self, most: int, files: int = 4096) -> None:
+        limits = {resource.RLIMIT_NOFILE: files, resource.RLIMIT_MEMLOCK: most}
+        self._system.getrlimit = lambda which: (limits[which], 4096 if which == resource.RLIMIT_NOFILE else most)
+
+    def config(self, text: str) -> None:
+        (self.folder / "config.toml").write_text(text)
 
     def coordinator(self, path: str, pid: int, epoch: int = 1) -> None:
         self.coordinators[path] = {"daemon": {"pid": pid, "epoch": epoch, "version": checks.__version__}, "jobs": []}
@@ -153,6 +158,52 @@ def test_another_torch_than_it_was_built_for_is_a_problem(machine: Machine) -> N
     advice = finding(said, "!!", f"torch is 2.12.0+cu130, but Hocket was built for {VERSION}")
     assert "pip install --no-build-isolation --force-reinstall --no-deps ." in advice
     assert (said.exit_code, said.output.splitlines()[-1]) == (1, "1 problem.")
+
+
+def test_a_config_file_that_is_wrong_is_a_problem_with_its_line(machine: Machine) -> None:
+    machine.config('[job]\nweight = "much"\n')
+    said = machine.doctor()
+    advice = finding(said, "!!", f"in the config file: {machine.folder / 'config.toml'}:2: job.weight is 'much'")
+    assert advice == "Correct it: with it `import hocket` fails."
+    assert said.exit_code == 1
+
+
+def test_a_key_of_the_config_file_that_there_is_not_is_a_note(machine: Machine) -> None:
+    machine.config("[job]\nwheight = 2\n")
+    said = machine.doctor()
+    assert "did you mean job.weight?" in said.output
+    finding(said, "--", "in the config file, without effect")
+    assert said.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("HOCKET_WEIGHT", "abc"), ("HOCKET_WEIGHT", "-1"), ("HOCKET_PRIORITY", "urgent"), ("HOCKET_MEMORY_LIMIT", "20 G"),
+     ("HOCKET_TOTAL_STEPS", "1e"), ("HOCKET_SERVES", "yes")],
+)  # fmt: skip
+def test_a_variable_with_which_import_hocket_fails_is_a_problem(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    said = machine.doctor()
+    assert finding(said, "!!", f"{variable}={value!r}: ").startswith("Correct or unset it")
+    assert said.exit_code == 1
+
+
+def test_few_open_files_are_a_note(machine: Machine) -> None:
+    machine.locked_memory(resource.RLIM_INFINITY, files=1000)
+    assert "open files" not in machine.doctor().output, "a job needs 256 at most for the memory that jobs share"
+    machine.locked_memory(resource.RLIM_INFINITY, files=256)
+    said = machine.doctor()
+    assert finding(said, "--", "only 256 open files are allowed (ulimit -n)") == "ulimit -n 4096"
+    assert said.exit_code == 0
+
+
+def test_an_older_coordinator_is_a_note_that_names_restart(machine: Machine) -> None:
+    machine.coordinator("/nowhere/hocketd.sock", pid=5)
+    machine.coordinators["/nowhere/hocketd.sock"]["daemon"]["version"] = "0.0.1"
+    advice = finding(machine.doctor(), "--", "that coordinator is version 0.0.1")
+    assert advice.startswith("hocket restart replaces it by this one")
 
 
 def test_no_torch_is_a_problem(machine: Machine) -> None:

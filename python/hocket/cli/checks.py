@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hocket import _coordinator
-from hocket._job import REBUILD, allocator_from_environment, load_control
+from hocket import _config, _coordinator
+from hocket._job import REBUILD, Options, allocator_from_environment, load_control, options_from_environment
 from hocket._version import __version__
 from hocket.cli import common, emulate, serve
 from hocket.errors import HocketError, NotBuilt
 
 GIB = 1 << 30
 OLDEST_DRIVER = 12000  # as cuDriverGetVersion says it: CUDA 12.0
+FEW_FILES = 512
+# What a program's own options are read from when it imports hocket (hocket._job.Options).
+OPTIONS = tuple(f"HOCKET_{option.name.upper()}" for option in dataclasses.fields(Options))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +61,27 @@ def installation() -> Iterator[Finding]:
         yield well(f"Hocket {__version__}, coordinator {program}")
     else:
         yield problem(f"the coordinator's program {program} is missing or may not be run", REBUILD)
+
+
+def settings() -> Iterator[Finding]:
+    """The config file, and the variables that say of a job what it would: what is wrong stops every program."""
+    found, mistakes = _config.read()
+    for mistake in mistakes:
+        if mistake.unknown:
+            yield note(f"in the config file, without effect: {mistake}", "Correct it, or take it out.")
+        else:
+            yield problem(f"in the config file: {mistake}", "Correct it: with it `import hocket` fails.")
+    files = [str(path) for path in _config.files() if os.path.exists(path)]
+    if files and not mistakes:
+        yield well(f"config file {', '.join(files)}: {len(found)} settings")
+    for variable in OPTIONS:
+        value = os.environ.get(variable, "")
+        try:
+            options_from_environment({variable: value})
+        except ValueError as error:
+            said = str(error)
+            text = said if said.startswith(variable) else f"{variable}={value!r}: {said}"
+            yield problem(text, "Correct or unset it: with it `import hocket` fails.")
 
 
 def torch() -> Iterator[Finding]:
@@ -175,7 +199,7 @@ def coordinator() -> Iterator[Finding]:
         if daemon["version"] != __version__:
             yield note(
                 f"that coordinator is version {daemon['version']}, this is {__version__}: they understand each other",
-                "hocket stop, once its jobs have ended, lets the next job start the new one.",
+                "hocket restart replaces it by this one, while jobs run.",
             )
     yield from _others_seen((status["daemon"]["pid"], status["daemon"].get("epoch")) if status else None)
     for other in (f"/tmp/hocket-{os.geteuid()}/hocketd.sock", "/run/hocket/hocketd.sock"):
@@ -215,9 +239,10 @@ def limits() -> Iterator[Finding]:
             "Raise memlock in /etc/security/limits.conf, or start a container with --ulimit memlock=-1.",
         )
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files < 1024:
-        yield problem(
-            f"only {files} open files are allowed (ulimit -n): each chunk of device memory needs one",
+    if files < FEW_FILES:  # docs/decisions/0040
+        yield note(
+            f"only {files} open files are allowed (ulimit -n): a job may need 256 for a moment on each device, beside "
+            "its own; without them it uses less of the memory that jobs share",
             f"ulimit -n {min(4096, most) if most > 0 else 4096}",
         )
     maps = _number("/proc/sys/vm/max_map_count")
@@ -277,7 +302,9 @@ def _size(count: int) -> str:
     return str(load_control().format_bytes(count))
 
 
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (installation, torch, device, coordinator, limits, host_memory)
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    installation, settings, torch, device, coordinator, limits, host_memory,
+)  # fmt: skip
 
 
 def run_all() -> Iterator[Finding]:
