@@ -4,10 +4,10 @@
     policy = "fair"
 
 Each key stands for an environment variable, and becomes it where that is not set: so the environment and the command
-line win, and whatever is started from there (the coordinator, jobs) has it. Read by `hocket run`, `serve` and `web`, by
-`hocketd`, and by ``import hocket``, which may start a coordinator. A file that is wrong stops all of them, with each
-mistake and its line: nothing is started otherwise than it says. A key that is not known here is only said, for a newer
-Hocket may know it.
+line win, and whatever is started from there (the coordinator, jobs) has it. Read by `hocket run`, `serve`, `restart`,
+`web`, `systemd` and `config show`, by `hocketd`, and by ``import hocket``, which may start a coordinator. A file that
+is wrong stops all of them, with each mistake and its line: nothing is started otherwise than it says. A key that is not
+known here is only said, for a newer Hocket may know it.
 
 $HOCKET_CONFIG names one file instead of the two. A new key is a row in ``KEYS``.
 """
@@ -143,17 +143,24 @@ KEYS = (
         "how long a coordinator that a job has started stays without one"),
     Key("coordinator", "log_level", "HOCKET_LOG_LEVEL", "info", _one_of(*LOG_LEVELS), "what `hocket logs` shows"),
     Key("coordinator", "history_size", "HOCKET_HISTORY_SIZE", "256MiB", _history_size,
-        "most that `hocket trace` can go back to, on disk; 0: the last 100,000 turns, in memory"),
+        "the most bytes on disk for what `hocket trace` writes; 0: the last 100,000 turns, in memory"),
     Key("coordinator", "history_days", "HOCKET_HISTORY_DAYS", 7,
-        _number("days, more than 0, 10,000 at most", lambda x: 0 < x <= 10_000), "and the longest"),
-    Key("job", "weight", "HOCKET_WEIGHT", 1, _number("a number above 0", lambda x: x > 0), "share of the device"),
-    Key("job", "priority", "HOCKET_PRIORITY", "normal", _one_of(*PRIORITIES), ""),
+        _number("days, more than 0, 10,000 at most", lambda x: 0 < x <= 10_000),
+        "how many days `hocket trace` can go back"),
+    Key("job", "weight", "HOCKET_WEIGHT", 1, _number("a number above 0", lambda x: x > 0),
+        "share of the device of each job: 2 gets twice the time of 1"),
+    Key("job", "priority", "HOCKET_PRIORITY", "normal", _one_of(*PRIORITIES),
+        "high: before all others under the policy priority, else as 4 times the weight; low: as 1/4 of it"),
     Key("job", "group", "HOCKET_GROUP", None, _group, "the group that jobs belong to: `hocket quota --group`"),
-    Key("job", "memory_limit", "HOCKET_MEMORY_LIMIT", None, _size, "most device memory of a job"),
-    Key("job", "host_budget", "HOCKET_HOST_BUDGET", None, _size, "most host memory for a job's spilled memory"),
-    Key("job", "headroom", "HOCKET_HEADROOM", None, _size, "device memory that should stay free beside the jobs'"),
-    Key("web", "port", "HOCKET_WEB_PORT", 9465, _port, "of `hocket web`"),
-    Key("web", "any_user", "HOCKET_WEB_ANY_USER", False, _switch, "other users of this machine may read, too"),
+    Key("job", "memory_limit", "HOCKET_MEMORY_LIMIT", None, _size,
+        "the most memory that a job may hold, on the device and spilled"),
+    Key("job", "host_budget", "HOCKET_HOST_BUDGET", None, _size,
+        "the most host memory for a job's spilled memory; not set: up to half of what is free"),
+    Key("job", "headroom", "HOCKET_HEADROOM", None, _size,
+        "device memory that should stay free beside the jobs'; not set: by the device's size"),
+    Key("web", "port", "HOCKET_WEB_PORT", 9465, _port, "where `hocket web` listens, on 127.0.0.1"),
+    Key("web", "any_user", "HOCKET_WEB_ANY_USER", False, _switch,
+        "whether other users of this machine may read `hocket web`, too"),
 )  # fmt: skip
 
 

@@ -326,6 +326,21 @@ def test_show_says_what_holds_and_from_where(file: pathlib.Path) -> None:
     assert list(shown) == [str(key) for key in _config.KEYS]
 
 
+def test_show_says_what_each_key_means_and_what_the_coordinator_has_now(
+    file: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    assert all(key.what for key in _config.KEYS)
+    now = {"policy": "pack", "switch_share": 0.05, "link_bound": 1.0, "overdue": "go-on"}
+    answers = tmp_path / "answers"
+    answers.write_text(json.dumps({"policy": now}))
+    file.write_text(GOOD)
+    lines = hocket("config", "show", HOCKET_CONFIG=str(file), FAKE_ANSWERS=str(answers)).stdout.splitlines()
+    for key in _config.KEYS:
+        line = next(i for i, line in enumerate(lines) if line.startswith(f"{key} "))
+        assert lines[line + 1].strip() == key.what
+    assert lines[-1] == "The coordinator that runs has policy pack, switch share 0.05, link bound 1, overdue go-on."
+
+
 def test_the_policies_are_the_coordinators() -> None:
     registry = (ROOT / "coordinator/policies/registry.cc").read_text()
     assert tuple(re.findall(r'^ +\{"([a-z-]+)", "', registry, re.MULTILINE)) == _config.POLICIES

@@ -73,13 +73,17 @@ def show(as_json: bool) -> None:
         return
     for each in holds:
         value = "-" if each.value is None else json.dumps(each.value)
-        click.echo(f"{each.key:<26} {value:<12} {each.source}")
-    status = common.ask_if_it_runs("status")
-    if status is not None:
-        daemon = status["daemon"]
-        click.echo(
-            f"\nThe coordinator that runs has policy {daemon['policy']}, switch share {daemon['switch_share']:g}."
-        )
+        click.echo(f"{each.key:<26} {value:<12} {each.source}\n    {each.what}")
+    now = common.ask_if_it_runs("policy")
+    if now is not None:
+        names = ("switch_share", "link_bound", "overdue")
+        # An older coordinator does not say each of them.
+        said = [f"{name.replace('_', ' ')} {_short(now[name])}" for name in names if now.get(name) is not None]
+        click.echo(f"\nThe coordinator that runs has {', '.join(['policy ' + now['policy'], *said])}.")
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _holds(key: _config.Key, setting: _config.Setting | None) -> _Holds:
