@@ -93,6 +93,52 @@ def test_without_an_active_environment_hockets_own_python_is_found_first() -> No
     assert untouched == os.environ["PATH"]
 
 
+@pytest.fixture
+def another_environment(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A virtual environment that is not Hocket's, as an active one is: first on PATH."""
+    venv = tmp_path / "other"
+    (venv / "bin").mkdir(parents=True)
+    base = pathlib.Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
+    (venv / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+    (venv / "bin" / "python").symlink_to(base)
+    return venv
+
+
+def active(venv: pathlib.Path) -> dict[str, str]:
+    return {"VIRTUAL_ENV": str(venv), "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_run_says_that_the_python_is_of_an_environment_without_hocket(another_environment: pathlib.Path) -> None:
+    python = another_environment / "bin" / "python"
+    for word in ("python", str(python)):
+        answer = hocket("run", "--", word, "-c", "print('trained')", **active(another_environment))
+        assert (answer.returncode, answer.stdout) == (0, "trained\n"), answer.stderr
+        first, second = answer.stderr.splitlines()
+        assert first == (
+            f"hocket: {python} is the Python of another environment ({another_environment}), which has no Hocket: the "
+            "program takes no turns."
+        )
+        assert sys.executable in second
+
+
+@pytest.mark.parametrize("command", [(sys.executable, "-c", ""), ("sh", "-c", "exec python -c ''"), ("python", "-V")])
+def test_run_says_nothing_of_a_python_that_may_have_hocket(
+    another_environment: pathlib.Path, command: tuple[str, ...]
+) -> None:
+    if command[0] == "python":
+        installed = another_environment / "lib" / "python3.11" / "site-packages" / "hocket-1.0.dist-info"
+        installed.mkdir(parents=True)
+    answer = hocket("run", "--", *command, **active(another_environment))
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_run_says_nothing_of_a_script_that_is_called_python(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "python").write_text("#!/bin/sh\n")  # which may choose another one, as pyenv's does
+    (tmp_path / "python").chmod(0o755)
+    answer = hocket("run", "--", "python", VIRTUAL_ENV="x", PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
 def test_no_command_is_an_error_that_shows_one() -> None:
     answer = hocket("run")
     assert answer.returncode == 2
@@ -373,6 +419,31 @@ def test_policy_sets_all_at_once_or_nothing(answers) -> None:
     assert asked() == [["policy", {"name": "fair", "switch_share": 0.1}]]
 
 
+def test_policy_takes_the_switch_share_as_it_takes_other_shares(answers) -> None:
+    fake, asked = answers
+    answer = hocket("policy", "--switch-share", "5%", **fake(policy={"policy": "fair", "switch_share": 0.05}))
+    assert answer.stdout == "policy fair; hand-overs that move bytes take at most 5.0% of the time\n"
+    assert asked() == [["policy", {"switch_share": 0.05}]]
+
+
+@pytest.mark.parametrize(
+    ("link_bound", "overdue", "said"),
+    [
+        (0.02, "wait", ["by at most 2.0%", "the others wait"]),
+        (1.0, "go-on", ["without a limit", "the others go on beside it, where they fit"]),
+    ],
+)
+def test_policy_shows_what_is_set_now_of_the_link_and_of_holders_that_hang(
+    answers, link_bound: float, overdue: str, said: list[str]
+) -> None:
+    fake, _ = answers
+    now = {"policy": "fair", "switch_share": 0.02, "link_bound": link_bound, "overdue": overdue, "policies": []}
+    assert hocket("policy", **fake(policy=now)).stdout.splitlines()[1:] == [
+        f"bytes moved for others slow a holder down {said[0]}",
+        f"while a holder does not give its turn up, {said[1]}",
+    ]
+
+
 def test_an_older_coordinator_is_told_the_switch_share_by_itself(answers) -> None:
     fake, asked = answers
     older = {"policy": {"policy": "fair", "policies": []}, "switch-share": {"share": 0.1}}
@@ -552,8 +623,8 @@ def test_explain_says_what_is_foretold_and_how_that_held(answers) -> None:
     said = hocket("explain", "resnet", **fake(explain={"name": "resnet", "why": "waits", "measured": measured})).stdout
     assert said == (
         "resnet waits.\n"
-        "  a step: 20.0 ms, foretold 18.5 ms to 22.0 ms (so it was 85% of 200 times)\n"
-        "  between two turns: 1.50 s, foretold 900.0 ms to 2.00 s\n"
+        "  a step: 20.0 ms, usually 18.5 ms to 22.0 ms (true for 85% of 200)\n"
+        "  between two turns: 1.50 s, usually 900.0 ms to 2.00 s\n"
         "  to be ready: 0.1 ms\n"
     )
 

@@ -26,7 +26,7 @@ COMMANDS = {
     "systemd": ("systemd", "Units with which systemd keeps the coordinator and the page."),
     "completion": ("completion", "What makes bash or zsh complete hocket's words."),
     "doctor": ("doctor", "What was found on this machine, and what to do about each problem."),
-    "demo": ("demo", "Two real trainings take turns on one GPU too small for both."),
+    "demo": ("demo", "Two real trainings, each alone, then in turns on one GPU."),
     "serve": ("serve", "Run the coordinator in the foreground."),
     "restart": ("restart", "Replace the coordinator by this installation's, while jobs run."),
     "stop": ("stop", "End the coordinator when no job needs it."),

@@ -1,4 +1,4 @@
-"""``hocket demo``: two real trainings take turns on one GPU too small for both."""
+"""``hocket demo``: two real trainings, each alone, then in turns on one GPU."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from hocket.cli.common import control
 @click.option("--examples", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Folder with train_gpt.py. Default: ./examples")  # fmt: skip
 def command(emulate: bool, json_file: Path | None, steps: int | None, picture: Path, examples: Path | None) -> None:
-    """Two real trainings, each alone, then both together on one GPU too small for the sum of what they need.
+    """Two real trainings, each alone, then both in turns on one GPU.
 
-    Exit status 0 only if the losses are the same to the last bit, both took turns, and what did not fit was moved.
+    The emulated GPU (used where there is none, or with --emulate) is too small for both, so that their memory moves.
+    On a real one both fit. Exit status 0 only if the losses are the same to the last bit, both took turns, and what
+    did not fit was moved.
     """
     from rich.text import Text
 

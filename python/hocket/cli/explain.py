@@ -19,8 +19,8 @@ FEW = 8  # times, of which nothing can be said of how often the bounds hold
 def command(job: str, as_json: bool) -> None:
     """Why JOB (its name or id) runs or waits: who has the turn since when, and what memory stands in the way.
 
-    Below it the times that policies reckon with, and how often they came as foretold: nine in ten are to stay within
-    each bound.
+    Below it the times that policies reckon with, what they usually are, and how often that was true: below 80 % the
+    job is irregular, and priority and pack plan badly with it.
     """
     answer = ask("explain", job=job)
     if as_json:
@@ -34,11 +34,11 @@ def command(job: str, as_json: bool) -> None:
 
 
 def _foretold(of: dict[str, Any]) -> str:
-    """``21.3 ms, foretold 20.1 ms to 23.0 ms (so it was 94 % of 412 times)``."""
+    """``21.3 ms, usually 20.1 ms to 23.0 ms (true for 94% of 412)``."""
     said = duration(of["mean_ms"] / 1e3)
     if "foretold" not in of:
         return said
-    said += f", foretold {duration(of['lower_ms'] / 1e3)} to {duration(of['upper_ms'] / 1e3)}"
+    said += f", usually {duration(of['lower_ms'] / 1e3)} to {duration(of['upper_ms'] / 1e3)}"
     if of["foretold"] < FEW:
         return said
-    return f"{said} (so it was {of['inside'] / of['foretold']:.0%} of {of['foretold']} times)"
+    return f"{said} (true for {of['inside'] / of['foretold']:.0%} of {of['foretold']})"

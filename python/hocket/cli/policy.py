@@ -15,15 +15,22 @@ import click
 
 from hocket import _config
 from hocket.cli.common import ask, sentences
-from hocket.cli.options import Number, Percent
+from hocket.cli.options import Percent
+
+OVERDUE = {"wait": "wait", "go-on": "go on beside it, where they fit"}
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--switch-share", type=Number(0, 1, min_open=True),
-              help="At most this share of the time goes into hand-overs that move bytes.")  # fmt: skip
 @click.option(
-    "--bound", type=Percent(), help="With priority, the others cost jobs of high priority at most this share."
+    "--switch-share",
+    type=Percent(),
+    help="At most this share of the time goes into hand-overs that move bytes (at first 2%).",
+)
+@click.option(
+    "--bound",
+    type=Percent(),
+    help="With priority, the others cost jobs of high priority at most this share (at first 2%).",
 )
 @click.option(
     "--link-bound",
@@ -76,15 +83,19 @@ def command(
     click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share} of the time")
     if answer["policy"] == "priority":
         click.echo(f"jobs of high priority are slowed down by the others by at most {answer['bound']:.1%}")
-    if link_bound is not None:
-        click.echo(f"bytes moved for others slow a holder down by at most {answer['link_bound']:.1%}")
+    if answer.get("link_bound") is not None:  # an older coordinator knows none
+        click.echo(f"bytes moved for others slow a holder down {_at_most(answer['link_bound'])}")
     if answer["policy"] == "pack":
         click.echo(f"at most {answer['together']} jobs run at the same time")
-    if answer.get("overdue") == "go-on":
-        click.echo("while a holder does not give its turn up, the others go on beside it, where they fit")
+    if others := OVERDUE.get(answer.get("overdue", "")):
+        click.echo(f"while a holder does not give its turn up, the others {others}")
     if not name and all(setting is None for setting in settings.values()):
         for policy in answer["policies"]:
             click.echo(f"  {policy['name']:<14} {policy['summary']}")
+
+
+def _at_most(link_bound: float) -> str:
+    return "without a limit" if link_bound >= 1 else f"by at most {link_bound:.1%}"
 
 
 def _program(file: str) -> str:

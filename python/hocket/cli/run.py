@@ -5,18 +5,29 @@ from __future__ import annotations
 import click
 
 from hocket.cli.common import configure, control, size
-from hocket.cli.options import COMMAND, PRIORITY, PROGRAM, GroupName, Size, Weight
-from hocket.cli.program import become
+from hocket.cli.options import (
+    COMMAND,
+    GROUP_HELP,
+    LIMIT_HELP,
+    PRIORITY,
+    PRIORITY_HELP,
+    PROGRAM,
+    WEIGHT_HELP,
+    GroupName,
+    Size,
+    Weight,
+)
+from hocket.cli.program import become, environment, without_hocket
 
 
 @click.command(context_settings=PROGRAM)
 @click.option("--name", default="", help="Name of the job. Default: from the program.")
-@click.option("--weight", type=Weight(), help="Share of the device, > 0. Default: 1.")
-@click.option("--priority", type=PRIORITY, help="Default: normal.")
-@click.option("--group", type=GroupName(), help="Whose quotas hold for it, too: hocket quota --group.")
-@click.option("--memory-limit", type=Size(), help="Most device memory it may use, for example 20GiB.")
+@click.option("--weight", type=Weight(), help=f"{WEIGHT_HELP} Default: 1.")
+@click.option("--priority", type=PRIORITY, help=f"{PRIORITY_HELP} Default: normal.")
+@click.option("--group", type=GroupName(), help=GROUP_HELP)
+@click.option("--memory-limit", type=Size(), help=LIMIT_HELP)
 @click.option("--total-steps", type=click.IntRange(min=1), help="How many steps it will run, if known.")
-@click.option("--serves", is_flag=True, help="Its steps are requests: who trains stands still for them.")
+@click.option("--serves", is_flag=True, help="Each step answers a request: trainings on the same GPU pause for it.")
 @COMMAND
 def command(
     name: str,
@@ -46,6 +57,8 @@ def command(
         "HOCKET_SERVES": int(serves),
     }
     variables = {variable: str(value) for variable, value in given.items() if value}
+    if why := without_hocket(command, environment({})):
+        click.echo(f"hocket: {why}", err=True)
     become(command, {"HOCKET_RUN": "1", **variables}, "hocket run -- python train.py")
 
 

@@ -8,16 +8,26 @@ from typing import Any
 import click
 
 from hocket.cli.common import ask, size
-from hocket.cli.options import PRIORITY, GroupName, Size, Weight, said
+from hocket.cli.options import (
+    GROUP_HELP,
+    LIMIT_HELP,
+    PRIORITY,
+    PRIORITY_HELP,
+    WEIGHT_HELP,
+    GroupName,
+    Size,
+    Weight,
+    said,
+)
 
 
 @click.command()
 @click.argument("job")
-@click.option("--weight", type=Weight(), help="Share of the device, > 0.")
-@click.option("--priority", type=PRIORITY)
+@click.option("--weight", type=Weight(), help=WEIGHT_HELP)
+@click.option("--priority", type=PRIORITY, help=PRIORITY_HELP)
 @click.option("--total-steps", type=click.IntRange(min=0), help="How many steps it will run in all; 0: not known.")
-@click.option("--memory-limit", type=Size(or_none=True), help="The most memory it may hold; none: what the device has.")
-@click.option("--group", type=GroupName(or_none=True), help="Whose quotas hold for it, too; none: nobody's.")
+@click.option("--memory-limit", type=Size(or_none=True), help=f"{LIMIT_HELP} none: what the device has.")
+@click.option("--group", type=GroupName(or_none=True), help=f"{GROUP_HELP} none: no group.")
 @click.option("--json", "as_json", is_flag=True, help="As data: the job as `hocket status --json` shows it.")
 def command(
     job: str,

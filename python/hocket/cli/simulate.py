@@ -22,7 +22,8 @@ from hocket.cli.options import Number, Size
 @click.option("--devices", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--memory", type=Size(), default="16GiB", show_default=True, help="Of each device.")
 @click.option("--hand-over-ms", type=Number(min=0), default=0.0, help="Cost of a turn's begin.")
-@click.option("--starting", type=click.IntRange(min=0), default=0, help="Jobs that start up at once; 0: any number.")
+@click.option("--starting", type=click.IntRange(min=0), default=0,
+              help="At most so many jobs start up at the same time; 0: no limit.")  # fmt: skip
 @click.option("--together", type=click.IntRange(1, 16), default=4, show_default=True, help="pack: so many in one turn.")
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw the policies side by side.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
@@ -31,9 +32,11 @@ def command(file: Path, policies: tuple[str, ...], devices: int, memory: int, ha
     """Play the jobs of FILE under several policies, in virtual time, with the coordinator's own code.
 
     FILE comes from hocket trace, or is CSV whose first line names the columns: name, arrival_s, steps, step_ms,
-    gap_ms, away, startup_s, persistent, user, weight, priority, told_steps, kind, transient. The policy `queue` is the
-    baseline: one job after the other. pack needs JSON that says what jobs run at beside each other, as a share of
-    their speed alone: "pairs": {"kind": {"other kind": 0.7}}; 0, both ways: they do not fit beside each other.
+    gap_ms (on the host, between two steps), away (1: the job gives its turn at once in its gaps), startup_s,
+    persistent (bytes), user (a uid), weight, priority, told_steps (how many the policy is told of), kind, transient
+    (bytes). The policy `queue` is the baseline: one job after the other. pack needs JSON that says what jobs run at
+    beside each other, as a share of their speed alone: "pairs": {"kind": {"other kind": 0.7}}; 0, both ways: they do
+    not fit beside each other.
     """
     flags = {
         "devices": devices, "memory": memory, "hand-over-ms": hand_over_ms, "starting": starting,

@@ -20,7 +20,8 @@ from hocket.cli.options import INTERVAL
 def command(as_json: bool, watch: bool, interval: float) -> None:
     """Jobs, who has the turn, who waits and why, memory, turns, steps, step times.
 
-    --watch goes on while no coordinator runs; with --json "daemon" is null then.
+    Where no coordinator runs it says so, with exit status 0; with --json it fails. --watch goes on meanwhile; with
+    --json "daemon" is null then.
     """
     if watch:
         _watch(as_json, interval)

@@ -23,10 +23,10 @@ BAR = 30  # characters
 def command(as_json: bool, once: bool, interval: float) -> None:
     """Who has the turn, who waits and why, memory, slowdown against alone, time to go. Ends with Ctrl-C.
 
-    Slowdown: the job's last ten minutes over what they would have taken alone: without waits, hand-overs, restores, and
-    what steps beside others take longer. "-": not known; it has run beside others, but no step of it alone was seen.
-    Time to go: the steps left at the pace so far, where the job has said how many it will run. It goes on while no
-    coordinator runs; with --json "daemon" is null then.
+    Slowdown: the time of the job's last ten minutes over the same without waiting for turns, hand-overs and bytes that
+    came back, standing still for requests, and what steps beside others took longer. 1.00x: as fast as alone; "-": not
+    known. Time to go: the steps left at the pace so far, where the job has said how many it will run. It goes on while
+    no coordinator runs; with --json "daemon" is null then. With --once it fails there.
     """
     with contextlib.suppress(KeyboardInterrupt):
         _show(as_json, once, interval)
