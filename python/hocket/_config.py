@@ -150,7 +150,7 @@ KEYS = (
     Key("job", "weight", "HOCKET_WEIGHT", 1, _number("a number above 0", lambda x: x > 0),
         "share of the device of each job: 2 gets twice the time of 1"),
     Key("job", "priority", "HOCKET_PRIORITY", "normal", _one_of(*PRIORITIES),
-        "high: before all others under the policy priority, else as 4 times the weight; low: as 1/4 of it"),
+        "high: before all others under priority, 4 times the weight under fair, pack and srtf; low: 1/4 of it"),
     Key("job", "group", "HOCKET_GROUP", None, _group, "the group that jobs belong to: `hocket quota --group`"),
     Key("job", "memory_limit", "HOCKET_MEMORY_LIMIT", None, _size,
         "the most memory that a job may hold, on the device and spilled"),

@@ -149,7 +149,7 @@ class User(click.ParamType):
 
 PRIORITY = click.Choice(["high", "normal", "low"])
 WEIGHT_HELP = "Share of the device, > 0: 2 gets twice the time of 1."
-PRIORITY_HELP = "high: before all others under the policy priority, else as 4 times the weight; low: as 1/4 of it."
+PRIORITY_HELP = "high: before all others under priority, 4 times the weight under fair, pack and srtf; low: 1/4 of it."
 GROUP_HELP = "Group of the job; the group's quotas (hocket quota --group) apply to it."
 LIMIT_HELP = "The most memory it may hold, on the device and spilled, for example 20GiB."
 COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED)
