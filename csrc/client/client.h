@@ -37,8 +37,8 @@ struct BlockingHooks {
   // Asked a few times a second, between `before` and `after`, while a thread waits at a door. It calls
   // `in_own_code` with what may run the program's code (a signal's handlers) and says whether that ends the
   // wait (Ctrl-C): then the call fails with kCancelled and has done nothing. Meanwhile the thread stands at
-  // no door, so that nothing of its job moves to the host, and that code may make steps and allocate. While
-  // bytes move `in_own_code` calls nothing: the question comes again.
+  // no door, so that nothing of its job moves but what a turn brings back, and that code may make steps and
+  // allocate. While bytes move `in_own_code` calls nothing: the question comes again.
   std::function<void(InOwnCode in_own_code)> interrupted;
 };
 void SetBlockingHooks(BlockingHooks hooks);

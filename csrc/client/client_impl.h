@@ -442,8 +442,8 @@ class ClientImpl final : public Client {
   // What was spilled may have nothing behind its addresses yet, or should have nothing any more: when to see
   // to it (CachingAllocator::MapSpilled, UnmapSpilled).
   MappingTimes mapping_times_ ABSL_GUARDED_BY(mutex_){tuning_.map_after, tuning_.expect_margin};
-  bool mapping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;  // so often it has begun
+  std::optional<MappingTimes::Action> mapping_ ABSL_GUARDED_BY(mutex_);  // being done
+  std::uint64_t spills_ ABSL_GUARDED_BY(mutex_) = 0;                     // so often it has begun
   // This turn has brought back the bytes of a thread that was away: it is not given before that one's step.
   bool for_next_step_ ABSL_GUARDED_BY(mutex_) = false;
   bool outside_ ABSL_GUARDED_BY(mutex_) = false;   // has left

@@ -33,10 +33,11 @@ bool ClientImpl::RunOwnCode(absl::FunctionRef<bool()> own_code) {
   return ends;
 }
 
-// None while bytes move, and where there is nothing to wait for any more: who is let in goes in, and Python's
-// own loop sees to the signal.
+// None while bytes move, or what is mapped for them is taken away, and where there is nothing to wait for any
+// more: who is let in goes in, and Python's own loop sees to the signal.
 std::optional<ClientImpl::Absence> ClientImpl::LeaveDoor(ThreadRecord& me) {
-  if (spilling_ || (IsMyQuestion(me.room) && room_->answered)) return std::nullopt;
+  if (spilling_ || mapping_ == MappingTimes::Action::kUnmap) return std::nullopt;
+  if (IsMyQuestion(me.room) && room_->answered) return std::nullopt;
   const auto mine = std::find_if(waiters_.begin(), waiters_.end(),
                                  [&](const Waiter* waiter) { return &waiter->door == me.door; });
   Absence absence{.door = std::exchange(me.door, nullptr), .room = std::exchange(me.room, 0)};
@@ -66,6 +67,7 @@ void ClientImpl::ReturnToDoor(ThreadRecord& me, const Absence& absence) {
   if (absence.door != nullptr) absence.door->Return();
   if (absence.waiter != nullptr) waiters_.push_back(absence.waiter);
   if (IsMyQuestion(absence.room)) room_->abandoned = false;
+  if (mapping_times_.Next().at != Clock::time_point::max()) Wake();
   TellIfMovable();  // it may have been asked meanwhile
 }
 

@@ -183,9 +183,12 @@ void ClientImpl::LeaveMappingToAgent() {
   Wake();
 }
 
+// Nothing is taken away under the program's own code: a signal's handler may be reading it.
 Clock::time_point ClientImpl::MaySeeToMappingAt() const {
-  const bool may = !outside_ && !spilling_ && phase_ <= Phase::kAsked;
-  return may ? mapping_times_.Next().at : Clock::time_point::max();
+  const MappingTimes::Due due = mapping_times_.Next();
+  const bool may = !outside_ && !spilling_ && phase_ <= Phase::kAsked &&
+                   (due.action == MappingTimes::Action::kMap || AllAtDoors());
+  return may ? due.at : Clock::time_point::max();
 }
 
 // A little, then the agent listens again. The turn may come meanwhile: it brings back what is mapped, and
@@ -198,14 +201,14 @@ void ClientImpl::SeeToMapping() {
     if (begin < MaySeeToMappingAt()) return;
     action = mapping_times_.Next().action;
     mapping_times_.Begins(action);
-    mapping_ = true;
+    mapping_ = action;
   }
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   const bool maps = action == MappingTimes::Action::kMap;
   const bool more = allocator != nullptr && (maps ? allocator->MapSpilled() : allocator->UnmapSpilled());
   const Clock::time_point end = Clock::now();
   MutexLock lock(&mutex_);
-  mapping_ = false;
+  mapping_.reset();
   mapping_times_.Did(action, end - begin, more, end + kBetweenMappings);
   NotifyAll();
 }
@@ -290,10 +293,12 @@ void ClientImpl::On(const wire::Restore& order, UniqueFd descriptor) {
   Tell(answer);
 }
 
+// Whoever is in the program's own code (a signal's handler, or what comes after Ctrl-C) may be reading what
+// is on the host: at its addresses it would find chunks into which its bytes are still being copied.
 bool ClientImpl::BeginRestore() {
   MutexLock lock(&mutex_);
   while (spilling_) changed_.Wait(&mutex_);
-  if (outside_ || phase_ != Phase::kAsked) return false;
+  if (outside_ || phase_ != Phase::kAsked || !AllAtDoors()) return false;
   spilling_ = true;
   return true;
 }

@@ -121,6 +121,7 @@ class FakeAllocator : public CachingAllocator {
     return true;
   }
   bool UnmapSpilled() override {
+    Hear("unmap");
     std::lock_guard<std::mutex> lock(mutex_);
     if (mapped == 0) return false;
     --mapped;
@@ -179,7 +180,7 @@ class FakeAllocator : public CachingAllocator {
   }
 
   // From now on called at the begin of some calls, on their thread: "drain", "drain locked", "take turn",
-  // "restore ahead", "spill", "add", "drop all" and "held".
+  // "restore ahead", "unmap", "spill", "add", "drop all" and "held".
   using Hook = std::function<void(const std::string& call)>;
   void SetHook(Hook hook) {
     std::lock_guard<std::mutex> lock(log_mutex_);

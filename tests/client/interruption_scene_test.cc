@@ -13,6 +13,7 @@
 namespace hocket {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // As Python's main thread: what it is told to run, it runs once, in the midst of its next wait.
@@ -59,6 +60,14 @@ wire::Spilled OrdersSpill(Scene& scene, std::uint64_t request) {
   wire::Spilled answer = scene.Expects<wire::Spilled>();
   while (answer.request != request) answer = scene.Expects<wire::Spilled>();
   return answer;
+}
+
+// How much came back.
+Bytes OrdersRestore(Scene& scene, std::uint64_t request) {
+  scene.Says(wire::Restore{.request = request, .bytes = 60});
+  const wire::Restored answer = scene.Expects<wire::Restored>();
+  EXPECT_EQ(answer.request, request);
+  return answer.restored;
 }
 
 TEST_F(InterruptionTest, EndsAnAllocationThatWaitsForATurnAndTheGrantIsGivenBack) {
@@ -174,6 +183,7 @@ TEST_F(InterruptionTest, EndsAReturnFromAwayAndTheThreadIsBack) {
   SignalComes();
   back.Await();
   EXPECT_THAT(OrdersSpill(scene, 2).why_not, HasSubstr("in the program's own code"));
+  EXPECT_EQ(OrdersRestore(scene, 1), 0u) << "it may be reading its memory, wherever that is";
   scene.Grants(2);  // nobody waits for it any more
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 2u);
   steps.Happens();
@@ -204,6 +214,75 @@ TEST_F(InterruptionTest, WhileAHandlerRunsNothingMoves) {
   scene.Grants(1);
   main.join();
   EXPECT_EQ(scene.job().Info().steps, 1u);
+}
+
+// It may be reading what is on the host: at those addresses there would be chunks that are still empty.
+TEST_F(InterruptionTest, NorDoBytesComeBackBeforeTheTurnWhileAHandlerRuns) {
+  Scene scene;
+  Happening runs, ends;
+  std::thread main = Main(
+      [&] {
+        runs.Happens();
+        ends.Await();
+        return false;
+      },
+      [&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  EXPECT_EQ(OrdersSpill(scene, 1).freed, 60u);
+  SignalComes();
+  runs.Await();
+  EXPECT_THAT(OrdersSpill(scene, 2).why_not, HasSubstr("in the program's own code"));
+  EXPECT_EQ(OrdersRestore(scene, 1), 0u);
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("spill"));
+  ends.Happens();
+  EXPECT_TRUE(scene.Expects<wire::Spilled>().movable) << "the thread is back at its door";
+  EXPECT_EQ(OrdersRestore(scene, 2), 60u);
+  scene.Grants(1);
+  main.join();
+}
+
+// It would find nothing at those addresses.
+TEST_F(InterruptionTest, NorIsWhatIsMappedTakenAwayWhileAHandlerRuns) {
+  constexpr int kMany = 100'000;  // of which each is taken away at a time of its own
+  Scene scene({.expect_margin = std::chrono::seconds(10)});
+  scene.TakesTurn(1);
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.Expects<wire::TurnOver>();
+  EXPECT_EQ(OrdersSpill(scene, 1).freed, 60u);
+  scene.TakesTurn(2);  // after a short wait: so the next one is expected to be short
+  scene.Says(wire::Yield{.turn = 2, .now = true});
+  scene.Expects<wire::TurnOver>();
+  Happening unmaps, goes_on, runs, ends;
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call != "unmap") return;
+    unmaps.Happens();
+    goes_on.Await();
+  });
+  scene.allocator().unmapped = 1;
+  EXPECT_EQ(OrdersSpill(scene, 2).freed, 60u);
+  while (scene.allocator().mapped == 0) std::this_thread::yield();
+  scene.allocator().mapped = kMany;
+  std::thread main = Main(
+      [&] {
+        runs.Happens();
+        ends.Await();
+        return false;
+      },
+      [&] { scene.Step(); });
+  unmaps.Await();
+  SignalComes();
+  runs.AwaitInVain();
+  EXPECT_FALSE(runs.HasHappened()) << "what has begun ends first";
+  goes_on.Happens();
+  runs.Await();
+  const int left = scene.allocator().mapped;
+  EXPECT_GT(left, 0);
+  ends.AwaitInVain();
+  EXPECT_EQ(scene.allocator().mapped, left);
+  ends.Happens();
+  while (scene.allocator().mapped == left) std::this_thread::yield();
+  scene.Grants(3);
+  main.join();
 }
 
 TEST_F(InterruptionTest, BytesThatMoveAreNotDisturbedByAHandler) {

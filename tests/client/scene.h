@@ -52,6 +52,10 @@ class Happening {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return happened_; });
   }
+  bool HasHappened() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return happened_;
+  }
 
  private:
   std::mutex mutex_;
