@@ -122,7 +122,10 @@ absl::Status AllocatorImpl::AwaitStage(Stage stage, Stream stream) {
     MutexLock lock(&mutex_);
     // Another thread may have done it meanwhile.
     if (arrived.ok() && Receive(FirstOf(next, stage).size())) continue;
-    // Again, in one go, and into whatever is free: the step that waits cannot ask for room.
+    // Again, in one go, and into whatever is free: the step that waits cannot ask for room. Any of the
+    // device's work may be reading what is mapped there meanwhile.
+    HOCKET_RETURN_IF_ERROR(NoCapture());
+    HOCKET_RETURN_IF_ERROR(WaitForDevice());
     (void)ReceiveAll();
     headroom_.Spend();
     const absl::Status restored = RestoreAll(kLastStage, [] {});

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 #include <tuple>
@@ -443,6 +444,33 @@ TEST_P(StageTest, WhatCannotTakeItsPlaceComesBackAnotherWay) {
     EXPECT_TRUE(gpu.Holds(state, 2 * kChunk, 0x33));
     gpu.FailNoCall();
   }
+  FreeAll();
+}
+
+// What is mapped there may be read by work on any stream, which faults where it is taken away.
+TEST_P(StageTest, BeforeItComesBackAnotherWayTheDeviceIsWaitedFor) {
+  const Stream side = *gpu.driver().CreateStream();
+  SpillAll();
+  BeginStep();
+  Await(1);
+  std::atomic<bool> go = false;
+  gpu.KeepBusy(side, &go);
+  gpu.ForgetCalls();
+  std::thread works([&] {  // until somebody waits for more than the bytes
+    while (!go && gpu.Calls()["EventSynchronize"] < 2) std::this_thread::yield();
+    go = true;
+    go.notify_all();
+  });
+  gpu.FailNext("MemUnmap", cuda::kOutOfMemory);
+  int comes_back = 0;
+  gpu.OnNext("MemCreate", [&] { comes_back = go ? 1 : -1; });
+  Await(2);
+  go = true;
+  works.join();
+  EXPECT_EQ(comes_back, 1) << "after the work was done";
+  Use(state, 0x33);
+  ASSERT_TRUE(gpu.driver().SynchronizeStream(side).ok());
+  EXPECT_TRUE(gpu.driver().DestroyStream(side).ok());
   FreeAll();
 }
 
