@@ -43,6 +43,7 @@ void ClientImpl::AgentMain() {
     ReceiveAll();
     SeeToMapping();
     CheckStandBy();
+    CheckTaker();
     CheckIdle();
     CheckGuessed();
     if (ReconnectIsDue()) Reconnect();
@@ -81,8 +82,8 @@ void ClientImpl::Poll() {
 
 Clock::time_point ClientImpl::NextDeadline() {
   MutexLock lock(&mutex_);
-  return std::min(
-      {report_at_, reconnect_at_, idle_check_at_, stand_check_at_, guessed_check_at_, MaySeeToMappingAt()});
+  return std::min({report_at_, reconnect_at_, idle_check_at_, stand_check_at_, guessed_check_at_,
+                   MaySeeToMappingAt(), DropsTurnAt()});
 }
 
 void ClientImpl::Wake() {

@@ -38,7 +38,8 @@ struct BlockingHooks {
   // `in_own_code` with what may run the program's code (a signal's handlers) and says whether that ends the
   // wait (Ctrl-C): then the call fails with kCancelled and has done nothing. Meanwhile the thread stands at
   // no door, so that nothing of its job moves but what a turn brings back, and that code may make steps and
-  // allocate. While bytes move `in_own_code` calls nothing: the question comes again.
+  // allocate. A turn that the thread was taking goes back where that code lasts. While bytes move
+  // `in_own_code` calls nothing: the question comes again.
   std::function<void(InOwnCode in_own_code)> interrupted;
 };
 void SetBlockingHooks(BlockingHooks hooks);

@@ -233,6 +233,10 @@ class ClientImpl final : public Client {
   void ReturnToDoor(ThreadRecord& me, const Absence& absence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsMyQuestion(std::uint64_t number) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropTurnTakenHere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropTurnOfAbsent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // When the turn goes back that is being taken; max(): it does not.
+  Clock::time_point DropsTurnAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckTaker();
 
   // --- away.cc: threads that do not use the device for a while
   void ComeBack(ThreadRecord& me) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -433,8 +437,9 @@ class ClientImpl final : public Client {
   std::uint64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;  // sent so far: the number of the last
   Turn turn_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t takings_ ABSL_GUARDED_BY(mutex_) = 0;  // another number: the turn has gone back since
-  const ThreadRecord* taker_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the thread that took a turn last
-  LaneLock lane_;                                                // of the thread that takes or gives
+  const ThreadRecord* taker_ ABSL_GUARDED_BY(mutex_) = nullptr;          // the thread that took a turn last
+  std::optional<Clock::time_point> taker_left_ ABSL_GUARDED_BY(mutex_);  // it is in the program's own code
+  LaneLock lane_;                                                        // of the thread that takes or gives
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);

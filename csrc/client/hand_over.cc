@@ -183,6 +183,7 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held, bool in_o
   for_next_step_ = false;
   turn_ = Turn();
   ++takings_;
+  taker_left_.reset();
   phase_ = Phase::kNone;
   if (mapping_times_.Next().at != Clock::time_point::max()) Wake();
   NotifyAll();

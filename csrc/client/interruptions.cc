@@ -12,6 +12,12 @@
 #include "csrc/client/door.h"
 
 namespace hocket {
+namespace {
+
+// Of the thread that takes the turn; then it goes back. A handler that notes the signal is done by then.
+constexpr auto kLongestAbsence = std::chrono::milliseconds(50);
+
+}  // namespace
 
 bool ClientImpl::Interrupted() {
   bool ends = false;
@@ -34,10 +40,13 @@ bool ClientImpl::RunOwnCode(absl::FunctionRef<bool()> own_code) {
 }
 
 // None while bytes move, or what is mapped for them is taken away, and where there is nothing to wait for any
-// more: who is let in goes in, and Python's own loop sees to the signal.
+// more: who is let in goes in, and Python's own loop sees to the signal. A turn that is granted is taken
+// first: nobody else may be there who would.
 std::optional<ClientImpl::Absence> ClientImpl::LeaveDoor(ThreadRecord& me) {
-  if (spilling_ || mapping_ == MappingTimes::Action::kUnmap) return std::nullopt;
-  if (IsMyQuestion(me.room) && room_->answered) return std::nullopt;
+  const bool moves = spilling_ || mapping_ == MappingTimes::Action::kUnmap;
+  if (moves || phase_ == Phase::kGranted || (IsMyQuestion(me.room) && room_->answered)) {
+    return std::nullopt;
+  }
   const auto mine = std::find_if(waiters_.begin(), waiters_.end(),
                                  [&](const Waiter* waiter) { return &waiter->door == me.door; });
   Absence absence{.door = std::exchange(me.door, nullptr), .room = std::exchange(me.room, 0)};
@@ -55,6 +64,10 @@ std::optional<ClientImpl::Absence> ClientImpl::LeaveDoor(ThreadRecord& me) {
     if (!waiters_.empty()) NotifyAll();  // one of them may read now
   }
   if (IsMyQuestion(absence.room)) room_->abandoned = true;
+  if (phase_ == Phase::kTaking && taker_ == &me) {
+    taker_left_ = Clock::now();
+    Wake();
+  }
   me.blocking = false;
   return absence;
 }
@@ -62,6 +75,7 @@ std::optional<ClientImpl::Absence> ClientImpl::LeaveDoor(ThreadRecord& me) {
 // What changed meanwhile, its wait finds out.
 void ClientImpl::ReturnToDoor(ThreadRecord& me, const Absence& absence) {
   me.blocking = true;
+  if (taker_ == &me) taker_left_.reset();
   me.door = absence.door;
   me.room = absence.room;
   if (absence.door != nullptr) absence.door->Return();
@@ -78,9 +92,25 @@ bool ClientImpl::IsMyQuestion(std::uint64_t number) const {
 // REQUIRES: the calling thread waits anew, or does not wait. A handler that ran while this thread took the
 // turn needs one itself, or none: what has come back so far stays where it is.
 void ClientImpl::DropTurnTakenHere() {
-  if (phase_ != Phase::kTaking || taker_ != &threads_.Mine()) return;
+  if (phase_ == Phase::kTaking && taker_ == &threads_.Mine()) DropTurnOfAbsent();
+}
+
+// A handler that lasts may wait for another thread of the job, which waits for the turn.
+Clock::time_point ClientImpl::DropsTurnAt() const {
+  const bool absent = phase_ == Phase::kTaking && taker_left_;
+  return absent ? *taker_left_ + kLongestAbsence : Clock::time_point::max();
+}
+
+void ClientImpl::CheckTaker() {
+  MutexLock lock(&mutex_);
+  if (Clock::now() >= DropsTurnAt()) DropTurnOfAbsent();
+}
+
+// REQUIRES: phase taking. Its thread looks whether it still has the turn before it goes on with it.
+void ClientImpl::DropTurnOfAbsent() {
+  const std::uint64_t taking = takings_;
   const Holdings held = HeldUnlocked();
-  EndTurn(/*drain_ns=*/0, held);
+  if (takings_ == taking && phase_ == Phase::kTaking && taker_left_) EndTurn(/*drain_ns=*/0, held);
 }
 
 }  // namespace hocket

@@ -25,8 +25,9 @@ class InterruptionTest : public ::testing::Test {
     SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [this](InOwnCode in_own_code) {
                         if (pthread_self() != main_) return other_waits_.Happens();
                         if (!handler_) handler_waits_.Happens();
-                        if (handler_ && may_run_)
-                          in_own_code([this] { return std::exchange(handler_, nullptr)(); });
+                        if (!handler_ || !may_run_) return;
+                        if (comes_) std::exchange(comes_, nullptr)();
+                        in_own_code([this] { return std::exchange(handler_, nullptr)(); });
                       }});
   }
   ~InterruptionTest() override { SetBlockingHooks({}); }
@@ -41,6 +42,8 @@ class InterruptionTest : public ::testing::Test {
     });
   }
   void SignalComes() { may_run_ = true; }
+  // In the midst of that, before the interpreter's lock is there.
+  void ThenComes(std::function<void()> comes) { comes_ = std::move(comes); }
 
   static bool CtrlC() { return true; }
   // Until a thread that is not the main one waits at a door.
@@ -51,6 +54,7 @@ class InterruptionTest : public ::testing::Test {
  private:
   std::atomic<pthread_t> main_{};
   Handler handler_;  // of that thread
+  std::function<void()> comes_;
   std::atomic<bool> may_run_{false};
   Happening other_waits_, handler_waits_;
 };
@@ -363,34 +367,83 @@ TEST_F(InterruptionTest, AHandlersStepSendsTheTurnBackThatItsThreadIsTaking) {
   }
 }
 
-TEST_F(InterruptionTest, SoItDoesWhileTheLanesLockIsAwaited) {
-  struct sigaction action {};
-  action.sa_handler = [](int) {};  // without SA_RESTART, as Python's
-  sigaction(SIGUSR1, &action, nullptr);
-  Scene scene(Scene::NeverIdle());
-  OtherHolder other(scene.lock_path());
-  std::atomic<bool> runs{false};
+// As a program does that is told to end, and ends its threads first.
+void StepOnAnotherThread(Scene& scene) {
+  std::thread other([&] { scene.Step(); });
+  other.join();
+}
+
+TEST_F(InterruptionTest, SoDoesAHandlerThatWaitsForAnotherThreadsStep) {
+  Scene scene;
   std::thread main = Main(
       [&] {
-        runs = true;
-        scene.Step();
+        StepOnAnotherThread(scene);
         return false;
       },
       [&] { scene.Step(); });
   scene.Expects<wire::Wait>();
+  scene.allocator().missing = 10;
   scene.Grants(1);
-  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.Expects<wire::NeedRoom>().restoring);
   SignalComes();
-  while (!runs) {  // it does not ask by itself there
-    pthread_kill(main.native_handle(), SIGUSR1);
-    std::this_thread::yield();
-  }
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
   scene.Expects<wire::Wait>();
-  other.LetsGo();
+  scene.allocator().missing = 0;
   scene.Grants(2);
   main.join();
   EXPECT_EQ(scene.job().Info().steps, 2u);
+}
+
+TEST_F(InterruptionTest, SoTheyDoWhileTheLanesLockIsAwaited) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};  // without SA_RESTART, as Python's
+  sigaction(SIGUSR1, &action, nullptr);
+  for (const bool on_another_thread : {false, true}) {
+    Scene scene(Scene::NeverIdle());
+    OtherHolder other(scene.lock_path());
+    std::atomic<bool> runs{false};
+    std::thread main = Main(
+        [&, on_another_thread] {
+          runs = true;
+          if (on_another_thread) {
+            StepOnAnotherThread(scene);
+          } else {
+            scene.Step();
+          }
+          return false;
+        },
+        [&] { scene.Step(); });
+    scene.Expects<wire::Wait>();
+    scene.Grants(1);
+    scene.AgentHasObeyed();
+    SignalComes();
+    while (!runs) {  // it does not ask by itself there
+      pthread_kill(main.native_handle(), SIGUSR1);
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 1u);
+    scene.Expects<wire::Wait>();
+    other.LetsGo();
+    scene.Grants(2);
+    main.join();
+    EXPECT_EQ(scene.job().Info().steps, 2u);
+  }
+}
+
+// Otherwise the turn would be its job's, and used by nobody, for as long as the handler runs.
+TEST_F(InterruptionTest, ATurnThatHasComeIsTakenBeforeAHandlerRuns) {
+  Scene scene;
+  bool ran = false;
+  ThenComes([&] {
+    scene.Grants(1);
+    scene.AgentHasObeyed();
+  });
+  std::thread main = Main([&] { return ran = true; }, [&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  SignalComes();
+  main.join();
+  EXPECT_FALSE(ran) << "Python runs it when the wait is over";
+  EXPECT_EQ(scene.job().Info().steps, 1u);
 }
 
 TEST_F(InterruptionTest, AHandlerMayLeaveWhileItsThreadTakesTheTurn) {
