@@ -231,6 +231,9 @@ class ClientImpl final : public Client {
   bool RunOwnCode(absl::FunctionRef<bool()> own_code);
   std::optional<Absence> LeaveDoor(ThreadRecord& me) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReturnToDoor(ThreadRecord& me, const Absence& absence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AsksIfInterrupted(bool interruptible) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Asks if that was long ago; kCancelled: the user ends the wait.
+  absl::Status AskIfInterrupted(bool now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsMyQuestion(std::uint64_t number) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropTurnTakenHere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropTurnOfAbsent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -270,7 +273,7 @@ class ClientImpl final : public Client {
   absl::Status AskRoom(wire::NeedRoom need, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitAnswer(const ThreadRecord& me, bool interruptible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AwaitsRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return room_ && !room_->abandoned; }
-  absl::Status StepAsideFor(const RoomRequest& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StepAsideFor(const RoomRequest& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerRoom(absl::Status answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // There is no coordinator that could.
   void AnswerRoomAlone(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -253,8 +253,7 @@ void ClientImpl::ReturnUnwantedTurn() {
 // --- sleeping at the door -------------------------------------------------------------------------
 
 absl::Status ClientImpl::Sleep(bool interruptible) {
-  ThreadRecord& me = threads_.Mine();
-  const bool asks = interruptible && !me.helper && HasInterruptedHook();
+  const bool asks = AsksIfInterrupted(interruptible);
   const Clock::duration limit = asks ? Clock::duration(kInterruptPause) : Connection::kNoLimit;
   bool signal = false;
   if (MayAwaitPass()) {
@@ -266,12 +265,7 @@ absl::Status ClientImpl::Sleep(bool interruptible) {
   } else {
     changed_.Wait(&mutex_);
   }
-  // Asking costs the interpreter's lock: not each time that something changes.
-  if (!asks || (!signal && Clock::now() - me.asked < kInterruptPause)) return absl::OkStatus();
-  const MutexUnlock unlock(&mutex_);
-  const bool interrupted = Interrupted();
-  me.asked = Clock::now();
-  return interrupted ? absl::CancelledError("interrupted while waiting for the turn") : absl::OkStatus();
+  return asks ? AskIfInterrupted(/*now=*/signal) : absl::OkStatus();
 }
 
 // While it waits for the Grant, one thread reads in the agent's place: so the Grant wakes one thread, not two

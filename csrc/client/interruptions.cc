@@ -19,6 +19,20 @@ constexpr auto kLongestAbsence = std::chrono::milliseconds(50);
 
 }  // namespace
 
+bool ClientImpl::AsksIfInterrupted(bool interruptible) const {
+  return interruptible && !threads_.Mine().helper && HasInterruptedHook();
+}
+
+// It costs the interpreter's lock: not each time that something changes.
+absl::Status ClientImpl::AskIfInterrupted(bool now) {
+  ThreadRecord& me = threads_.Mine();
+  const Clock::time_point time = Clock::now();
+  if (!now && time - me.asked < kInterruptPause) return absl::OkStatus();
+  me.asked = time;
+  const MutexUnlock unlock(&mutex_);
+  return Interrupted() ? absl::CancelledError("interrupted while waiting for the turn") : absl::OkStatus();
+}
+
 bool ClientImpl::Interrupted() {
   bool ends = false;
   hocket::AskInterrupted([&](absl::FunctionRef<bool()> own_code) { ends = RunOwnCode(own_code) || ends; });
@@ -45,6 +59,7 @@ bool ClientImpl::RunOwnCode(absl::FunctionRef<bool()> own_code) {
 std::optional<ClientImpl::Absence> ClientImpl::LeaveDoor(ThreadRecord& me) {
   const bool moves = spilling_ || mapping_ == MappingTimes::Action::kUnmap;
   if (moves || phase_ == Phase::kGranted || (IsMyQuestion(me.room) && room_->answered)) {
+    me.asked = {};  // the question comes again as soon as may be
     return std::nullopt;
   }
   const auto mine = std::find_if(waiters_.begin(), waiters_.end(),

@@ -100,23 +100,25 @@ absl::Status ClientImpl::AskRoom(wire::NeedRoom need, bool interruptible) {
   const RoomRequest asked = *std::exchange(room_, std::nullopt);
   NotifyAll();
   const absl::Status& answer = waited.ok() ? asked.answer : waited;
-  if (answer.ok() && asked.step_aside) return StepAsideFor(asked);
-  if (!restoring || answer.ok() || absl::IsCancelled(answer)) return answer;
-  changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);
-  return absl::OkStatus();
+  if (absl::IsCancelled(answer) || (!answer.ok() && !restoring)) return answer;
+  const bool aside = answer.ok() && asked.step_aside;
+  if (aside && StepAsideFor(asked)) return restoring ? absl::AbortedError("others first") : absl::OkStatus();
+  if (aside || !answer.ok()) changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);
+  // The question is asked again, and may be answered at once each time.
+  if (AsksIfInterrupted(interruptible)) HOCKET_RETURN_IF_ERROR(AskIfInterrupted(/*now=*/false));
+  return gone_back();
 }
 
 // Somebody waits for the turn, and there is no room until he has had it: perhaps he cannot be moved because
-// one of his threads waits for one that waits for the turn.
-absl::Status ClientImpl::StepAsideFor(const RoomRequest& asked) {
+// one of his threads waits for one that waits for the turn. False: it cannot be given now.
+bool ClientImpl::StepAsideFor(const RoomRequest& asked) {
   stands_aside_ = true;
-  if (asked.restoring) return absl::AbortedError("others first");
+  if (asked.restoring) return true;
   lacked_ = asked.bytes;
-  if (GiveForRoom()) return absl::OkStatus();
+  if (GiveForRoom()) return true;
   stands_aside_ = false;
   lacked_ = 0;
-  changed_.WaitUntil(&mutex_, Clock::now() + kRoomPause);  // then the question is asked again
-  return absl::OkStatus();
+  return false;
 }
 
 // Also until somebody else has had it (interruptions.cc).

@@ -446,6 +446,52 @@ TEST_F(InterruptionTest, ATurnThatHasComeIsTakenBeforeAHandlerRuns) {
   EXPECT_EQ(scene.job().Info().steps, 1u);
 }
 
+// Without a coordinator each question for room is answered at once, for ever.
+TEST_F(InterruptionTest, EndsAWaitForRoomThatIsAnsweredAgainAndAgain) {
+  Scene scene;
+  scene.allocator().missing = 10;
+  std::atomic<int> attempts{0};
+  scene.allocator().SetHook([&](const std::string& call) {
+    if (call == "take turn") ++attempts;
+  });
+  scene.Dies(/*another_can_be_started=*/false);
+  std::thread main = Main(CtrlC, [&] {
+    const absl::Status begun = scene.job().BeginStep();
+    EXPECT_TRUE(absl::IsCancelled(begun)) << begun;
+  });
+  while (attempts < 2) std::this_thread::yield();
+  SignalComes();
+  main.join();
+}
+
+// Another thread computes in its step, so the turn cannot pass.
+TEST_F(InterruptionTest, EndsAnAllocationThatIsToldAtOnceToStandAsideAndCannot) {
+  Scene scene(Scene::NeverIdle());
+  Happening in_step, ends;
+  std::thread other([&] {
+    ASSERT_TRUE(scene.job().BeginStep().ok());
+    in_step.Happens();
+    ends.Await();
+    scene.job().EndStep(true);
+  });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  in_step.Await();
+  scene.allocator().lacking = 30;
+  std::thread main =
+      Main(CtrlC, [&] { EXPECT_TRUE(absl::IsCancelled(scene.allocator().Malloc(10, nullptr).status())); });
+  for (int round = 0; round < 2; ++round) {
+    scene.Expects<wire::NeedRoom>();
+    if (round == 1) SignalComes();
+    scene.Says(wire::Room{.ok = true, .step_aside = true});
+  }
+  main.join();
+  scene.Says(wire::Spill{.request = 1, .bytes = 0});
+  EXPECT_TRUE(std::holds_alternative<wire::Spilled>(scene.Next())) << "it has not asked again";
+  ends.Happens();
+  other.join();
+}
+
 TEST_F(InterruptionTest, AHandlerMayLeaveWhileItsThreadTakesTheTurn) {
   Scene scene;
   std::thread main = Main(
