@@ -355,8 +355,8 @@ void AllocatorImpl::FreeCache() {
   CountReserved();
 }
 
-void AllocatorImpl::AllStreamsPassed() {
-  pending_.Finish([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); });
+void AllocatorImpl::AllStreamsPassed(Clock::duration patience) {
+  pending_.Finish([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); }, patience);
   ClearVacated();
   persistent_->blocks().ForgetStreamOrder();
   transient_->blocks().ForgetStreamOrder();

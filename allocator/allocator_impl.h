@@ -171,8 +171,8 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<Chunk> NewPrivateChunk(bool any_of_arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for all device work, then gives back what no block uses.
   void FreeCache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // REQUIRES: no device work is under way.
-  void AllStreamsPassed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // REQUIRES: no device work is under way. Of other devices', what has been waited for at most so long.
+  void AllStreamsPassed(Clock::duration patience = kAsLongAsItTakes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Private chunks that no block and no graph needs.
   std::vector<Position> Releasable(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseEmptyPrivate(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -191,8 +191,10 @@ class AllocatorImpl final : public CachingAllocator {
   // --- elsewhere.cc ---
   // Now, or when the streams that it was recorded on have passed.
   void FreeAfterStreams(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Other devices' streams that blocks in use are recorded on are done. An error: that cannot be known.
-  absl::Status AwaitElsewhere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Other devices' streams that blocks in use are recorded on are done. kFailedPrecondition: not within
+  // `patience`; another error: that cannot be known.
+  absl::Status AwaitElsewhere(Clock::duration patience) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static absl::Status UsedElsewhere();
 
   // --- pools.cc ---
   bool PoolIsReleased(PoolIndex pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

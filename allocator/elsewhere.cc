@@ -43,20 +43,20 @@ void AllocatorImpl::FreeAfterStreams(Block& block) {
   pending_.Add(address, block.used_on);
 }
 
-// Not the stream itself: where a graph is being captured on it, that would spoil the capture. A stream on
-// which nothing can be recorded is gone.
-absl::Status AllocatorImpl::AwaitElsewhere() {
+absl::Status AllocatorImpl::AwaitElsewhere(Clock::duration patience) {
+  const Clock::time_point begin = Clock::now();
   for (const auto& [address, streams] : used_elsewhere_) {
     for (const StreamElsewhere& used : streams) {
-      const InContext in_context(driver_, used.context);
-      ScopedEvent event(driver_);
-      const absl::Status recorded = event.RecordOnStream(used.stream);
-      if (absl::IsInternal(recorded)) continue;
-      HOCKET_RETURN_IF_ERROR(recorded);
-      HOCKET_RETURN_IF_ERROR(event.Wait());
+      HOCKET_ASSIGN_OR_RETURN(const bool done,
+                              hocket::AwaitElsewhere(driver_, used, LeftOf(patience, begin)));
+      if (!done) return UsedElsewhere();
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status AllocatorImpl::UsedElsewhere() {
+  return absl::FailedPreconditionError("work of another device uses memory of this one");
 }
 
 }  // namespace hocket

@@ -22,6 +22,20 @@ inline absl::Status WaitEagerly(const Driver& driver, EventHandle event, Clock::
   return driver.WaitForEvent(event);
 }
 
+// Whether what was recorded is done, or will be within `patience`. Idle devices take some microseconds to say
+// so, and longer while another process computes there. REQUIRES: it was recorded.
+inline absl::StatusOr<bool> DoneWithin(const Driver& driver, EventHandle event, Clock::duration patience) {
+  constexpr auto kAsked = std::chrono::microseconds(200);  // again and again; then now and then
+  const auto begin = Clock::now();
+  for (;;) {
+    const auto waited = Clock::now() - begin;
+    const absl::StatusOr<bool> done = driver.EventDone(event);
+    if (waited >= patience || !done.ok() || *done) return done;
+    // The driver can wait for an event, but not with a limit.
+    if (waited >= kAsked) std::this_thread::sleep_for(kAsked);
+  }
+}
+
 // Recorded once, and then waited for. Needs the device's context on the calling thread. Where the driver has
 // no event to give, recording says so.
 class ScopedEvent {
@@ -47,18 +61,8 @@ class ScopedEvent {
     static const bool processors_to_spare = std::thread::hardware_concurrency() >= 4;
     return processors_to_spare ? hocket::WaitEagerly(driver_, *event_, kAsked) : Wait();
   }
-  // Whether what was recorded is done, or will be within `patience`. Idle devices take some microseconds to
-  // say so, and longer while another process computes there.
   absl::StatusOr<bool> DoneWithin(Clock::duration patience) {
-    constexpr auto kAsked = std::chrono::microseconds(200);  // again and again; then now and then
-    const auto begin = Clock::now();
-    for (;;) {
-      const auto waited = Clock::now() - begin;
-      const absl::StatusOr<bool> done = driver_.EventDone(*event_);
-      if (waited >= patience || !done.ok() || *done) return done;
-      // The driver can wait for an event, but not with a limit.
-      if (waited >= kAsked) std::this_thread::sleep_for(kAsked);
-    }
+    return hocket::DoneWithin(driver_, *event_, patience);
   }
   // Behind everything queued on `stream`.
   absl::Status RecordOnStream(Stream stream) {

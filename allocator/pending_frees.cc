@@ -1,11 +1,57 @@
 #include "allocator/pending_frees.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "allocator/event.h"
 #include "allocator/in_context.h"
 #include "csrc/base/check.h"
+#include "csrc/base/status_macros.h"
 
 namespace hocket {
+namespace {
+
+// Not the stream itself is waited for: where a graph is being captured on it, that would spoil the capture.
+absl::Status RecordBehind(const Driver& driver, const StreamElsewhere& used, EventHandle event) {
+  const absl::Status recorded = driver.RecordEvent(event, used.stream);
+  if (!absl::IsInternal(recorded)) return recorded;
+  // The stream is gone, but not what was queued on it.
+  const absl::Status behind_all = driver.RecordContextEvent(used.context, event);
+  if (!absl::IsUnimplemented(behind_all)) return behind_all;
+  HOCKET_RETURN_IF_ERROR(driver.Synchronize());
+  return driver.RecordEvent(event, nullptr);
+}
+
+absl::StatusOr<EventHandle> RecordElsewhere(const Driver& driver, const StreamElsewhere& used) {
+  const InContext in_context(driver, used.context);
+  HOCKET_ASSIGN_OR_RETURN(const EventHandle event, driver.CreateEvent());
+  const absl::Status recorded = RecordBehind(driver, used, event);
+  if (recorded.ok()) return event;
+  (void)driver.DestroyEvent(event);
+  return recorded;
+}
+
+absl::StatusOr<bool> Await(const Driver& driver, EventHandle event, Clock::duration patience) {
+  if (patience != kAsLongAsItTakes) return DoneWithin(driver, event, patience);
+  HOCKET_RETURN_IF_ERROR(driver.WaitForEvent(event));
+  return driver.EventDone(event);
+}
+
+}  // namespace
+
+Clock::duration LeftOf(Clock::duration patience, Clock::time_point begin) {
+  if (patience == kAsLongAsItTakes) return patience;
+  return std::max(patience - (Clock::now() - begin), Clock::duration::zero());
+}
+
+absl::StatusOr<bool> AwaitElsewhere(const Driver& driver, const StreamElsewhere& used,
+                                    Clock::duration patience) {
+  const InContext in_context(driver, used.context);
+  HOCKET_ASSIGN_OR_RETURN(const EventHandle event, RecordElsewhere(driver, used));
+  const absl::StatusOr<bool> done = Await(driver, event, patience);
+  (void)driver.DestroyEvent(event);
+  return done;
+}
 
 PendingFrees::~PendingFrees() {
   for (auto& [stream, queue] : queues_) {
@@ -42,29 +88,18 @@ void PendingFrees::Add(DevicePtr block, const std::vector<Stream>& streams) {
 
 void PendingFrees::Hold(DevicePtr block) { ++outstanding_[block]; }
 
-EventHandle PendingFrees::RecordElsewhere(const StreamElsewhere& used) {
-  const InContext in_context(driver_, used.context);
-  const absl::StatusOr<EventHandle> event = driver_.CreateEvent();
-  if (!event.ok()) return nullptr;
-  if (driver_.RecordEvent(*event, used.stream).ok()) return *event;
-  (void)driver_.DestroyEvent(*event);
-  return nullptr;
-}
-
 void PendingFrees::AddElsewhere(DevicePtr block, const std::vector<StreamElsewhere>& streams, bool now) {
   for (const StreamElsewhere& used : streams) {
     ++outstanding_[block];
-    elsewhere_.push_back({block, used, now ? RecordElsewhere(used) : nullptr});
+    elsewhere_.push_back({block, used, now ? RecordElsewhere(driver_, used).value_or(nullptr) : nullptr});
   }
 }
 
 // An event that was recorded into a capture never passes: another one is recorded the next time.
-bool PendingFrees::HasPassed(Elsewhere& entry, bool wait) {
-  if (entry.event == nullptr) entry.event = RecordElsewhere(entry.used);
+bool PendingFrees::HasPassed(Elsewhere& entry, Clock::duration patience) {
+  if (entry.event == nullptr) entry.event = RecordElsewhere(driver_, entry.used).value_or(nullptr);
   if (entry.event == nullptr) return false;
-  absl::Status waited;
-  if (wait) waited = driver_.WaitForEvent(entry.event);
-  const absl::StatusOr<bool> done = waited.ok() ? driver_.EventDone(entry.event) : waited;
+  const absl::StatusOr<bool> done = Await(driver_, entry.event, patience);
   if (done.ok() && !*done) return false;
   (void)driver_.DestroyEvent(std::exchange(entry.event, nullptr));
   return done.ok();
@@ -95,20 +130,21 @@ void PendingFrees::Poll(Done done) {
   }
   std::vector<DevicePtr> passed;
   std::erase_if(elsewhere_, [&](Elsewhere& entry) {
-    if (!HasPassed(entry, /*wait=*/false)) return false;
+    if (!HasPassed(entry, Clock::duration::zero())) return false;
     passed.push_back(entry.block);
     return true;
   });
   for (const DevicePtr block : passed) Passed(block, done);
 }
 
-void PendingFrees::Finish(Done done) {
+void PendingFrees::Finish(Done done, Clock::duration patience) {
+  const Clock::time_point begin = Clock::now();
   for (auto& [stream, queue] : queues_) {
     for (const Entry& entry : queue) spare_.push_back(entry.event);
   }
   queues_.clear();
   const auto blocks = std::exchange(outstanding_, {});
-  std::erase_if(elsewhere_, [this](Elsewhere& entry) { return HasPassed(entry, /*wait=*/true); });
+  std::erase_if(elsewhere_, [&](Elsewhere& entry) { return HasPassed(entry, LeftOf(patience, begin)); });
   for (const Elsewhere& entry : elsewhere_) ++outstanding_[entry.block];
   for (const auto& [block, count] : blocks) {
     if (!outstanding_.contains(block)) done(block);

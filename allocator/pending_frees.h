@@ -6,7 +6,8 @@
 // Where no event can be recorded (a stream captures, the stream is gone), the block waits for the next drain.
 //
 // A stream of another device has its events there, and no drain of this device says anything of it: the block
-// is free when the event has passed, or the stream was waited for, and not before.
+// is free when the event has passed, or the stream was waited for, and not before. Where that stream is gone,
+// it is when everything queued on that device has passed.
 //
 // Not thread-safe: the allocator's lock guards it.
 #ifndef HOCKET_ALLOCATOR_PENDING_FREES_H_
@@ -18,8 +19,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "allocator/driver.h"
+#include "csrc/base/mutex.h"  // Clock
 
 namespace hocket {
+
+inline constexpr Clock::duration kAsLongAsItTakes = Clock::duration::max();
+// Of a patience that began then.
+Clock::duration LeftOf(Clock::duration patience, Clock::time_point begin);
 
 // A stream of another device.
 struct StreamElsewhere {
@@ -28,6 +34,11 @@ struct StreamElsewhere {
 
   bool operator==(const StreamElsewhere&) const = default;
 };
+
+// Waits for what is queued there now, at most for `patience`. False: it is not done by then. An error: that
+// cannot be known.
+absl::StatusOr<bool> AwaitElsewhere(const Driver& driver, const StreamElsewhere& used,
+                                    Clock::duration patience);
 
 class PendingFrees {
  public:
@@ -50,9 +61,9 @@ class PendingFrees {
   bool AnyElsewhere() const { return !elsewhere_.empty(); }
   // Calls `done` for the blocks whose streams have passed.
   void Poll(Done done);
-  // Everything queued on this device is done: waits for other devices' streams, and calls `done` for all, but
-  // for those blocks of which it cannot be known.
-  void Finish(Done done);
+  // Everything queued on this device is done: waits for other devices' streams, at most for `patience`, and
+  // calls `done` for all, but for those blocks of which it cannot be known, or that are in use still.
+  void Finish(Done done, Clock::duration patience);
 
  private:
   struct Entry {
@@ -68,8 +79,7 @@ class PendingFrees {
 
   // nullptr: none can be recorded.
   EventHandle Record(Stream stream);
-  EventHandle RecordElsewhere(const StreamElsewhere& used);
-  bool HasPassed(Elsewhere& entry, bool wait);
+  bool HasPassed(Elsewhere& entry, Clock::duration patience);
   void Passed(DevicePtr block, Done done);
 
   const Driver& driver_;

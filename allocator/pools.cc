@@ -112,11 +112,11 @@ absl::StatusOr<PoolDelta> AllocatorImpl::Return(const PoolCheckpoint& checkpoint
   const bool used_elsewhere = !used_elsewhere_.empty() || pending_.AnyElsewhere();
   if (used_elsewhere || MustWait(pool, checkpoint)) {
     HOCKET_RETURN_IF_ERROR(NoCapture());
-    HOCKET_RETURN_IF_ERROR(AwaitElsewhere());
+    HOCKET_RETURN_IF_ERROR(AwaitElsewhere(kAsLongAsItTakes));
     HOCKET_RETURN_IF_ERROR(WaitForDevice());
     const InContext in_context(driver_, context_);
     AllStreamsPassed();
-    if (pending_.AnyElsewhere()) return absl::FailedPreconditionError("another device's work uses the pool");
+    if (pending_.AnyElsewhere()) return UsedElsewhere();
   }
   BlockMap& blocks = persistent_->blocks();
   PoolDelta delta;

@@ -248,7 +248,7 @@ void AllocatorImpl::PassTurn() {
   totals_.transient_peak = std::max(std::exchange(turn_peak_, Bytes{0}), ArenaInUse());
   turn_peaks_.push_back(totals_.transient_peak);
   if (turn_peaks_.size() > kRememberedTurns) turn_peaks_.erase(turn_peaks_.begin());
-  AllStreamsPassed();
+  AllStreamsPassed(kLook);  // what another device uses still is a survivor
   AdoptSurvivors();
   ReleaseEmptyPrivate(*persistent_);
   ReleaseEmptyPrivate(*transient_);
@@ -323,11 +323,12 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
   }
   const InContext in_context(driver_, context_);
-  HOCKET_RETURN_IF_ERROR(AwaitElsewhere());
+  HOCKET_RETURN_IF_ERROR(AwaitElsewhere(kLook));
   if (!sent_.empty()) HOCKET_RETURN_IF_ERROR(spiller_->AwaitSent());  // of a turn that lacked room
   HOCKET_RETURN_IF_ERROR(CheckIdle(""));
   EndLease();
-  AllStreamsPassed();
+  AllStreamsPassed(kLook);
+  if (pending_.AnyElsewhere()) return UsedElsewhere();
   const Bytes before = persistent_->resident() + transient_->resident();
   const auto given_back = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return before - (persistent_->resident() + transient_->resident());

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "allocator/in_context.h"
@@ -126,19 +127,86 @@ TEST_F(OtherDeviceTest, GivingBackTheCacheWaitsForTheOtherDevice) {
   EXPECT_EQ(job.Held().persistent, 0u);
 }
 
+// Whoever orders the spill is answered soon, whatever the other device does.
 TEST_F(OtherDeviceTest, MemoryThatIsInUseThereDoesNotMoveToTheHost) {
   const DevicePtr block = InUseThere();
   job.PassTurn();
-  int copied = 0;
-  std::thread releases = BusyUntilAwaited();
-  gpu.OnNext("MemcpyDtoHAsync", [&] { copied = go ? 1 : -1; });
-  EXPECT_EQ(*job.Spill(kEverything), kChunk);
+  const auto refused = job.Spill(kEverything);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition) << refused.status();
+  EXPECT_EQ(job.Held().spilled, 0u);
   Release();
-  releases.join();
-  EXPECT_EQ(copied, 1) << "after the work was done";
+  EXPECT_EQ(*job.Spill(kEverything), kChunk);
   job.TakeTurn();
   EXPECT_TRUE(gpu.Holds(block, kChunk, 0x11));
   job.Free(block);
+}
+
+TEST_F(OtherDeviceTest, NorDoesMemoryOfWhichThatCannotBeKnown) {
+  const DevicePtr block = InUseThere();
+  for (const char* call : {"EventCreate", "EventRecord"}) {
+    SCOPED_TRACE(call);
+    job.PassTurn();
+    gpu.FailNext(call, call == std::string("EventCreate") ? 999 : cuda::kOutOfMemory);
+    EXPECT_FALSE(job.Spill(kEverything).ok());
+    EXPECT_EQ(job.Held().spilled, 0u);
+    job.TakeTurn();
+  }
+  Release();
+  job.Free(block);
+}
+
+// It is in no turn any more, and no drain of this device says that the work there is done.
+TEST_F(OtherDeviceTest, FreedMemoryThatIsInUseThereSurvivesTheTurnAndDoesNotMove) {
+  const DevicePtr block = InUseThere();
+  gpu.FailEvery("EventRecord", cuda::kOutOfMemory);
+  job.Free(block);
+  job.PassTurn();
+  EXPECT_FALSE(job.Spill(kEverything).ok());
+  gpu.FailNoCall();
+  EXPECT_FALSE(job.Spill(kEverything).ok()) << "the work goes on";
+  EXPECT_EQ(job.Held().persistent, kChunk);
+  Release();
+  EXPECT_EQ(*job.Spill(kEverything), kChunk);
+  EXPECT_EQ(job.Held().spilled, 0u) << "nobody uses it";
+  job.TakeTurn();
+}
+
+// What was queued on it may be under way still.
+TEST_F(OtherDeviceTest, WhereTheStreamIsGoneAllWorkOfItsDeviceIsWaitedFor) {
+  const DevicePtr block = InUseThere();
+  constexpr cuda::Result kInvalidHandle = 400;
+  job.PassTurn();
+  gpu.FailNext("EventRecord", kInvalidHandle);
+  EXPECT_FALSE(job.Spill(kEverything).ok());
+  Release();
+  gpu.FailNext("EventRecord", kInvalidHandle);
+  EXPECT_EQ(*job.Spill(kEverything), kChunk);
+  job.TakeTurn();
+  job.Free(block);
+}
+
+TEST_F(OtherDeviceTest, AStreamThatIsGoneKeepsNothingForEver) {
+  for (const bool old_driver : {false, true}) {
+    SCOPED_TRACE(old_driver);
+    if (old_driver) gpu.TakeContextEventsAway();
+    const DevicePtr used = job.Malloc(kChunk), freed = job.Malloc(kChunk);
+    gpu.Fill(used, kChunk, 0x22);
+    {
+      const InContext there(gpu.driver(), other_context);
+      const Stream gone = *gpu.driver().CreateStream();
+      for (const DevicePtr block : {used, freed})
+        ASSERT_TRUE(job.allocator->RecordStreamOf(1, block, gone).ok());
+      ASSERT_TRUE(gpu.driver().DestroyStream(gone).ok());
+    }
+    job.Free(freed);
+    EXPECT_TRUE(IsGivenOut(freed));
+    job.PassTurn();
+    EXPECT_EQ(*job.Spill(kEverything), kChunk);
+    job.TakeTurn();
+    EXPECT_TRUE(gpu.Holds(used, kChunk, 0x22));
+    job.Free(used);
+    gpu.FailNoCall();
+  }
 }
 
 TEST_F(OtherDeviceTest, WhatWasFreedInACaptureWaitsToo) {
