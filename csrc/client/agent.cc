@@ -177,7 +177,8 @@ void ClientImpl::Granted(const wire::Grant& grant) {
   word_.Unask(kAsks);
   if (grant.contended) word_.Ask(kAskIdle);
   phase_ = Phase::kGranted;
-  if (waiters_.empty()) return ReturnUnwantedTurn();
+  if (waiters_.empty()) ReturnUnwantedTurn();
+  if (phase_ < Phase::kGranted || turn_.number != grant.turn) return;  // it has gone back
   NotifyAll();
   if (grant.pass != 0 && promise && promise->yield) Yielded(*promise->yield);
 }

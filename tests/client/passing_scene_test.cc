@@ -110,6 +110,45 @@ TEST_F(PassingSceneTest, AGrantThatComesInsteadIsObeyed) {
   scene_->Grants(9);
 }
 
+// Where nobody waits any more when it comes, and another thread does while it is being sent back.
+TEST_F(PassingSceneTest, WhoTakesAnUnwantedTurnHearsThatOthersWait) {
+  Happening asks, begins, in_step, ends;
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&](InOwnCode in_own_code) {
+                      in_own_code([&] {
+                        asks.Await();
+                        return true;
+                      });
+                    }});
+  thread_ = std::thread([&] { EXPECT_TRUE(absl::IsCancelled(scene_->job().BeginStep())); });
+  scene_->Expects<wire::Wait>();
+  scene_->Says(wire::Grant{.turn = 7, .pass = kNumber});
+  scene_->Says(wire::Yield{.turn = 7, .now = true});
+  scene_->AgentHasObeyed();
+  asks.Happens();
+  thread_.join();
+  SetBlockingHooks({});
+  thread_ = std::thread([&] {
+    begins.Await();
+    EXPECT_TRUE(scene_->job().BeginStep().ok());
+    in_step.Happens();
+    ends.Await();
+    scene_->job().EndStep(true);
+  });
+  scene_->allocator().SetHook([&](const std::string& call) {
+    if (call != "held" || begins.HasHappened()) return;
+    begins.Happens();
+    // Not for ever: the agent may have been about to look at what is held for a report.
+    for (int i = 0; i < 50 && !in_step.HasHappened(); ++i) in_step.AwaitInVain();
+  });
+  scene_->Says(wire::Grant{.turn = 7, .pass = kNumber, .passed = true});
+  in_step.Await();
+  scene_->AgentHasObeyed();
+  ends.Happens();
+  EXPECT_EQ(scene_->Expects<wire::TurnOver>().turn, 7u);
+  thread_.join();
+  scene_->allocator().SetHook(nullptr);
+}
+
 TEST_F(PassingSceneTest, TheGrantOfWhatWasPassedIsObeyedOnce) {
   IsPromised();
   const wire::Grant grant{.turn = 7, .pass = kNumber, .passed = true};
