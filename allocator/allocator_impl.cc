@@ -121,6 +121,8 @@ AllocatorImpl::~AllocatorImpl() {
   host_.reset();
 }
 
+bool AllocatorImpl::InForkedChild() { return in_forked_child; }
+
 absl::StatusOr<DevicePtr> AllocatorImpl::Malloc(Bytes size, Stream stream) {
   if (size == 0) return DevicePtr{0};
   if (in_forked_child) return ForkedChild();

@@ -185,6 +185,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::string ConstantAt(DevicePtr address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops the host's copy of some constant memory that is on the device; false: there is none.
   bool DropKept();
+  static bool InForkedChild();
   void FreeNow(DevicePtr block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeSegment(Block& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

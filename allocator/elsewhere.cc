@@ -9,6 +9,7 @@
 namespace hocket {
 
 absl::Status AllocatorImpl::RecordStreamOf(int device, DevicePtr address, Stream stream) {
+  if (InForkedChild()) return absl::OkStatus();
   if (device == device_ || address == 0) {
     RecordStream(address, stream);
     return absl::OkStatus();

@@ -224,6 +224,7 @@ void ClientImpl::AfterForkInChild() {
   stand_by_.reset();
   promise_.reset();
   awaited_.reset();
+  room_.reset();  // nobody answers here
   threads_.Forget();
   threads_.Mine().away = false;
   at_doors_ = AtDoors();

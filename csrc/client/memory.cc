@@ -45,7 +45,7 @@ absl::Status ClientImpl::AwaitRoom(Bytes bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const wire::NeedRoom need = Lacks(bytes, /*restoring=*/false);
   MutexLock lock(&mutex_);
   ComeBack(threads_.Mine());
-  const Door door(threads_.Mine(), at_doors_);
+  Door door(threads_.Mine(), at_doors_);
   return AskRoom(need, /*interruptible=*/true);
 }
 

@@ -492,6 +492,34 @@ TEST_F(InterruptionTest, EndsAnAllocationThatIsToldAtOnceToStandAsideAndCannot) 
   other.join();
 }
 
+TEST_F(InterruptionTest, AChildThatIsForkedInAHandlerDoesNotWaitForItsParentsRoom) {
+  Scene scene(Scene::NeverIdle());
+  std::atomic<pid_t> child{-1};
+  std::thread main = Main(
+      [&] {
+        child = fork();
+        return false;
+      },
+      [&] {
+        scene.Step();
+        const absl::Status allocated = scene.allocator().Malloc(10, nullptr).status();
+        if (child == 0) _exit(absl::IsResourceExhausted(allocated) ? 0 : 1);
+        EXPECT_TRUE(allocated.ok()) << allocated;
+      });
+  scene.Expects<wire::Wait>();
+  scene.allocator().lacking = 30;
+  scene.Grants(1);
+  scene.Expects<wire::NeedRoom>();
+  SignalComes();
+  while (child == -1) std::this_thread::yield();
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  scene.allocator().lacking = 0;
+  scene.Says(wire::Room{.ok = true});
+  main.join();
+}
+
 TEST_F(InterruptionTest, AHandlerMayLeaveWhileItsThreadTakesTheTurn) {
   Scene scene;
   std::thread main = Main(
