@@ -314,6 +314,7 @@ TEST_F(InterruptionTest, BytesThatMoveAreNotDisturbedByAHandler) {
   handled.AwaitInVain();
   goes_on.Happens();
   handled.Await();
+  while (!OrdersSpill(scene, 2).why_not.empty()) continue;  // until the thread is back at its door
   scene.Grants(1);
   main.join();
 }
