@@ -225,24 +225,28 @@ TEST(HandOverTest, TheLockOfAnotherLivingProcessBlocksTheTurnUntilItIsDropped) {
   EXPECT_TRUE(in_step);
 }
 
-// The only thread that waited is interrupted as the lock comes.
-TEST(HandOverTest, ATurnTakenAloneThatNobodyWantsAnyMoreLeavesTheLaneFree) {
+// The only thread that waits is interrupted as the lock comes: nobody else would take what was taken for it.
+TEST(HandOverTest, ATurnTakenAloneIsHadBeforeAnInterruptionIsHeard) {
   Happening asked, answered;
+  std::atomic<bool> ran{false};
   SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&](InOwnCode in_own_code) {
                       asked.Happens();
-                      answered.Await();  // before it has left its door: the lane is taken for it
-                      in_own_code([] { return true; });
+                      answered.Await();
+                      in_own_code([&] { return ran = true; });
                     }});
   Scene scene;
   OtherHolder other(scene.lock_path());
   scene.Dies(/*another_can_be_started=*/false);
-  std::thread thread([&] { EXPECT_TRUE(absl::IsCancelled(scene.job().BeginStep())); });
+  std::thread thread([&] { scene.Step(); });
   asked.Await();
   other.LetsGo();
   scene.AwaitsFailedConnect();  // and the lock is taken
   answered.Happens();
   thread.join();
   SetBlockingHooks({});
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+  scene.job().Leave();
   EXPECT_TRUE(OthersMayLock(scene.lock_path()));
 }
 
