@@ -243,7 +243,9 @@ def limits() -> Iterator[Finding]:
         yield note(
             f"only {files} open files are allowed (ulimit -n): a job may need 256 for a moment on each device, beside "
             "its own; without them it uses less of the memory that jobs share",
-            f"ulimit -n {min(4096, most) if most > 0 else 4096}",
+            f"ulimit -n {min(4096, most) if most != resource.RLIM_INFINITY else 4096}"
+            if most == resource.RLIM_INFINITY or most >= FEW_FILES
+            else "Raise nofile in /etc/security/limits.conf, or start a container with --ulimit nofile=4096.",
         )
     maps = _number("/proc/sys/vm/max_map_count")
     if maps is not None and maps < 65530:
