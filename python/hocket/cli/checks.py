@@ -240,12 +240,14 @@ def limits() -> Iterator[Finding]:
         )
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files < FEW_FILES:  # docs/decisions/0040
+        unlimited = most == resource.RLIM_INFINITY
+        advice = f"ulimit -n {4096 if unlimited else min(4096, most)}"
+        if not unlimited and most < FEW_FILES:
+            advice = "Raise nofile in /etc/security/limits.conf, or start a container with --ulimit nofile=4096."
         yield note(
             f"only {files} open files are allowed (ulimit -n): a job may need 256 for a moment on each device, beside "
             "its own; without them it uses less of the memory that jobs share",
-            f"ulimit -n {min(4096, most) if most != resource.RLIM_INFINITY else 4096}"
-            if most == resource.RLIM_INFINITY or most >= FEW_FILES
-            else "Raise nofile in /etc/security/limits.conf, or start a container with --ulimit nofile=4096.",
+            advice,
         )
     maps = _number("/proc/sys/vm/max_map_count")
     if maps is not None and maps < 65530:
