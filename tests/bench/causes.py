@@ -34,10 +34,8 @@ CAUSES = {
     "allocation_steady_reserved": _SMALL,
     "allocation_steady_reserved_first": _SMALL,
     "makespan_three": (
-        "not found yet. It was 0.62 [0.54 .. 0.67] some hours before, on the same machine, with the client of e3d4ba8; "
-        "with the coordinator's rule of then for turns within a stay it is 0.69 now, too (n = 2), and simulated it is "
-        "0.51. Since then nothing is brought back ahead of a turn, or unmapped for it, while a thread of the job runs "
-        "the program's own code: that is to be looked into first."
+        "it differs from run to run more than within one: 0.62 [0.54 .. 0.67] some hours before on the same machine, and "
+        "with that code again 0.70 and 0.69. Simulated it is 0.51, so what differs is not the policy; not found yet."
     ),
     "allocation_changing_reserved": (
         "outputs and losses that are kept until they are overwritten are of another length each time, so the chunks "
