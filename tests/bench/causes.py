@@ -34,7 +34,7 @@ CAUSES = {
     "allocation_steady_reserved": _SMALL,
     "allocation_steady_reserved_first": _SMALL,
     "makespan_three": (
-        "it differs from run to run more than within one: 0.62 [0.54 .. 0.67] some hours before on the same machine, and "
+        "it differs from run to run more than within one: 0.62 [0.54 .. 0.67] some hours before, same machine, and "
         "with that code again 0.70 and 0.69. Simulated it is 0.51, so what differs is not the policy; not found yet."
     ),
     "allocation_changing_reserved": (
