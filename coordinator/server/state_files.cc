@@ -129,20 +129,13 @@ std::string KeyOf(const std::string& line) {
   return absl::StrCat(key, " ", kind, " ", name);
 }
 
-// The lines of `later`, and those of `earlier` that set something else.
+// `later`, and the lines of `earlier` that set something else.
 std::string Together(const std::string& later, const std::string& earlier) {
-  std::set<std::string> keys;
-  std::string text;
-  for (const std::string& all : {later, earlier}) {
-    std::set<std::string> here;
-    for (const absl::string_view found : absl::StrSplit(all, '\n', absl::SkipEmpty())) {
-      const std::string line(found);
-      if (keys.contains(KeyOf(line))) continue;
-      absl::StrAppend(&text, line, "\n");
-      here.insert(KeyOf(line));
-    }
-    keys.merge(here);
-  }
+  std::set<std::string> set;
+  for (const absl::string_view line : absl::StrSplit(later, '\n')) set.insert(KeyOf(std::string(line)));
+  std::string text = later + "\n";
+  for (const absl::string_view line : absl::StrSplit(earlier, '\n', absl::SkipEmpty()))
+    if (!set.contains(KeyOf(std::string(line)))) absl::StrAppend(&text, line, "\n");
   return text;
 }
 

@@ -124,8 +124,8 @@ std::string StateDir(bool system) {
 
 // A link to another place is as good as a folder.
 absl::StatusOr<std::string> EnsureStateDir(bool system) {
-  if (std::string dir = NamedDir(); !dir.empty()) return dir;  // made with the socket's
   const std::string dir = StateDir(system);
+  if (!dir.empty() && dir == NamedDir()) return dir;  // made with the socket's
   if (dir.empty())
     return absl::FailedPreconditionError(
         absl::StrCat("neither XDG_STATE_HOME nor HOME names a folder of uid ", geteuid(), " for settings."));

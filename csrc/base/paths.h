@@ -37,8 +37,8 @@ absl::StatusOr<std::string> EnsureSystemDir();
 // Where a daemon keeps what is to last, made (0700) where missing: $HOCKET_RUNTIME_DIR where that is given,
 // so that nothing of such a daemon lies elsewhere; else /var/lib/hocket for one that serves all users, and
 // $XDG_STATE_HOME/hocket, or ~/.local/state/hocket, for one's own. kFailedPrecondition: it is another user's,
-// others may write to it, or nothing says where it should be (to root not another
-// user's HOME). kUnavailable: as above.
+// others may write to it, or nothing says where it should be (to root not another user's HOME).
+// kUnavailable: as above.
 absl::StatusOr<std::string> EnsureStateDir(bool system);
 // The same folder, whether or not it can be used; empty: nothing says where.
 std::string StateDir(bool system);

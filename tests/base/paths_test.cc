@@ -148,7 +148,7 @@ TEST_F(StateDirTest, SaysWhyThereIsNone) {
 
 // `sudo -E`, or a container as root that is given a user's HOME: what root makes there locks him out of it.
 TEST_F(StateDirTest, RootMakesNoneInTheHomeOfAnother) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, who alone can give a folder to another user";
   ASSERT_EQ(chown(base_.c_str(), 12345, 12345), 0);
   setenv("HOME", base_.c_str(), 1);
   EXPECT_THAT(std::string(EnsureStateDir(false).status().message()), HasSubstr("a folder of uid 0"));

@@ -46,6 +46,14 @@ class InterruptionTest : public ::testing::Test {
   void ThenComes(std::function<void()> comes) { comes_ = std::move(comes); }
 
   static bool CtrlC() { return true; }
+  // From `runs` until `ends`.
+  static Handler Lasts(Happening& runs, Happening& ends) {
+    return [&] {
+      runs.Happens();
+      ends.Await();
+      return false;
+    };
+  }
   // Until a thread that is not the main one waits at a door.
   void AwaitsOther() { other_waits_.Await(); }
   // Until the handler, which runs, waits at a door itself.
@@ -199,13 +207,7 @@ TEST_F(InterruptionTest, EndsAReturnFromAwayAndTheThreadIsBack) {
 TEST_F(InterruptionTest, WhileAHandlerRunsNothingMoves) {
   Scene scene;
   Happening runs, ends;
-  std::thread main = Main(
-      [&] {
-        runs.Happens();
-        ends.Await();
-        return false;
-      },
-      [&] { scene.Step(); });
+  std::thread main = Main(Lasts(runs, ends), [&] { scene.Step(); });
   EXPECT_TRUE(scene.Expects<wire::Wait>().movable);
   SignalComes();
   runs.Await();
@@ -224,13 +226,7 @@ TEST_F(InterruptionTest, WhileAHandlerRunsNothingMoves) {
 TEST_F(InterruptionTest, NorDoBytesComeBackBeforeTheTurnWhileAHandlerRuns) {
   Scene scene;
   Happening runs, ends;
-  std::thread main = Main(
-      [&] {
-        runs.Happens();
-        ends.Await();
-        return false;
-      },
-      [&] { scene.Step(); });
+  std::thread main = Main(Lasts(runs, ends), [&] { scene.Step(); });
   scene.Expects<wire::Wait>();
   EXPECT_EQ(OrdersSpill(scene, 1).freed, 60u);
   SignalComes();
@@ -266,13 +262,7 @@ TEST_F(InterruptionTest, NorIsWhatIsMappedTakenAwayWhileAHandlerRuns) {
   EXPECT_EQ(OrdersSpill(scene, 2).freed, 60u);
   while (scene.allocator().mapped == 0) std::this_thread::yield();
   scene.allocator().mapped = kMany;
-  std::thread main = Main(
-      [&] {
-        runs.Happens();
-        ends.Await();
-        return false;
-      },
-      [&] { scene.Step(); });
+  std::thread main = Main(Lasts(runs, ends), [&] { scene.Step(); });
   unmaps.Await();
   SignalComes();
   runs.AwaitInVain();

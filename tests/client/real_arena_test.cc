@@ -64,7 +64,7 @@ class Counting {
   void Knows(int chunks) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(500);
     while (added_ < chunks && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the processors are for those who work
     EXPECT_EQ(added_, chunks);
     client_->SetAllocator(&allocator);  // returns when what was received has been done
     std::vector<std::string> expected;

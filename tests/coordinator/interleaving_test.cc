@@ -6,12 +6,8 @@
 namespace hocket::coordinator {
 namespace {
 
-// Of each cast, the shortest histories first. A sanitizer takes ten times as long over each.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr size_t kStates = 1'200;
-#else
+// Of each cast, the shortest histories first.
 constexpr size_t kStates = 4'000;
-#endif
 
 TEST(InterleavingTest, ThreeSingleJobs) { EXPECT_GT(TryEverything({.jobs = 3}, kStates), 10u); }
 

@@ -9,6 +9,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -131,6 +132,16 @@ def test_run_says_nothing_of_a_python_that_may_have_hocket(
         installed.mkdir(parents=True)
     answer = hocket("run", "--", *command, **active(another_environment))
     assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_run_looks_at_a_copied_python_that_has_the_systems_packages_once(another_environment: pathlib.Path) -> None:
+    python, config = another_environment / "bin" / "python", another_environment / "pyvenv.cfg"
+    base = python.resolve()
+    python.unlink()
+    shutil.copy(base, python)
+    config.write_text(config.read_text().replace("= false", "= true"))
+    answer = hocket("run", "--", "python", "-V", **active(another_environment))
+    assert answer.returncode == 0 and "Traceback" not in answer.stderr, answer.stderr
 
 
 def test_run_says_nothing_of_a_script_that_is_called_python(tmp_path: pathlib.Path) -> None:

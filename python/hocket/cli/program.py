@@ -80,9 +80,17 @@ def _prefix_and_packages(python: Path) -> tuple[Path, list[Path]]:
         config = folder / "pyvenv.cfg"
         if config.is_file():
             places = [*folder.glob("lib*/python3*/site-packages")]
-            if re.search(r"(?mi)^include-system-site-packages *= *true", config.read_text(errors="replace")):
-                places += _prefix_and_packages(python.resolve())[1]
+            says = config.read_text(errors="replace")
+            if re.search(r"(?mi)^include-system-site-packages *= *true", says):
+                home = re.search(r"(?mi)^home *= *(.+)$", says)  # the interpreter may be a copy of its own
+                base = Path(home[1].strip()) / python.name if home else python
+                places += _installed(base)[1]
             return folder, places
+    return _installed(python)
+
+
+def _installed(python: Path) -> tuple[Path, list[Path]]:
+    """The same of one that is no virtual environment's."""
     prefix = python.resolve().parents[1]
     own = [Path.home() / ".local"] if os.environ.get("HOME") else []
     roots = [prefix, *own, *([Path("/usr/local")] if prefix == Path("/usr") else [])]
