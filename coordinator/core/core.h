@@ -413,6 +413,8 @@ class Core {
   void MakeHeadroom(Job& job);
   void ServeGuest(Job& job);
   void MakeRoomFromGuests(Job& job);
+  bool MemoryReturns(const Job& job) const;
+  bool IsBeingUnmapped(const Job& job) const;
   void WaitForRoom(Job& job);
   void RetryRoomAt(Job& job, absl::Duration after);
   Bytes AskToSpill(Job& job, Bytes wanted);

@@ -188,12 +188,8 @@ void Core::ServeRoom(Job& job) {
 // Nobody is moved for one that runs beside others: it gives its turn up where it stands, and waits for
 // another one. Memory that is on its way back it waits for.
 void Core::ServeGuest(Job& job) {
-  const auto& returning = DeviceOf(job).returning;
-  const bool comes_back = std::any_of(returning.begin(), returning.end(), [&](const Returning& r) {
-    return std::min(r.until, r.seen + kReturnedRetry) > now_;
-  });
   if (now_ >= job.room->retry_at) return AnswerRoom(job, true, "");
-  if (comes_back) return RetryRoomAt(job, kReturningRetry);
+  if (MemoryReturns(job) || IsBeingUnmapped(job)) return RetryRoomAt(job, kReturningRetry);
   ++job.asides;
   AnswerRoom(job, true, "", /*step_aside=*/true);
 }
@@ -209,23 +205,34 @@ void Core::MakeRoomFromGuests(Job& job) {
   AnswerRoom(job, true, "");
 }
 
-void Core::WaitForRoom(Job& job) {
+bool Core::MemoryReturns(const Job& job) const {
   const auto& returning = DeviceOf(job).returning;
+  return std::any_of(returning.begin(), returning.end(), [&](const Returning& r) {
+    return r.bytes > 0 && std::min(r.until, r.seen + kReturnedRetry) > now_;
+  });
+}
+
+// The ledger calls it free already: where that would not be enough it is not waited for. Who restores takes
+// what there is.
+bool Core::IsBeingUnmapped(const Job& job) const {
+  const Device& device = DeviceOf(job);
+  if (Free(device) < (job.room->restoring ? 1 : job.room->bytes)) return false;
+  return std::any_of(device.returning.begin(), device.returning.end(),
+                     [&](const Returning& r) { return r.bytes == 0 && r.until > now_; });
+}
+
+void Core::WaitForRoom(Job& job) {
   const auto others = Others(job);
   job.room->others_first = false;
-  const auto returns = [&](bool unmapped) {  // a chunk that others only have to unmap brings nothing yet
-    return std::any_of(returning.begin(), returning.end(), [&](const Returning& r) {
-      return (r.bytes == 0) == unmapped && std::min(r.until, r.seen + kReturnedRetry) > now_;
-    });
-  };
   const bool comes_back =
-      HeldUnseen(job) || returns(false) ||
+      HeldUnseen(job) || MemoryReturns(job) ||
       std::any_of(others.begin(), others.end(), [&](const Job* other) { return MayBeEnding(*other); });
   // Nobody says that he has unmapped it. So it is tried again, but whoever waits for the turn, and perhaps
   // has to go on before one that holds bytes can be moved, does not wait as long.
-  if (!comes_back && returns(true))
+  const bool unmapped = IsBeingUnmapped(job);
+  if (!comes_back && unmapped)
     job.room->others_first = now_ >= job.room->since + kRoomRetry && OthersMaySuffice(job);
-  if (comes_back || returns(true)) return RetryRoomAt(job, kReturningRetry);
+  if (comes_back || unmapped) return RetryRoomAt(job, kReturningRetry);
   const bool refused = std::any_of(others.begin(), others.end(),
                                    [](const Job* other) { return !other->cannot_spill.empty(); });
   const bool may_change = refused && now_ < job.room->since + kCannotSpillLimit;

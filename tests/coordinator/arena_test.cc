@@ -281,6 +281,19 @@ TEST_F(ArenaTest, WhatAKilledJobHadMappedIsWaitedForAsAllMemoryOfTheDead) {
   EXPECT_FALSE(s_.Told<wire::Room>("b")->ok) << s_.Story();
 }
 
+// By the ledger nothing more comes: 10 s would be lost, and charged to b as its turn.
+TEST_F(ArenaTest, ADeadJobsArenaIsNotWaitedForWhereItWouldNotBeEnough) {
+  s_.Joins("b", {.counts_arena = true});
+  Grows(1, 60, /*bare=*/true);
+  s_.GivesUp("a");
+  s_.HangsUp("a");
+  s_.Dies("a");
+  s_.Asks("b");
+  s_.NeedsRoom("b", 101, /*restoring=*/false, /*device_free=*/100);
+  ASSERT_TRUE(s_.Told<wire::Room>("b")) << s_.Story();
+  EXPECT_FALSE(s_.Told<wire::Room>("b")->ok) << s_.Story();
+}
+
 // Nobody could tell b of them: it would not be told of later ones either.
 TEST_F(ArenaTest, WhatItsMakerHasForgottenIsNeitherCountedNorWaitedFor) {
   s_.Joins("b", {.counts_arena = true});

@@ -169,13 +169,13 @@ TEST(GangRoomTest, WhoFindsNoRoomBesideARankStandsAsideForItsFellowThoughChunksA
   s.GivesUp("g0", {.steps = 0});
   s.Asks("g1");
   ASSERT_EQ(s.Holder("gpu0"), "single") << s.Story();
-  s.NeedsRoom("single", 20);
+  s.NeedsRoom("single", 10);
   for (int tries = 1; tries <= 5;
        ++tries) {  // others' agents have some time to unmap what has left the arena
     s.Passes(Milliseconds(20));
     ASSERT_TRUE(s.Told<wire::Room>("single").has_value()) << s.Story();
     EXPECT_FALSE(s.Told<wire::Room>("single")->step_aside) << s.Story();
-    s.NeedsRoom("single", 20);
+    s.NeedsRoom("single", 10);
   }
   s.Passes(Milliseconds(20));
   EXPECT_EQ(s.TimesTold<wire::Room>("single"), 6) << s.Story();
