@@ -35,7 +35,20 @@ struct Packet {
   bool foreign = false;  // one of them was, and is not here
 };
 
-void TakeDescriptors(msghdr& header, Packet& packet) {
+absl::StatusOr<ucred> PeerOf(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return Cannot("see who the peer is");
+  return peer;
+}
+
+bool MayTakeDescriptors(int socket) {
+  if (ForeignOnes() < kMostForeignOnes) return true;
+  const auto peer = PeerOf(socket);
+  return peer.ok() && ForeignOnesOf(peer->uid) < kMostForeignOnesOfAUser;
+}
+
+void TakeDescriptors(int socket, msghdr& header, Packet& packet) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -43,7 +56,8 @@ void TakeDescriptors(msghdr& header, Packet& packet) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
       if (IsForeign(fd)) {
-        CloseElsewhere(UniqueFd(fd));
+        const auto peer = PeerOf(socket);
+        CloseElsewhere(UniqueFd(fd), peer.ok() ? peer->uid : static_cast<uid_t>(-1));
         packet.foreign = true;
       } else {
         packet.descriptors.emplace_back(fd);
@@ -60,7 +74,7 @@ absl::StatusOr<Packet> ReceivePacket(int socket, std::string& buffer, int flags)
   header.msg_iov = &data;
   header.msg_iovlen = 1;
   // Without a place for them the kernel drops descriptors by itself, and waits for nobody.
-  if (ForeignOnes() < kMostForeignOnes) {
+  if (MayTakeDescriptors(socket)) {
     header.msg_control = control;
     header.msg_controllen = sizeof(control);
   }
@@ -74,7 +88,7 @@ absl::StatusOr<Packet> ReceivePacket(int socket, std::string& buffer, int flags)
     return absl::ResourceExhaustedError("nothing there");
   if (size < 0) return Cannot("receive");
   Packet packet;
-  TakeDescriptors(header, packet);
+  TakeDescriptors(socket, header, packet);
   packet.size = static_cast<size_t>(size);
   packet.frame_cut = (header.msg_flags & MSG_TRUNC) != 0;
   packet.descriptors_cut = (header.msg_flags & MSG_CTRUNC) != 0;
@@ -204,11 +218,7 @@ absl::StatusOr<Received> Channel::Receive() {
 absl::StatusOr<std::optional<Received>> Channel::TryReceive() { return ReceiveWith(MSG_DONTWAIT); }
 
 absl::StatusOr<std::pair<int, unsigned>> Channel::Peer() const {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return Cannot("see who the peer is");
-  }
+  HOCKET_ASSIGN_OR_RETURN(const ucred peer, PeerOf(socket_.get()));
   return std::make_pair(static_cast<int>(peer.pid), static_cast<unsigned>(peer.uid));
 }
 

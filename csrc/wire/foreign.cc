@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -43,15 +44,21 @@ class Closer {
     return closer;
   }
 
-  void Close(UniqueFd fd) {
+  void Close(UniqueFd fd, unsigned user) {
     const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(fd));
+    waiting_.emplace_back(std::move(fd), user);
     ++count_;
+    ++count_of_[user];
     if (!started_) Start();
     changed_.notify_one();
   }
   // Asked for each packet that comes.
   int count() const { return count_.load(std::memory_order_relaxed); }
+  int CountOf(unsigned user) {
+    const std::lock_guard lock(mutex_);
+    const auto found = count_of_.find(user);
+    return found == count_of_.end() ? 0 : found->second;
+  }
 
  private:
   // Where no thread can be had they are kept, and the next one tries again.
@@ -67,19 +74,21 @@ class Closer {
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return !waiting_.empty(); });
-      UniqueFd next = std::move(waiting_.front());
+      auto [next, user] = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
       next.Reset();
       lock.lock();
       --count_;
+      if (--count_of_[user] == 0) count_of_.erase(user);
     }
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<UniqueFd> waiting_;
-  std::atomic<int> count_{0};  // and of the one that is being closed
+  std::deque<std::pair<UniqueFd, unsigned>> waiting_;  // and whose they are
+  std::atomic<int> count_{0};                          // and of the one that is being closed
+  std::map<unsigned, int> count_of_;                   // the same
   bool started_ = false;
 };
 
@@ -95,8 +104,10 @@ bool IsForeign(int fd) {
   return !S_ISCHR(info.stx_mode) && DeviceOf(info) != kernels_own;
 }
 
-void CloseElsewhere(UniqueFd fd) { Closer::Get().Close(std::move(fd)); }
+void CloseElsewhere(UniqueFd fd, unsigned user) { Closer::Get().Close(std::move(fd), user); }
 
 int ForeignOnes() { return Closer::Get().count(); }
+
+int ForeignOnesOf(unsigned user) { return Closer::Get().CountOf(user); }
 
 }  // namespace hocket::wire

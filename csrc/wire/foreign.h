@@ -14,13 +14,17 @@ namespace hocket::wire {
 // Only the kernel is asked, which has the answer: it waits for nobody either.
 bool IsForeign(int fd);
 
-// By a thread that is there for that, in the order in which they come. Any thread may call it.
-void CloseElsewhere(UniqueFd fd);
+// By a thread that is there for that, in the order in which they come. `user`: whose process has sent it. Any
+// thread may call it, as all that follow.
+void CloseElsewhere(UniqueFd fd, unsigned user);
 
-// So many have not been closed yet.
+// So many have not been closed yet: all users', and this one's.
 int ForeignOnes();
-// More than that are not to be taken from any socket: each is an open file.
+int ForeignOnesOf(unsigned user);
+// Each is an open file. So where there are so many, descriptors are taken only from the sockets of users
+// who have few among them.
 inline constexpr int kMostForeignOnes = 64;
+inline constexpr int kMostForeignOnesOfAUser = 8;
 
 }  // namespace hocket::wire
 

@@ -65,9 +65,26 @@ TEST_F(SlowFilesTest, WhoReceivesAFileDoesNotWaitForItsEnd) {
   EXPECT_EQ(ForeignOnes(), 1) << "it is being closed";
 }
 
+// What one of them does is not to keep the memory of the others from arriving.
+TEST_F(SlowFilesTest, WhereMostAreAnotherUsersDescriptorsAreTakenAllTheSame) {
+  constexpr unsigned kAnother = 12345;
+  for (int i = 0; i < kMostForeignOnes; ++i)
+    CloseElsewhere(UniqueFd(fcntl(file_.get(), F_DUPFD_CLOEXEC, 0)), kAnother);
+  const UniqueFd chunk(memfd_create("chunk", MFD_CLOEXEC));
+  ASSERT_TRUE(a_->Send(ArenaGrew{.chunk = 1, .size = 1}, chunk.get()).ok());
+  const auto received = b_->TryReceive();
+  ASSERT_TRUE(received.ok() && *received) << received.status();
+  EXPECT_TRUE((*received)->descriptor);
+  for (int i = 0; i < kMostForeignOnesOfAUser; ++i) EXPECT_FALSE(Sends().ok());
+  EXPECT_TRUE(Sends().ok()) << "what came with it is lost";
+  EXPECT_EQ(ForeignOnesOf(getuid()), kMostForeignOnesOfAUser);
+  EXPECT_EQ(ForeignOnesOf(kAnother), kMostForeignOnes);
+}
+
 TEST_F(SlowFilesTest, NoMoreAreTakenThanFew) {
   for (int i = 0; i < kMostForeignOnes; ++i) EXPECT_FALSE(Sends().ok());
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(Sends().ok()) << "what came with it is lost";
+  EXPECT_EQ(ForeignOnesOf(getuid()), kMostForeignOnes);
   EXPECT_EQ(ForeignOnes(), kMostForeignOnes);
 }
 
