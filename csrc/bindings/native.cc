@@ -48,13 +48,14 @@ void LeaveAtExit() { Process::Get().LeaveAtExit(); }
 std::string AllocatorInUse() { return Process::Get().AllocatorInUse(); }
 
 void Configure(const std::string& name, double weight, const std::string& priority,
-               std::uint64_t memory_limit, std::uint64_t total_steps, bool serves) {
+               std::uint64_t memory_limit, std::uint64_t total_steps, bool serves, const std::string& group) {
   Process::Get().Configure({.name = name,
                             .weight = weight,
                             .priority = priority,
                             .memory_limit = memory_limit,
                             .total_steps = total_steps,
                             .torch_version = Process::BuiltFor(),
+                            .group = group,
                             .serves = serves});
 }
 
@@ -115,7 +116,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("keep_native_allocator", &KeepNativeAllocator, Waits());
   m.def("allocator_in_use", &AllocatorInUse);
   m.def("configure", &Configure, py::arg("name"), py::arg("weight"), py::arg("priority"),
-        py::arg("memory_limit"), py::arg("total_steps"), py::arg("serves"));
+        py::arg("memory_limit"), py::arg("total_steps"), py::arg("serves"), py::arg("group"));
   m.def("join", &Join, Waits());
   m.def("begin_step", &BeginStep, py::arg("guessed") = false);
   m.def("end_step", &EndStep, py::arg("count") = true, py::arg("step") = std::nullopt);

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from hocket._job import PRIORITIES, parse_bytes
+from hocket._job import GROUP_NAMES, PRIORITIES, is_group, parse_bytes
 from hocket.errors import BrokenConfig, HocketError
 
 POLICIES = ("fair", "fifo", "pack", "priority", "round-robin", "srtf")  # coordinator/policies/registry.cc
@@ -112,14 +112,6 @@ def _switch(value: Any) -> str:
     if not isinstance(value, bool):
         raise ValueError("true or false")
     return "1" if value else "0"
-
-
-GROUP_NAMES = "letters, digits, '.', '_' and '-', at most 128 of them"
-
-
-def is_group(name: Any) -> bool:
-    """What may be the name of a group of jobs (csrc/wire/limits.h)."""
-    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,128}", name) is not None
 
 
 def _group(value: Any) -> str:

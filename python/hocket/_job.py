@@ -19,6 +19,7 @@ import math
 import numbers
 import operator
 import os
+import re
 import sys
 import threading
 import time
@@ -49,6 +50,7 @@ class Options:
     memory_limit: int = 0  # bytes; 0: the device's capacity
     total_steps: int = 0  # 0: unknown
     serves: bool = False  # its steps are requests
+    group: str = ""  # of jobs, whose quotas hold for it, too; "": none
 
     def __post_init__(self) -> None:
         if not (isinstance(self.weight, numbers.Real) and math.isfinite(self.weight) and self.weight > 0):
@@ -64,6 +66,16 @@ class Options:
             object.__setattr__(self, option, whole)
         if not isinstance(self.serves, bool):
             raise ValueError(f"serves is {self.serves!r}: it must be True or False")
+        if self.group != "" and not is_group(self.group):
+            raise ValueError(f"group is {self.group!r}: it must be a name of {GROUP_NAMES}, or '' for none")
+
+
+GROUP_NAMES = "letters, digits, '.', '_' and '-', at most 128 of them"
+
+
+def is_group(name: Any) -> bool:
+    """What may be the name of a group of jobs (csrc/wire/limits.h)."""
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,128}", name) is not None
 
 
 def _whole(value: Any) -> int | None:
@@ -91,6 +103,7 @@ def options_from_environment(environment: Mapping[str, str] = os.environ) -> Opt
         memory_limit=read("HOCKET_MEMORY_LIMIT", parse_bytes, 0),
         total_steps=read("HOCKET_TOTAL_STEPS", int, 0),
         serves=read("HOCKET_SERVES", _parse_switch, False),
+        group=environment.get("HOCKET_GROUP", ""),
     )
 
 
@@ -280,6 +293,7 @@ def join(
     memory_limit: str | int | None = None,
     total_steps: int | None = None,
     serves: bool | None = None,
+    group: str | None = None,
 ) -> None:
     """Says who this job is. Optional; call it before the model goes to the GPU and before the first step.
 
@@ -291,6 +305,7 @@ def join(
         total_steps: how many steps it will run, if known.
         serves: its steps are requests that somebody waits for (``with hocket.step(): ...`` around each). Who trains on
             the same device stands still for them, in the midst of a step too.
+        group: of jobs whose caps and guarantees (``hocket quota --group``) hold for this one, too.
 
     Raises:
         ValueError: an option out of range, with its value and the range.
@@ -303,6 +318,7 @@ def join(
         "memory_limit": None if memory_limit is None else parse_bytes(memory_limit),
         "total_steps": total_steps,
         "serves": serves,
+        "group": group,
     }
     options = dataclasses.replace(_options, **{k: v for k, v in given.items() if v is not None})
     native = require()

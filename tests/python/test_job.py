@@ -21,6 +21,7 @@ def test_join_says_who_the_job_is_before_it_joins(native: FakeNative) -> None:
         "memory_limit": 20 << 30,
         "total_steps": 10_000,
         "serves": False,
+        "group": "",
     }
 
 
@@ -45,9 +46,20 @@ def test_what_join_does_not_say_stays_as_hocket_run_said_it(
     assert (native.options["weight"], native.options["priority"]) == (3.0, "low")
 
 
+def test_join_says_which_group_the_job_belongs_to(native: FakeNative, monkeypatch: pytest.MonkeyPatch) -> None:
+    hocket.join(group="vision")
+    assert native.options["group"] == "vision"
+    monkeypatch.setenv("HOCKET_GROUP", "speech")
+    monkeypatch.setattr(_job, "_options", _job.options_from_environment())
+    hocket.join(name="one-of-them")
+    assert native.options["group"] == "speech"
+
+
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
+        ("group", "two words", "group is 'two words': it must be a name of letters, digits"),
+        ("group", 7, "group is 7"),
         ("weight", 0, "weight is 0: it must be a number > 0"),
         ("weight", -1.5, "weight is -1.5"),
         ("weight", float("nan"), "weight is nan"),

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import click
 
-from hocket._config import GROUP_NAMES, is_group
-from hocket._job import parse_bytes
+from hocket._job import GROUP_NAMES, is_group, parse_bytes
 
 NO_LIMIT = "none"
 
