@@ -33,7 +33,8 @@ Jobs start it themselves; there is no need to do so by hand.
   --history-size=SIZE     turns are kept in the folder history beside the log, in so many bytes at most (default
                           256MiB); 0: only the last 100,000, in memory
   --history-days=N        and for so many days at most (default 7)
-  --runtime-dir=DIR       where socket, locks and log lie (default: $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
+  --runtime-dir=DIR       where socket, locks and log lie (default: /run/hocket with --system; else
+                          $HOCKET_RUNTIME_DIR, or /tmp/hocket-<uid>)
   --log-level=LEVEL       debug, info (default), warning, error
   --version, --help
 
