@@ -77,6 +77,20 @@ void Core::LookAhead(Turn& turn) {
   SendTo(next.id, wire::Restore{.request = next.ahead->request, .bytes = bytes});
 }
 
+// Once, when the holder has been asked to stop, to whoever is next by then: a job foresees its turns only
+// where its waits are alike.
+void Core::SayNear(Turn& turn) {
+  if (!turn.asked_stop || turn.in_order || turn.said_near || turn.devices.size() != 1) return;
+  const auto found = state_.jobs.find(NextAfter(turn));
+  if (found == state_.jobs.end()) return;
+  turn.said_near = true;
+  if (!MayRestore(found->second)) return;
+  const absl::Time not_before = turn.ready + SlowestOf(turn.entity, &Job::step).step.Lower();
+  const absl::Duration in = std::max(absl::ZeroDuration(), not_before - now_);
+  SendTo(found->first, wire::Near{.wait = found->second.wait,
+                                  .in_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(in))});
+}
+
 // The policy is asked when somebody waits for whom it would matter, and nobody who waits is being spilled: he
 // is no candidate meanwhile, and may be the next all the same. A gang's ranks have several devices.
 JobId Core::NextAfter(const Turn& turn) const {

@@ -82,7 +82,10 @@ void Core::Settle(const SendEarly& early) {
     if (job(id).room) ServeRoom(job(id));
     if (job(id).lacks_headroom > 0) MakeHeadroom(job(id));
   }
-  for (auto& [number, turn] : state_.turns) LookAhead(turn);
+  for (auto& [number, turn] : state_.turns) {
+    LookAhead(turn);
+    SayNear(turn);
+  }
   KeepMemoryCaps();
   if (next_spill_ != spills) {  // who is being spilled does not wait for the turn meanwhile
     for (auto& [number, turn] : state_.turns) AskIfContended(turn);

@@ -232,6 +232,7 @@ class Core {
   bool IdlesAfterEachStep(const Turn& turn) const;
   static bool HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
+  absl::Duration CostOf(const Job& job, const Turn& turn, const wire::TurnOver& last);
   absl::Duration SwitchCost(EntityId entity) const;
   absl::Duration Quantum(EntityId entity) const;
   absl::Time StopTime(const Turn& turn) const;
@@ -506,6 +507,7 @@ class Core {
 
   // ahead.cc
   void LookAhead(Turn& turn);
+  void SayNear(Turn& turn);
   JobId NextAfter(const Turn& turn) const;
   bool MayRestore(const Job& job) const;
   Bytes RoomAhead(const Turn& turn) const;

@@ -179,7 +179,8 @@ struct Job {
   absl::Duration held;    // with the turn, in all
   absl::Duration waited;  // for it, in all
   std::optional<absl::Duration>
-      switch_cost;  // running average of what the begin of a turn costs when bytes move
+      switch_cost;          // running average of what the begin of a turn costs when bytes move
+  bool first_cost = false;  // that is the first of them
   Bytes spilled_total = 0;
   Bytes restored_total = 0;
 };
@@ -308,6 +309,7 @@ struct Turn {
   std::uint64_t stop = 0;     // gangs: the step after which all stop, counted from Gang::base
   int renamed = 0;            // how often a later one had to be named
   Bytes spilled = 0;          // by others, for it
+  bool said_near = false;     // to the one who is next, since it was asked to stop
   JobId next = 0;             // whose bytes are brought back while it lasts; 0: nobody's
   std::vector<JobId> behind;  // who can be spilled for him, as the policy said last, when there were
   std::vector<std::pair<JobId, bool>> candidates_behind;  // these to choose from, and whether each was paused

@@ -337,6 +337,7 @@ class ClientImpl final : public Client {
   void On(const wire::Yield& yield, UniqueFd descriptor);
   void On(const wire::Spill& spill, UniqueFd descriptor);
   void On(const wire::Restore& order, UniqueFd descriptor);
+  void On(const wire::Near& near, UniqueFd descriptor);
   void On(const wire::Room& room, UniqueFd descriptor);
   void On(const wire::ArenaAdd& add, UniqueFd descriptor);
   void On(const wire::ArenaDrop& drop, UniqueFd descriptor);

@@ -8,17 +8,26 @@ void MappingTimes::Spilled(Time now) {
   if (map_at_ == Time::max()) map_at_ = now + after_;
 }
 
-void MappingTimes::Asked(Time now) { asked_ = now; }
+void MappingTimes::Asked(Time now) {
+  asked_ = now;
+  near_.reset();
+}
+
+void MappingTimes::IsNear(Time at) {
+  if (asked_) near_ = at;
+}
 
 void MappingTimes::TurnBegan(Time now, bool moved) {
   if (asked_ && moved) waits_.push_back(now - *asked_);
   if (waits_.size() > kRemembered) waits_.pop_front();
   asked_.reset();
+  near_.reset();
   map_at_ = unmap_at_ = Time::max();
   mapping_took_ = Clock::duration(0);
 }
 
 std::optional<MappingTimes::Window> MappingTimes::Expected() const {
+  if (near_) return Window{.from = *near_ - margin_ - mapping_took_, .until = *near_ + kNear};
   if (!asked_ || waits_.empty()) return std::nullopt;
   Clock::duration shortest = waits_.back(), longest = waits_.back();
   for (auto wait = waits_.rbegin(); wait != waits_.rend(); ++wait) {

@@ -12,6 +12,8 @@
 //
 // What is worth less than `after` of being mapped is not mapped.
 //
+// Where the coordinator says that the turn is near, that is when it is expected.
+//
 // Knows only times. Not thread-safe.
 #ifndef HOCKET_CSRC_CLIENT_MAPPING_TIMES_H_
 #define HOCKET_CSRC_CLIENT_MAPPING_TIMES_H_
@@ -41,6 +43,9 @@ class MappingTimes {
   static constexpr Clock::duration kMargin = std::chrono::milliseconds(50);
   static constexpr int kMarginPart = 16;
   static constexpr std::size_t kRemembered = 3;  // waits
+  // A turn that is said to be near comes at the end of another job's step: so long after it could, or that
+  // one hangs.
+  static constexpr Clock::duration kNear = std::chrono::seconds(5);
 
   // What was spilled is mapped so long after. `margin`: instead of kMargin.
   explicit MappingTimes(Clock::duration after, Clock::duration margin = kMargin)
@@ -50,6 +55,8 @@ class MappingTimes {
   void Spilled(Time now);
   // The job waits for a turn from now on.
   void Asked(Time now);
+  // It will have one soon, not before `at`.
+  void IsNear(Time at);
   // It has one, and brings everything back; `moved`: something had been spilled.
   void TurnBegan(Time now, bool moved);
 
@@ -71,6 +78,7 @@ class MappingTimes {
   const Clock::duration after_, margin_;
   std::deque<Clock::duration> waits_;  // the last ones in which something had been spilled
   std::optional<Time> asked_;
+  std::optional<Time> near_;
   Time map_at_ = Time::max();
   Time unmap_at_ = Time::max();      // something may be mapped: not before
   Clock::duration mapping_took_{0};  // since the turn before: taking it away takes less

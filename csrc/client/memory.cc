@@ -18,7 +18,8 @@ constexpr auto kRoomPause = std::chrono::milliseconds(100);
 // Chunks that wait to be told of, each with a descriptor, of the 1,024 that a process may have, as a rule.
 constexpr std::size_t kMostUntold = 64;
 constexpr auto kBetweenMappings = std::chrono::microseconds(200);  // in which others get the allocator's lock
-constexpr auto kReads = std::chrono::milliseconds(20);             // a coordinator that is well
+constexpr std::chrono::nanoseconds kLongestForeseen = std::chrono::hours(1);
+constexpr auto kReads = std::chrono::milliseconds(20);  // a coordinator that is well
 
 }  // namespace
 
@@ -293,6 +294,13 @@ void ClientImpl::On(const wire::Restore& order, UniqueFd descriptor) {
   }
   Holds(held);
   Tell(answer);
+}
+
+void ClientImpl::On(const wire::Near& near, UniqueFd descriptor) {
+  MutexLock lock(&mutex_);
+  if (phase_ != Phase::kAsked || near.wait != waits_) return;
+  const std::chrono::nanoseconds in(std::min<std::uint64_t>(near.in_ns, kLongestForeseen.count()));
+  mapping_times_.IsNear(Clock::now() + in);
 }
 
 // Whoever is in the program's own code (a signal's handler, or what comes after Ctrl-C) may be reading what

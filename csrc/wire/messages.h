@@ -7,7 +7,7 @@
 //   job -> coordinator   Join, Gang, Wait, TurnOver, YieldAck, NeedRoom, Spilled, ArenaGrew, ArenaLost,
 //                        Report, Leave, Restored, StoodBy, ArenaHeard, LacksHeadroom
 //   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport, Limit,
-//                        Restore, StandBy, GoOn, Pace
+//                        Restore, StandBy, GoOn, Pace, Near
 //   CLI <-> coordinator  Command, CommandResult
 #ifndef HOCKET_CSRC_WIRE_MESSAGES_H_
 #define HOCKET_CSRC_WIRE_MESSAGES_H_
@@ -430,13 +430,24 @@ struct Pace {
   HOCKET_FIELDS(F(1, most_queued_ns))
 };
 
+// To a job that waits, and has spilled bytes: its turn comes next, and the holder of the one that lasts has
+// been asked to stop. What would keep the bytes from coming back at once may make way. No answer; a job that
+// does not know it loses some of that time, no more.
+struct Near {
+  static constexpr uint16_t kType = 32;
+  static constexpr const char* kName = "Near";
+  uint64_t wait = 0;   // Wait::number
+  uint64_t in_ns = 0;  // not sooner than in so long, by the holder's steps so far
+  HOCKET_FIELDS(F(1, wait) F(2, in_ns))
+};
+
 #undef F
 #undef HOCKET_FIELDS
 
 using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room,
                              Spill, Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang,
                              Report, Leave, Command, CommandResult, Limit, Restore, Restored, StandBy,
-                             StoodBy, GoOn, Pace, ArenaHeard, LacksHeadroom>;
+                             StoodBy, GoOn, Pace, ArenaHeard, LacksHeadroom, Near>;
 
 }  // namespace hocket::wire
 

@@ -23,7 +23,8 @@ _EXCHANGE = (
     "addresses beside the copying, which is the dearest call of a restore (decision 0045)."
 )
 _NOT_FORESEEN = (
-    "the turn comes when it is not expected. Beside each copy of 8 MiB, 151 us, go 175 us of calls with the costs of "
+    "the turn comes when it is not expected, and no coordinator says that it is near (one does since then: `exchange`, "
+    "whose waits are of any length). Beside each copy of 8 MiB, 151 us, go 175 us of calls with the costs of "
     "an H200, 111 of them for taking the host's copy away from its address. Where a job can foresee its turn that is "
     "done before (the row of the same size says what then), and with chunks of 16 MiB the copies hide it (decision "
     "0045)."

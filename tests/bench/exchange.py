@@ -19,7 +19,7 @@ from tests.bench.sizes import CONTEXT, GIB
 
 AHEAD = 4 * GIB  # of three jobs
 PATIENCE = 60  # seconds
-STEP = 1.0  # second: a loop's steps are about as long as each other, so a job can foresee its turn
+STEPS = (0.5, 1.1, 1.8, 0.8)  # seconds, in turn: no wait is like the last, so no job foresees its own
 
 
 def _jobs(environment: dict[str, str]) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
         begins = time.monotonic()
         for turn in range(rounds):
             # A step's length is what is played here; nobody synchronises by it.
-            time.sleep(max(0.0, begins + STEP - time.monotonic()))
+            time.sleep(max(0.0, begins + STEPS[turn % len(STEPS)] - time.monotonic()))
             begins = time.monotonic()
             last, holds = names[turn % jobs], names[(turn + 1) % jobs]
             if jobs > 2 and turn > jobs:  # each has made its bytes

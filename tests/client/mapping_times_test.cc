@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 namespace hocket {
@@ -14,16 +15,22 @@ using std::chrono::milliseconds;
 // millisecond.
 class Waiting {
  public:
+  struct Near {
+    milliseconds said_after{0}, in{0};
+  };
   explicit Waiting(int parts = 10) : parts_(parts) {}
 
   // Since the wait began: a line for the first and the last part of each of the agent's works, "map 50..60".
-  std::string For(milliseconds wait, milliseconds spilled_after = milliseconds(0)) {
+  std::string For(milliseconds wait, milliseconds spilled_after = milliseconds(0),
+                  std::optional<Near> near = std::nullopt) {
     const MappingTimes::Time asked = now_;
     said_.clear();
     mapped_ = 0;
     times_.Asked(asked);
+    if (near && near->said_after < spilled_after) IsNear(asked, *near);
     Works(asked, asked + spilled_after);
     times_.Spilled(now_);
+    if (near && near->said_after >= spilled_after) IsNear(asked, *near);
     Works(asked, asked + wait);
     times_.TurnBegan(now_, /*moved=*/true);
     return said_;
@@ -33,6 +40,10 @@ class Waiting {
   MappingTimes::Time now() const { return now_; }
 
  private:
+  void IsNear(MappingTimes::Time asked, const Near& near) {
+    Works(asked, asked + near.said_after);
+    times_.IsNear(now_ + near.in);
+  }
   void Works(MappingTimes::Time asked, MappingTimes::Time until) {
     for (auto due = times_.Next(); due.at < until; due = times_.Next()) {
       now_ = std::max(now_, due.at);
@@ -132,6 +143,32 @@ TEST(MappingTimesTest, AWaitInWhichNothingWasMovedForeseesNothing) {
   job.times().Asked(job.now());
   job.times().TurnBegan(job.now() + milliseconds(10), /*moved=*/false);
   EXPECT_EQ(job.For(milliseconds(400)), "map 50..59");
+}
+
+// Waits of any length: the coordinator knows what the job cannot.
+TEST(MappingTimesTest, ItIsTakenAwayWhenTheTurnIsSaidToBeNear) {
+  Waiting job;
+  job.For(milliseconds(400)), job.For(milliseconds(3000));
+  EXPECT_EQ(job.For(milliseconds(1000), milliseconds(0), {{milliseconds(900)}}),
+            "map 50..59, unmap 900..909");
+  EXPECT_EQ(job.mapped(), 0);
+  EXPECT_EQ(job.For(milliseconds(1000), milliseconds(0), {{milliseconds(200), milliseconds(750)}}),
+            "map 50..59, unmap 890..899")
+      << "50 ms before it can come, and the time that it takes";
+  EXPECT_EQ(job.For(milliseconds(8000), milliseconds(0), {{milliseconds(900)}}),
+            "map 50..59, unmap 900..909, map 5900..5909")
+      << "it hangs, whose turn it is";
+}
+
+TEST(MappingTimesTest, WhatIsSpilledAfterTheTurnWasSaidToBeNearIsNotMapped) {
+  Waiting job;
+  EXPECT_EQ(job.For(milliseconds(400), milliseconds(30), {{milliseconds(20)}}), "");
+}
+
+TEST(MappingTimesTest, OfAnotherWaitThatSaysNothing) {
+  Waiting job;
+  job.For(milliseconds(40), milliseconds(0), {{milliseconds(30)}});
+  EXPECT_EQ(job.For(milliseconds(400)), "map 90..99") << "as after a wait of 40 ms: not near for 5 s";
 }
 
 // A job that is spilled while it does not wait, and then asks.

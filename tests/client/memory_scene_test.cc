@@ -237,6 +237,25 @@ TEST(MemoryTest, WhatIsMappedIsTakenAwayBeforeATurnThatIsExpectedAndMappedAgainW
                           "take turn", "begin step", "end step"));
 }
 
+// It has not waited before, so it could not know.
+TEST(MemoryTest, WhatIsMappedIsTakenAwayWhenTheTurnIsSaidToBeNear) {
+  Scene scene;
+  std::thread thread;
+  scene.allocator().unmapped = 3;
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  scene.Expects<wire::Spilled>();
+  thread = std::thread([&] { scene.Step(); });
+  const auto wait = scene.Expects<wire::Wait>();
+  while (scene.allocator().unmapped > 0) std::this_thread::yield();
+  scene.Says(wire::Near{.wait = wait.number + 1});  // of another wait: it says nothing
+  scene.Says(wire::Near{.wait = wait.number});
+  while (scene.allocator().mapped > 0) std::this_thread::yield();
+  scene.Grants(1);
+  thread.join();
+  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("spill", "map", "map", "map", "unmap", "unmap",
+                                                       "unmap", "take turn", "begin step", "end step"));
+}
+
 TEST(MemoryTest, AnOrderToRestoreMovesNothingInATurnNorWhereNoneIsWantedNorAfterLeaving) {
   Scene scene;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});

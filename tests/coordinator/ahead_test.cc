@@ -364,6 +364,57 @@ TEST(ExplainTest, WhoAsksAboutAllWhoWaitAsksThePolicyOnce) {
   EXPECT_THAT(s.Why("job29"), HasSubstr("number 28 of 28 that wait")) << "it is asked again after an event";
 }
 
+// Where there is no room to bring them back before, they can at least come at once.
+TEST(AheadTest, WhoseBytesAreOnTheHostHearsThatItsTurnIsNear) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 100, .ahead = true});
+  s.Joins("b", {.spilled = 30, .ahead = true});
+  s.Joins("c", {.spilled = 30, .ahead = true});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  s.Asks("c", {.movable = true});
+  while (!s.Told<wire::Yield>("a") || !s.Told<wire::Yield>("a")->now) {
+    ASSERT_EQ(s.TimesTold<wire::Near>("b"), 0) << "a may go on for long" << s.Story();
+    s.Passes(Milliseconds(10));
+  }
+  ASSERT_EQ(s.TimesTold<wire::Near>("b"), 1) << s.Story();
+  EXPECT_EQ(s.Told<wire::Near>("b")->wait, s.JobOf("b").wait);
+  s.Says("a", wire::Report{.persistent = 100});
+  EXPECT_EQ(s.TimesTold<wire::Near>("b"), 1) << "once is enough";
+  EXPECT_EQ(s.TimesTold<wire::Near>("c"), 0) << s.Story();
+}
+
+// Until then strays find its bytes where they were.
+TEST(AheadTest, ATurnIsNearWhenTheHoldersStepCanBeOver) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 100, .ahead = true});
+  s.Joins("b", {.spilled = 30, .ahead = true});
+  for (int step = 0; step < 30; ++step) {
+    s.Asks("a");
+    s.Passes(Milliseconds(100));
+    s.GivesUp("a", {.steps = 1});
+  }
+  s.Asks("a");
+  s.Passes(Milliseconds(20));
+  s.Asks("b", {.movable = true});
+  ASSERT_EQ(s.TimesTold<wire::Near>("b"), 1) << s.Story();
+  EXPECT_GT(s.Told<wire::Near>("b")->in_ns, 50'000'000u) << s.Story();
+  EXPECT_LE(s.Told<wire::Near>("b")->in_ns, 80'000'000u) << s.Story();
+}
+
+TEST(AheadTest, WhoHasAllItsBytesIsNotToldThatItsTurnIsNear) {
+  Script s("fifo", 100);
+  s.Joins("a", {.persistent = 60, .ahead = true});
+  s.Joins("b", {.persistent = 40, .ahead = true});
+  s.Joins("c", {.spilled = 30, .ahead = true});
+  s.Asks("a");
+  s.Asks("b", {.movable = true});
+  s.Asks("c", {.movable = true});
+  for (int i = 0; i < 1000; ++i) s.Passes(Milliseconds(10));
+  ASSERT_TRUE(s.Told<wire::Yield>("a") && s.Told<wire::Yield>("a")->now) << s.Story();
+  EXPECT_EQ(s.TimesTold<wire::Near>("b") + s.TimesTold<wire::Near>("c"), 0) << s.Story();
+}
+
 TEST(AheadTest, AJobThatDoesNotKnowTheOrderIsNotTold) {
   Script s("fifo", 100);
   s.Joins("a", {.persistent = 40});

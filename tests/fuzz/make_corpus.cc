@@ -160,7 +160,9 @@ JobsStory HasATurn() {
 JobsStory IsSpilled() {
   JobsStory story = Joins(1 | 16);
   story.Does(AgentMove::kBeginsStep).Hears(wire::Spill{.request = 1, .bytes = 50});
-  story.Hears(wire::Restore{.request = 2, .bytes = 10}).Hears(wire::Grant{.turn = 3, .contended = true});
+  story.Hears(wire::Near{.wait = 1})
+      .Hears(wire::Restore{.request = 2, .bytes = 10})
+      .Hears(wire::Grant{.turn = 3, .contended = true});
   story.Hears(wire::Room{.ok = true, .step_aside = true}).Hears(wire::Grant{.turn = 4});
   return story.Hears(wire::Room{.reason = "no room"}).Does(AgentMove::kEndsStep, 1);
 }
