@@ -26,6 +26,7 @@ class LinkRate {
     const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
     bytes_per_s_ = *middle;
+    best_ = *std::max_element(sorted.begin(), sorted.end());
   }
 
   // 0: not known yet.
@@ -36,6 +37,11 @@ class LinkRate {
                              : absl::Seconds(static_cast<double>(bytes) / bytes_per_s_);
   }
 
+  // At the best of the last ones; infinite: not known yet.
+  absl::Duration LeastTimeFor(Bytes bytes) const {
+    return best_ == 0 ? absl::InfiniteDuration() : absl::Seconds(static_cast<double>(bytes) / best_);
+  }
+
  private:
   static constexpr Bytes kLarge = Bytes{256} << 20;
   static constexpr std::size_t kKept = 9;
@@ -43,6 +49,7 @@ class LinkRate {
   Bytes largest_ = 0;
   std::deque<double> last_;
   double bytes_per_s_ = 0;
+  double best_ = 0;
 };
 
 }  // namespace hocket::coordinator

@@ -9,6 +9,7 @@
 // A stay ends early where the holder is away for as long as its bytes would take there and back. So does a
 // turn that is kept in pauses because only others wait: the holder is told how long.
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
@@ -17,6 +18,12 @@ namespace hocket::coordinator {
 
 // Below it nothing moves any more: an average of nothing becomes small, and never nothing.
 constexpr absl::Duration kNoSwitchCost = absl::Microseconds(1);
+// Few bytes cost what messages and wake-ups take: up to so long that is believed.
+constexpr absl::Duration kMessages = absl::Milliseconds(10);
+
+// By what they are as a rule, not at the least: how long they are is learned where they are lent, so one long
+// pause would keep all that follow from being so.
+bool PausesLong(const Estimate& gap) { return gap.known() && gap.mean() > kIdleLimit; }
 
 // A single job that has had a turn, and for whose next one nothing has to move.
 bool Core::IsThere(EntityId entity) const {
@@ -30,8 +37,7 @@ bool Core::IsThere(EntityId entity) const {
 bool Core::LendsPauses(const Turn& turn) const {
   const Device& device = state_.devices.at(turn.devices.front());
   if (!MayLend(device) || turn.devices.size() != 1 || turn.company) return false;
-  const Estimate& gap = SlowestOf(turn.entity, &Job::gap).gap;
-  if (!gap.known() || gap.Lower() <= kIdleLimit) return false;
+  if (!PausesLong(SlowestOf(turn.entity, &Job::gap).gap)) return false;
   const Bytes coming = Promised(job(turn.entity));
   if (Free(device) < coming) return false;  // others are going to be moved for it
   const std::vector<EntityId> waiting = Candidates(device);
@@ -39,10 +45,7 @@ bool Core::LendsPauses(const Turn& turn) const {
 }
 
 // Its pauses are long enough to be of use to others.
-bool Core::PausesAreOfUse(const Job& job) const {
-  const Estimate& gap = job.gap;
-  return MayLend(DeviceOf(job)) && gap.known() && gap.Lower() > kIdleLimit;
-}
+bool Core::PausesAreOfUse(const Job& job) const { return MayLend(DeviceOf(job)) && PausesLong(job.gap); }
 
 // A single job between two steps, for no longer than usual: it asks again in a moment.
 bool Core::InUsualPause(const Job& job) const {
@@ -97,14 +100,29 @@ bool Core::HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last
 // turn counts as if it had come in it: it has kept nobody waiting, and the link as busy. A cost that comes
 // where there was none is believed at once: the memory that others have is new. (In others' pauses, and in a
 // stay of its own, nothing moves: that says nothing of the turns outside of them, and is not learned.)
+//
+// When bytes go to the host for the first time, memory has to be taken and pinned there, which takes ten
+// times as long as the bytes, and seldom comes again. So nothing counts as more than twice what the link
+// takes at its best; and a first cost, of when that was not known, gives way to the next one where that is
+// much less.
 void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last) {
-  const absl::Duration cost =
-      HasMoved(job, turn, last) ? job.ahead_time + absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(
-                                                       last.drain_ns + last.ready_ns, INT64_MAX)))
-                                : absl::ZeroDuration();
-  const bool had_one = job.switch_cost.value_or(absl::ZeroDuration()) > absl::ZeroDuration();
-  job.switch_cost = had_one ? *job.switch_cost * 0.7 + cost * 0.3 : cost;
+  const absl::Duration cost = HasMoved(job, turn, last) ? CostOf(job, turn, last) : absl::ZeroDuration();
+  const absl::Duration usual = job.switch_cost.value_or(absl::ZeroDuration());
+  const bool none = usual == absl::ZeroDuration();
+  const bool was_first = std::exchange(job.first_cost, none && cost > absl::ZeroDuration()) &&
+                         cost > absl::ZeroDuration() && 2 * cost < usual;
+  job.switch_cost = none || was_first ? cost : usual * 0.7 + cost * 0.3;
   if (*job.switch_cost < kNoSwitchCost) job.switch_cost = absl::ZeroDuration();
+}
+
+absl::Duration Core::CostOf(const Job& job, const Turn& turn, const wire::TurnOver& last) {
+  Bytes moved = turn.spilled;
+  Add(last.restored, moved);
+  Add(job.restored_ahead, moved);
+  const auto in_turn =
+      absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.drain_ns + last.ready_ns, INT64_MAX)));
+  const absl::Duration most = 2 * DeviceOf(job).link.LeastTimeFor(moved);
+  return std::min(job.ahead_time + in_turn, std::max(most, kMessages));
 }
 
 // --- one that becomes long --------------------------------------------------------------------------

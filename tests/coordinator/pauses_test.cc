@@ -26,6 +26,11 @@ void HavePaid(Script& s, std::initializer_list<const char*> jobs) {
   }
 }
 
+// Asked to give its turn up now, or in its next pause, however short.
+bool IsAsked(const Script& s, const std::string& job, int before) {
+  return s.TimesTold<wire::Yield>(job) > before && s.Told<wire::Yield>(job)->idle_ns == 0;
+}
+
 // `a` pauses between its steps, and bytes were moved for each of its turns; `there` has all its memory on the
 // device, `moved` has it on the host. `a` has the turn, and the two others have asked for it, `moved` first.
 struct PausesTest : testing::Test {
@@ -94,6 +99,30 @@ TEST_F(PausesTest, NoStayFollowsFromAnother) {
   s.Asks("a");
   s.GivesUp("there", {.ready = kCost, .restored = 50});
   EXPECT_TRUE(s.Holds("moved")) << s.Story();
+}
+
+// Between two epochs it paused for a second: that is not to hide that it pauses after each step.
+TEST(StayTest, WhosePausesDifferLendsThemToo) {
+  Script s("fifo");
+  s.Joins("a");
+  s.Joins("there");
+  s.Joins("moved");
+  s.Asks("moved");
+  s.GivesUp("moved");
+  HavePaid(s, {"there", "a"});
+  s.Passes(Seconds(1));
+  s.Asks("a");
+  ASSERT_EQ(s.JobOf("a").gap.Lower(), absl::ZeroDuration()) << "or this tests nothing";
+  s.Asks("there");
+  s.GivesUp("a", {.ready = kCost, .restored = 50});
+  s.Passes(kPause);
+  s.Asks("a");
+  if (s.Holds("there")) s.GivesUp("there");
+  ASSERT_TRUE(s.Holds("a")) << s.Story();
+  const int before = s.TimesTold<wire::Yield>("a");
+  s.Asks("there");
+  s.Passes(Milliseconds(10));
+  EXPECT_TRUE(IsAsked(s, "a", before)) << s.Story();
 }
 
 // Whoever does not pause himself kept the device for as long as moving his own bytes would have paid for.
@@ -219,11 +248,6 @@ TEST_F(LongPausesTest, UnlessItIsAUsualOne) {
 
 // --- what a turn costs ------------------------------------------------------------------------------
 
-// Asked to give its turn up now, or in its next pause, however short.
-bool IsAsked(const Script& s, const std::string& job, int before) {
-  return s.TimesTold<wire::Yield>(job) > before && s.Told<wire::Yield>(job)->idle_ns == 0;
-}
-
 TEST_F(PausesTest, WhatIsHadInAnothersPausesSaysNothingOfTurnsOutsideOfThem) {
   for (int i = 0; i < 20; ++i) {
     GivesUpForAPause();
@@ -262,6 +286,38 @@ TEST_F(LongPausesTest, ACostThatIsNewIsBelievedAtOnce) {
   EXPECT_FALSE(IsAsked(s, "a", before)) << s.Story();
   s.Passes(kQuantum);
   EXPECT_TRUE(IsAsked(s, "a", before)) << s.Story();
+}
+
+// Host memory has been taken and pinned for its bytes meanwhile.
+TEST_F(LongPausesTest, AFirstCostGivesWayToOneThatIsMuchLess) {
+  s.Joins("a");
+  s.Joins("moved");
+  s.Asks("moved");
+  s.GivesUp("moved");
+  for (absl::Duration cost : {20 * kCost, kCost}) {
+    s.Asks("a");
+    s.GivesUp("a", {.ready = cost, .restored = 50});
+  }
+  s.Asks("a");
+  const int before = s.TimesTold<wire::Yield>("a");
+  s.Asks("moved", {.need = 60, .spilled = 60});
+  s.Passes(kQuantum / 2);
+  EXPECT_FALSE(IsAsked(s, "a", before)) << s.Story();
+  s.Passes(kQuantum);
+  EXPECT_TRUE(IsAsked(s, "a", before)) << s.Story();
+}
+
+TEST_F(LongPausesTest, MuchMoreThanTheLinkTakesAtItsBestIsNoUsualCost) {
+  s.Joins("a", {.persistent = 50});
+  s.Joins("moved", {.persistent = 50});
+  s.Asks("moved");
+  s.GivesUp("moved", {.movable = true});
+  s.Asks("a");
+  s.NeedsRoom("a", 50);
+  s.Passes(kCost);
+  s.Spills("moved", 50);  // 50 bytes in 20 ms
+  s.GivesUp("a", {.ready = 50 * kCost, .restored = 50});
+  EXPECT_EQ(*s.JobOf("a").switch_cost, 2 * 2 * kCost) << "50 bytes out and 50 in, at half of that";
 }
 
 // --- who is spilled where jobs pause ------------------------------------------------------------------
