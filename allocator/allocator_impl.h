@@ -59,6 +59,7 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<Bytes> DeclareConstant(DevicePtr address, std::shared_ptr<const Promise> promise) override;
   void EndConstant(DevicePtr address) override;
   absl::StatusOr<Bytes> SetStage(DevicePtr address, Stage stage) override;
+  bool HasStages() const override { return has_stages_; }
   absl::Status AwaitStage(Stage stage, Stream stream) override;
   void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures) override;
   void EndAllocateToPool(PoolId pool) override;
@@ -325,6 +326,7 @@ class AllocatorImpl final : public CachingAllocator {
     Stage stage = 0;
     std::shared_ptr<ScopedEvent> arrived;  // nullptr: they have
   };
+  std::atomic<bool> has_stages_{false};
   bool MayFollow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sends all that is spilled. Of what has no chunk, and what is behind it, nothing is on its way.
   absl::Status SendAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

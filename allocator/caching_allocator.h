@@ -173,6 +173,8 @@ class CachingAllocator {
   // where all of a chunk is of later stages: it comes back with the earliest of its blocks. Returns the
   // block's size. kNotFound, kUnimplemented: as for DeclareConstant().
   virtual absl::StatusOr<Bytes> SetStage(DevicePtr address, Stage stage) = 0;
+  // Some memory has had a later stage than the first. Takes no lock.
+  virtual bool HasStages() const = 0;
   // Waits until memory of stages up to this one is there for work that is queued from now on. If there is
   // something to wait for, also until `stream`, and the streams that this memory was allocated on and
   // recorded for, are done with what they were given before; otherwise constant time, without a lock. An

@@ -32,6 +32,7 @@ absl::StatusOr<Bytes> AllocatorImpl::SetStage(DevicePtr address, Stage stage) {
   if (block == nullptr)
     return absl::NotFoundError(absl::StrCat("no block of ours is at 0x", absl::Hex(address)));
   block->stage = std::min(stage, kLastStage);
+  if (block->stage > 0) has_stages_ = true;
   return block->size;
 }
 

@@ -296,7 +296,11 @@ void ClientImpl::On(const wire::Restore& order, UniqueFd descriptor) {
   Tell(answer);
 }
 
+// What follows its turn has to be mapped by then, so there the agent goes by its own times, in which it does
+// that first.
 void ClientImpl::On(const wire::Near& near, UniqueFd descriptor) {
+  const CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  if (allocator != nullptr && allocator->HasStages()) return;
   MutexLock lock(&mutex_);
   if (phase_ != Phase::kAsked || near.wait != waits_) return;
   const std::chrono::nanoseconds in(std::min<std::uint64_t>(near.in_ns, kLongestForeseen.count()));

@@ -28,6 +28,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> idle{true};
   std::atomic<bool> capturing{false};
   std::atomic<bool> maps_spilled{true};
+  std::atomic<bool> has_stages{false};
   std::atomic<int> unmapped{0};   // calls of MapSpilled() that find something
   std::atomic<int> mapped{0};     // and of UnmapSpilled() that do then
   std::atomic<int> mappings{0};   // calls of MapSpilled() that have found something
@@ -214,6 +215,7 @@ class FakeAllocator : public CachingAllocator {
   }
   void EndConstant(DevicePtr) override {}
   absl::StatusOr<Bytes> SetStage(DevicePtr, Stage) override { return absl::NotFoundError("none"); }
+  bool HasStages() const override { return has_stages; }
   absl::Status AwaitStage(Stage, Stream) override { return absl::OkStatus(); }
   void BeginAllocateToPool(PoolId, std::function<bool(Stream)>, bool) override {}
   void EndAllocateToPool(PoolId) override {}

@@ -256,6 +256,27 @@ TEST(MemoryTest, WhatIsMappedIsTakenAwayWhenTheTurnIsSaidToBeNear) {
                                                        "unmap", "take turn", "begin step", "end step"));
 }
 
+// It would have to be mapped again before the first kernel.
+TEST(MemoryTest, WhereSomeFollowsItsTurnNothingIsTakenAwayBecauseTheTurnIsNear) {
+  Scene scene;
+  std::thread thread;
+  scene.allocator().has_stages = true;
+  scene.allocator().unmapped = 3;
+  scene.Says(wire::Spill{.request = 1, .bytes = 60});
+  scene.Expects<wire::Spilled>();
+  thread = std::thread([&] { scene.Step(); });
+  const auto wait = scene.Expects<wire::Wait>();
+  while (scene.allocator().unmapped > 0) std::this_thread::yield();
+  scene.Says(wire::Near{.wait = wait.number});
+  for (std::uint64_t request = 2; request < 5; ++request) {  // the agent goes round
+    scene.Says(wire::Restore{.request = request});
+    while (scene.Expects<wire::Restored>().request != request) continue;
+  }
+  EXPECT_EQ(scene.allocator().mapped, 3);
+  scene.Grants(1);
+  thread.join();
+}
+
 TEST(MemoryTest, AnOrderToRestoreMovesNothingInATurnNorWhereNoneIsWantedNorAfterLeaving) {
   Scene scene;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
