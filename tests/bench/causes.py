@@ -35,8 +35,8 @@ CAUSES = {
     "allocation_steady_reserved": _SMALL,
     "allocation_steady_reserved_first": _SMALL,
     "makespan_three": (
-        "it differs from run to run more than within one: 0.62 [0.54 .. 0.67] some hours before, same machine, and "
-        "with that code again 0.70 and 0.69. Simulated it is 0.51, so what differs is not the policy; not found yet."
+        "in the first block the first hand-overs, for which host memory is taken and pinned, make turns long (0.65 "
+        "there, 0.53 to 0.55 in the others; decision 0047)."
     ),
     "allocation_changing_reserved": (
         "outputs and losses that are kept until they are overwritten are of another length each time, so the chunks "
