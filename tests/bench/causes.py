@@ -35,8 +35,8 @@ CAUSES = {
     "allocation_steady_reserved": _SMALL,
     "allocation_steady_reserved_first": _SMALL,
     "makespan_three": (
-        "in the first block the first hand-overs, for which host memory is taken and pinned, make turns long (0.65 "
-        "there, 0.53 to 0.55 in the others; decision 0047)."
+        "in the first blocks the first hand-overs, for which host memory is taken and pinned, make turns long (0.57 "
+        "and 0.65, then 0.53 and 0.54; decision 0047)."
     ),
     "allocation_changing_reserved": (
         "outputs and losses that are kept until they are overwritten are of another length each time, so the chunks "
