@@ -232,7 +232,6 @@ class Core {
   bool IdlesAfterEachStep(const Turn& turn) const;
   static bool HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
-  absl::Duration CostOf(const Job& job, const Turn& turn, const wire::TurnOver& last);
   absl::Duration SwitchCost(EntityId entity) const;
   absl::Duration Quantum(EntityId entity) const;
   absl::Time StopTime(const Turn& turn) const;

@@ -26,7 +26,6 @@ class LinkRate {
     const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
     bytes_per_s_ = *middle;
-    best_ = *std::max_element(sorted.begin(), sorted.end());
   }
 
   // 0: not known yet.
@@ -39,7 +38,8 @@ class LinkRate {
 
   // At the best of the last ones; infinite: not known yet.
   absl::Duration LeastTimeFor(Bytes bytes) const {
-    return best_ == 0 ? absl::InfiniteDuration() : absl::Seconds(static_cast<double>(bytes) / best_);
+    const auto best = std::max_element(last_.begin(), last_.end());
+    return best == last_.end() ? absl::InfiniteDuration() : absl::Seconds(static_cast<double>(bytes) / *best);
   }
 
  private:
@@ -49,7 +49,6 @@ class LinkRate {
   Bytes largest_ = 0;
   std::deque<double> last_;
   double bytes_per_s_ = 0;
-  double best_ = 0;
 };
 
 }  // namespace hocket::coordinator

@@ -15,6 +15,7 @@
 #include "coordinator/core/limits.h"
 
 namespace hocket::coordinator {
+namespace {
 
 // Below it nothing moves any more: an average of nothing becomes small, and never nothing.
 constexpr absl::Duration kNoSwitchCost = absl::Microseconds(1);
@@ -24,6 +25,19 @@ constexpr absl::Duration kMessages = absl::Milliseconds(10);
 // By what they are as a rule, not at the least: how long they are is learned where they are lent, so one long
 // pause would keep all that follow from being so.
 bool PausesLong(const Estimate& gap) { return gap.known() && gap.mean() > kIdleLimit; }
+
+// What comes back before the turn counts as if it had come in it: it has kept nobody waiting, and the link as
+// busy. `link`: what it takes at its best.
+absl::Duration CostOf(const Job& job, const Turn& turn, const wire::TurnOver& last, const LinkRate& link) {
+  Bytes moved = turn.spilled;
+  Add(last.restored, moved);
+  Add(job.restored_ahead, moved);
+  const auto in_turn =
+      absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.drain_ns + last.ready_ns, INT64_MAX)));
+  return std::min(job.ahead_time + in_turn, std::max(2 * link.LeastTimeFor(moved), kMessages));
+}
+
+}  // namespace
 
 // A single job that has had a turn, and for whose next one nothing has to move.
 bool Core::IsThere(EntityId entity) const {
@@ -96,33 +110,23 @@ bool Core::HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last
   return last.restored > 0 || turn.spilled > 0 || job.restored_ahead > 0;
 }
 
-// What getting here cost, when bytes had to move for it; nothing when none had to. What came back before the
-// turn counts as if it had come in it: it has kept nobody waiting, and the link as busy. A cost that comes
-// where there was none is believed at once: the memory that others have is new. (In others' pauses, and in a
-// stay of its own, nothing moves: that says nothing of the turns outside of them, and is not learned.)
+// What getting here cost, when bytes had to move for it; nothing when none had to. A cost that comes where
+// there was none is believed at once: the memory that others have is new. (In others' pauses, and in a stay
+// of its own, nothing moves: that says nothing of the turns outside of them, and is not learned.)
 //
 // When bytes go to the host for the first time, memory has to be taken and pinned there, which takes ten
 // times as long as the bytes, and seldom comes again. So nothing counts as more than twice what the link
 // takes at its best; and a first cost, of when that was not known, gives way to the next one where that is
 // much less.
 void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last) {
-  const absl::Duration cost = HasMoved(job, turn, last) ? CostOf(job, turn, last) : absl::ZeroDuration();
+  const absl::Duration cost =
+      HasMoved(job, turn, last) ? CostOf(job, turn, last, DeviceOf(job).link) : absl::ZeroDuration();
   const absl::Duration usual = job.switch_cost.value_or(absl::ZeroDuration());
   const bool none = usual == absl::ZeroDuration();
   const bool was_first = std::exchange(job.first_cost, none && cost > absl::ZeroDuration()) &&
                          cost > absl::ZeroDuration() && 2 * cost < usual;
   job.switch_cost = none || was_first ? cost : usual * 0.7 + cost * 0.3;
   if (*job.switch_cost < kNoSwitchCost) job.switch_cost = absl::ZeroDuration();
-}
-
-absl::Duration Core::CostOf(const Job& job, const Turn& turn, const wire::TurnOver& last) {
-  Bytes moved = turn.spilled;
-  Add(last.restored, moved);
-  Add(job.restored_ahead, moved);
-  const auto in_turn =
-      absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.drain_ns + last.ready_ns, INT64_MAX)));
-  const absl::Duration most = 2 * DeviceOf(job).link.LeastTimeFor(moved);
-  return std::min(job.ahead_time + in_turn, std::max(most, kMessages));
 }
 
 // --- one that becomes long --------------------------------------------------------------------------

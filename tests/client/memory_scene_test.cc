@@ -237,18 +237,24 @@ TEST(MemoryTest, WhatIsMappedIsTakenAwayBeforeATurnThatIsExpectedAndMappedAgainW
                           "take turn", "begin step", "end step"));
 }
 
-// It has not waited before, so it could not know.
-TEST(MemoryTest, WhatIsMappedIsTakenAwayWhenTheTurnIsSaidToBeNear) {
-  Scene scene;
-  std::thread thread;
+// What was spilled is mapped, in three calls. The number of its Wait.
+std::uint64_t WaitsWithAllMapped(Scene& scene, std::thread& thread) {
   scene.allocator().unmapped = 3;
   scene.Says(wire::Spill{.request = 1, .bytes = 60});
   scene.Expects<wire::Spilled>();
   thread = std::thread([&] { scene.Step(); });
-  const auto wait = scene.Expects<wire::Wait>();
+  const std::uint64_t wait = scene.Expects<wire::Wait>().number;
   while (scene.allocator().unmapped > 0) std::this_thread::yield();
-  scene.Says(wire::Near{.wait = wait.number + 1});  // of another wait: it says nothing
-  scene.Says(wire::Near{.wait = wait.number});
+  return wait;
+}
+
+// It has not waited before, so it could not know.
+TEST(MemoryTest, WhatIsMappedIsTakenAwayWhenTheTurnIsSaidToBeNear) {
+  Scene scene;
+  std::thread thread;
+  const std::uint64_t wait = WaitsWithAllMapped(scene, thread);
+  scene.Says(wire::Near{.wait = wait + 1});  // of another wait: it says nothing
+  scene.Says(wire::Near{.wait = wait});
   while (scene.allocator().mapped > 0) std::this_thread::yield();
   scene.Grants(1);
   thread.join();
@@ -261,13 +267,8 @@ TEST(MemoryTest, WhereSomeFollowsItsTurnNothingIsTakenAwayBecauseTheTurnIsNear) 
   Scene scene;
   std::thread thread;
   scene.allocator().has_stages = true;
-  scene.allocator().unmapped = 3;
-  scene.Says(wire::Spill{.request = 1, .bytes = 60});
-  scene.Expects<wire::Spilled>();
-  thread = std::thread([&] { scene.Step(); });
-  const auto wait = scene.Expects<wire::Wait>();
-  while (scene.allocator().unmapped > 0) std::this_thread::yield();
-  scene.Says(wire::Near{.wait = wait.number});
+  const std::uint64_t wait = WaitsWithAllMapped(scene, thread);
+  scene.Says(wire::Near{.wait = wait});
   for (std::uint64_t request = 2; request < 5; ++request) {  // the agent goes round
     scene.Says(wire::Restore{.request = request});
     while (scene.Expects<wire::Restored>().request != request) continue;

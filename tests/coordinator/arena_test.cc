@@ -24,6 +24,15 @@ class ArenaTest : public testing::Test {
     for (std::uint64_t i = first; i < first + count; ++i)
       s_.Says("a", wire::ArenaGrew{.chunk = i, .size = 1, .bare = bare});
   }
+  // The holder, with `count` chunks that nobody else knows of; `b` has the turn then.
+  void IsKilled(std::uint64_t count) {
+    s_.Joins("b", {.counts_arena = true});
+    Grows(1, count, /*bare=*/true);
+    s_.GivesUp("a");
+    s_.HangsUp("a");
+    s_.Dies("a");
+    s_.Asks("b");
+  }
   std::vector<std::uint64_t> Asked(const std::string& exporter) {
     const auto asked = s_.Told<wire::ArenaExport>(exporter);
     return asked ? wire::UnpackIds(asked->chunks) : std::vector<std::uint64_t>();
@@ -263,12 +272,7 @@ TEST_F(ArenaTest, WhatOneThatHasHungUpInItsTurnKeepsCountsUntilItsProcessEnds) {
 
 // Its driver takes its time over what a killed process had: who needs room meanwhile is not told no.
 TEST_F(ArenaTest, WhatAKilledJobHadMappedIsWaitedForAsAllMemoryOfTheDead) {
-  s_.Joins("b", {.counts_arena = true});
-  Grows(1, 60, /*bare=*/true);
-  s_.GivesUp("a");
-  s_.HangsUp("a");
-  s_.Dies("a");
-  s_.Asks("b");
+  IsKilled(60);
   const absl::Time died = s_.now();
   for (; s_.now() < died + 2 * kArenaDropLimit; After(absl::Milliseconds(100))) {
     s_.NeedsRoom("b", 50, /*restoring=*/false, /*device_free=*/40);
@@ -283,12 +287,7 @@ TEST_F(ArenaTest, WhatAKilledJobHadMappedIsWaitedForAsAllMemoryOfTheDead) {
 
 // By the ledger nothing more comes: 10 s would be lost, and charged to b as its turn.
 TEST_F(ArenaTest, ADeadJobsArenaIsNotWaitedForWhereItWouldNotBeEnough) {
-  s_.Joins("b", {.counts_arena = true});
-  Grows(1, 60, /*bare=*/true);
-  s_.GivesUp("a");
-  s_.HangsUp("a");
-  s_.Dies("a");
-  s_.Asks("b");
+  IsKilled(60);
   s_.NeedsRoom("b", 101, /*restoring=*/false, /*device_free=*/100);
   ASSERT_TRUE(s_.Told<wire::Room>("b")) << s_.Story();
   EXPECT_FALSE(s_.Told<wire::Room>("b")->ok) << s_.Story();

@@ -156,7 +156,9 @@ TEST(GangRoomTest, AFellowInTheMidstOfItsStepIsSetAsideUntilThereIsRoom) {
 
 // Ranks that build their model stand in collectives, and each time that one's fellow asked for the turn the
 // holder, who found no room beside the rank's bytes, kept it for the second in which chunks may be unmapped.
-TEST(GangRoomTest, WhoFindsNoRoomBesideARankStandsAsideForItsFellowThoughChunksAreBeingUnmapped) {
+// 10 B are free, which others have yet to unmap; `single` has the turn of one device beside a rank that
+// waits.
+Script SingleHolds() {
   Script s("fair", 100);
   s.Joins("single", {.persistent = 70});
   s.Joins("g0", {.persistent = 20});
@@ -168,6 +170,11 @@ TEST(GangRoomTest, WhoFindsNoRoomBesideARankStandsAsideForItsFellowThoughChunksA
   s.Loses("g0", 1);
   s.GivesUp("g0", {.steps = 0});
   s.Asks("g1");
+  return s;
+}
+
+TEST(GangRoomTest, WhoFindsNoRoomBesideARankStandsAsideForItsFellowThoughChunksAreBeingUnmapped) {
+  Script s = SingleHolds();
   ASSERT_EQ(s.Holder("gpu0"), "single") << s.Story();
   s.NeedsRoom("single", 10);
   for (int tries = 1; tries <= 5;
@@ -179,6 +186,17 @@ TEST(GangRoomTest, WhoFindsNoRoomBesideARankStandsAsideForItsFellowThoughChunksA
   }
   s.Passes(Milliseconds(20));
   EXPECT_EQ(s.TimesTold<wire::Room>("single"), 6) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Room>("single")->step_aside) << s.Story();
+  s.GivesUp("single", {.steps = 0, .stood_aside = true});
+  EXPECT_EQ(s.Holder("gpu1"), "g1") << s.Story();
+}
+
+TEST(GangRoomTest, WhereTheseWouldNotBeEnoughItStandsAsideAsWell) {
+  Script s = SingleHolds();
+  ASSERT_EQ(s.Holder("gpu0"), "single") << s.Story();
+  s.NeedsRoom("single", 20);
+  s.Passes(Milliseconds(120));  // as long as with chunks that would be
+  ASSERT_EQ(s.TimesTold<wire::Room>("single"), 1) << s.Story();
   EXPECT_TRUE(s.Told<wire::Room>("single")->step_aside) << s.Story();
   s.GivesUp("single", {.steps = 0, .stood_aside = true});
   EXPECT_EQ(s.Holder("gpu1"), "g1") << s.Story();

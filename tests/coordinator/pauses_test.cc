@@ -31,6 +31,17 @@ bool IsAsked(const Script& s, const std::string& job, int before) {
   return s.TimesTold<wire::Yield>(job) > before && s.Told<wire::Yield>(job)->idle_ns == 0;
 }
 
+// `job` has the turn, and bytes were moved for it: it keeps it for a quantum, and no longer, when `moved`
+// asks.
+void KeepsForAQuantum(Script& s, const std::string& job) {
+  const int before = s.TimesTold<wire::Yield>(job);
+  s.Asks("moved", {.need = 60, .spilled = 60});
+  s.Passes(kQuantum / 2);
+  EXPECT_FALSE(IsAsked(s, job, before)) << s.Story();
+  s.Passes(kQuantum);
+  EXPECT_TRUE(IsAsked(s, job, before)) << s.Story();
+}
+
 // `a` pauses between its steps, and bytes were moved for each of its turns; `there` has all its memory on the
 // device, `moved` has it on the host. `a` has the turn, and the two others have asked for it, `moved` first.
 struct PausesTest : testing::Test {
@@ -260,12 +271,7 @@ TEST_F(PausesTest, WhatIsHadInAnothersPausesSaysNothingOfTurnsOutsideOfThem) {
   ASSERT_TRUE(s.Holds("moved")) << s.Story();
   s.GivesUp("moved");
   ASSERT_TRUE(s.Holds("there")) << s.Story();
-  const int before = s.TimesTold<wire::Yield>("there");
-  s.Asks("moved", {.need = 60, .spilled = 60});
-  s.Passes(kQuantum / 2);
-  EXPECT_FALSE(IsAsked(s, "there", before)) << s.Story();
-  s.Passes(kQuantum);
-  EXPECT_TRUE(IsAsked(s, "there", before)) << s.Story();
+  KeepsForAQuantum(s, "there");
 }
 
 TEST_F(LongPausesTest, ACostThatIsNewIsBelievedAtOnce) {
@@ -280,12 +286,7 @@ TEST_F(LongPausesTest, ACostThatIsNewIsBelievedAtOnce) {
   s.Asks("a");
   s.GivesUp("a", {.ready = kCost, .restored = 50});
   s.Asks("a");
-  const int before = s.TimesTold<wire::Yield>("a");
-  s.Asks("moved", {.need = 60, .spilled = 60});
-  s.Passes(kQuantum / 2);
-  EXPECT_FALSE(IsAsked(s, "a", before)) << s.Story();
-  s.Passes(kQuantum);
-  EXPECT_TRUE(IsAsked(s, "a", before)) << s.Story();
+  KeepsForAQuantum(s, "a");
 }
 
 // Host memory has been taken and pinned for its bytes meanwhile.
@@ -299,12 +300,7 @@ TEST_F(LongPausesTest, AFirstCostGivesWayToOneThatIsMuchLess) {
     s.GivesUp("a", {.ready = cost, .restored = 50});
   }
   s.Asks("a");
-  const int before = s.TimesTold<wire::Yield>("a");
-  s.Asks("moved", {.need = 60, .spilled = 60});
-  s.Passes(kQuantum / 2);
-  EXPECT_FALSE(IsAsked(s, "a", before)) << s.Story();
-  s.Passes(kQuantum);
-  EXPECT_TRUE(IsAsked(s, "a", before)) << s.Story();
+  KeepsForAQuantum(s, "a");
 }
 
 TEST_F(LongPausesTest, MuchMoreThanTheLinkTakesAtItsBestIsNoUsualCost) {
