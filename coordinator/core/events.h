@@ -33,10 +33,15 @@ struct JobJoins {
   std::optional<KnownNeed> known;   // from earlier runs of its program
   std::vector<JobId> replaces;      // what the same process was until now, known to the core: no longer
 };
-// The process is gone (its pidfd says so).
-struct JobDied {};
+// The process is gone (its pidfd says so). `steps`: those that it has done, by its shared page; 0: it says
+// nothing.
+struct JobDied {
+  std::uint64_t steps = 0;
+};
 // The process lives, but its connection does not: it broke the protocol, or closed it without Leave.
-struct JobHungUp {};
+struct JobHungUp {
+  std::uint64_t steps = 0;  // as JobDied's
+};
 // The time set by the last SetTimer has come.
 struct Tick {};
 // First event after a restart: jobs of the state folder that are alive and have not reported yet.

@@ -226,12 +226,14 @@ void Core::On(Job* job, const wire::Leave& event) {
 void Core::On(Job* job, const JobHungUp& event) {
   if (job == nullptr || job->gone) return;
   job->hung_up = true;
+  job->steps = std::max(job->steps, event.steps);
   Depart(*job, /*crashed=*/true);
   KeepArena(*job, DropUnknown(DeviceOf(*job), job->lane));
 }
 
 void Core::On(Job* job, const JobDied& event) {
   if (job == nullptr) return;
+  job->steps = std::max(job->steps, event.steps);
   if (!job->gone) IsGone(*job, /*crashed=*/true);
   Erase(*job);
 }
@@ -246,7 +248,8 @@ void Core::Depart(Job& job, bool crashed) {
     if (turn.next_is_promised->by == job.id) standing = std::exchange(turn.next_is_promised, std::nullopt);
   }
   if (job.turn != 0)
-    EndPart(job, wire::TurnOver{.steps = job.steps}, crashed ? PartEnds::kByDeath : PartEnds::kGiven);
+    EndPart(job, wire::TurnOver{.steps = job.steps, .turn_steps = job.steps - job.steps_before},
+            crashed ? PartEnds::kByDeath : PartEnds::kGiven);
   else if (crashed && job.set_aside)
     DropArena(DeviceOf(job), job.lane, job.id);
   LeaveGang(job);

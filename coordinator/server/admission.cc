@@ -17,8 +17,6 @@ namespace {
 using wire::kMaxName;
 using wire::kMaxText;
 constexpr uint64_t kMaxGang = 4096;
-// Of steps, turns and nanoseconds: from here on there is room to count.
-constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 constexpr double kMinWeight = 1e-6;
 constexpr double kMaxWeight = 1e6;
 constexpr double kMinTimeCap = 1e-3;

@@ -3,6 +3,7 @@
 #ifndef HOCKET_COORDINATOR_SERVER_ADMISSION_H_
 #define HOCKET_COORDINATOR_SERVER_ADMISSION_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,6 +15,8 @@ namespace hocket::coordinator {
 
 // Of bytes: more than any device or host has, and the sum over all that may join does not wrap.
 inline constexpr Bytes kMaxBytes = Bytes{1} << 50;
+// Of steps, turns and nanoseconds: from here on there is room to count.
+inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62;
 // No job is given a number from here on: there is room to count.
 inline constexpr JobId kMaxJobId = JobId{1} << 48;
 

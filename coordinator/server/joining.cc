@@ -236,7 +236,7 @@ void Server::Close(int fd, const std::string& why) {
   if (process == processes_.end()) return;
   process->second.session = -1;
   if (HasEnded(process->second.pidfd)) return ProcessEnded(job);
-  Apply(job, JobHungUp{});
+  Apply(job, JobHungUp{.steps = StepsDone(job)});
   files_.Remove(job);
 }
 
@@ -276,14 +276,17 @@ void Server::ProcessEnded(JobId job) {
     log_.Info(absl::StrCat(found->second.info.name, " (job ", job, ", pid ", found->second.info.pid,
                            ") has ended in the state: ", core_.StateOf(job)),
               About(found->second, "ended"));
+  const std::uint64_t steps = StepsDone(job);
   if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end()) {
-    if (recorder_) RecordJob(found->second);
-    ended_.push_back(RecordOf(found->second, Now()));
+    Job last = found->second;
+    last.steps = std::max(last.steps, steps);
+    if (recorder_) RecordJob(last);
+    ended_.push_back(RecordOf(last, Now()));
     if (ended_.size() > kMaxRecords) ended_.pop_front();
+    LearnNeed(last);
   }
-  if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end()) LearnNeed(found->second);
   Forget(job);
-  Apply(job, JobDied{});
+  Apply(job, JobDied{.steps = steps});
   ShowSigns();
 }
 

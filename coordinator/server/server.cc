@@ -349,6 +349,10 @@ std::optional<wire::PageValues> Server::PageOf(JobId job) const {
   return process->second.page->Read();
 }
 
+std::uint64_t Server::StepsDone(JobId job) const {
+  return std::min(PageOf(job).value_or(wire::PageValues{}).steps, kMaxCount);
+}
+
 std::string Server::Silence(JobId job) {
   const Job& holder = core_.state().jobs.at(job);
   const TurnNumber turn = holder.turn != 0 ? holder.turn : holder.overstays;

@@ -86,6 +86,8 @@ class Server {
   const std::deque<nlohmann::json>& ended() const { return ended_; }
   // What stands in the job's shared page; none without one.
   std::optional<wire::PageValues> PageOf(JobId job) const;
+  // The steps it has done, by that page.
+  std::uint64_t StepsDone(JobId job) const;
   // WhySilent() of a job that has a turn (empty for others); the first time in a turn it goes to the log.
   std::string Silence(JobId job);
   // Hands an event of people's making to the core. What they set is remembered beyond a restart.

@@ -209,6 +209,7 @@ void ClientImpl::GoOutside(bool keeps_running) {
   promise_.reset();
   Tell(wire::Leave{
       .keeps_running = keeps_running, .most_held = held.most_held, .most_transient = held.most_transient});
+  connection_.AwaitReader(0, kExitPatience);  // what is queued goes with the process
   AnswerRoom(absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it"));
   stop_.store(true, std::memory_order_release);
   Wake();

@@ -383,6 +383,17 @@ TEST(HandOverTest, LeavingGivesTheTurnAndLetsEverybodyThrough) {
   EXPECT_TRUE(OthersMayLock(scene.lock_path()));
 }
 
+TEST(HandOverTest, LeavingIsToldAlsoWhereMuchIsQueued) {
+  Scene scene;
+  scene.TakesTurn(1);
+  constexpr std::uint64_t kMoreThanASocketTakes = 2000;
+  for (std::uint64_t rank = 0; rank < kMoreThanASocketTakes; ++rank) scene.job().JoinGang("ddp", rank, 4096);
+  std::thread leaves([&] { scene.job().Leave(); });
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 1u);
+  EXPECT_TRUE(scene.Expects<wire::Leave>().keeps_running);
+  leaves.join();
+}
+
 TEST(HandOverTest, LeavingInAStepGivesTheTurnToo) {
   Scene scene;
   scene.TakesTurn(1);

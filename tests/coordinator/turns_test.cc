@@ -202,6 +202,29 @@ TEST(DeathTest, OfTheHolderPassesTheTurnOn) {
   EXPECT_TRUE(s.turns().back().died);
 }
 
+TEST(DeathTest, TheLastTurnHasTheStepsOfTheJobsPage) {
+  for (const bool hangs_up : {false, true}) {
+    Script s;
+    s.Joins("a");
+    s.Asks("a");
+    s.GivesUp("a", {.steps = 3});
+    s.Asks("a");
+    hangs_up ? s.Says("a", JobHungUp{.steps = 10}) : s.Says("a", JobDied{.steps = 10});
+    EXPECT_TRUE(s.turns().back().died) << s.Story();
+    EXPECT_EQ(s.turns().back().steps, 7u);
+  }
+}
+
+TEST(DeathTest, APageThatSaysLessThanTheJobHasToldCountsNothing) {
+  Script s;
+  s.Joins("a");
+  s.Asks("a");
+  s.GivesUp("a", {.steps = 3});
+  s.Asks("a");
+  s.Says("a", JobDied{.steps = 2});
+  EXPECT_EQ(s.turns().back().steps, 0u) << s.Story();
+}
+
 TEST(DeathTest, OfTheHolderSpoilsTheArenaForEverybodyOnce) {
   Script s;
   s.Joins("a");

@@ -33,6 +33,8 @@ def test_a_job_that_ends_in_its_step_gives_the_turn_on(
     assert ending.wait() == status, ending.story()
     other.finishes()
     assert world.losses("other").read_text().split() == alone("train", *SMALL)
+    turns = world.turns()
+    assert sum(turn["steps"] for turn in turns if turn["name"] == "ending") == 4, turns
 
 
 def test_ctrl_c_in_a_step_gives_the_turn_on(world: World, alone: Callable[..., list[str]]) -> None:

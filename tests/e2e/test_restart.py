@@ -41,7 +41,8 @@ def test_jobs_go_on_while_their_coordinator_is_replaced(world: World, alone: Cal
         job.finishes()
         assert job.counted("steps") == STEPS
         assert world.losses(name).read_text().split() == alone("train", *LOAD)
-    assert sum(turn["steps"] for turn in world.turns() if turn["name"] == "waiting") == STEPS
+    turns = world.turns()
+    assert sum(turn["steps"] for turn in turns if turn["name"] == "waiting") == STEPS, turns
 
 
 def test_a_coordinator_that_does_not_run_replaces_none(world: World) -> None:
