@@ -69,11 +69,12 @@ struct Holdings {
   Bytes transient_peak = 0;  // arena chunks in which a block lay at any time of the last turn
   // Since the start: the most that was alive at a step's end; what lay behind addresses at one time was more.
   Bytes most_held = 0;
-  Bytes most_transient = 0;  // at most, by so much, however briefly
-  Bytes spilled_total = 0;   // bytes copied to the host since the start (live ones only)
-  Bytes restored_total = 0;  // and back
-  Bytes spared_total = 0;    // constant ones that spills did not copy because the host had them
-  Bytes adopted_total = 0;   // bytes of survivors' chunks adopted since the start
+  Bytes most_transient = 0;          // at most, by so much, however briefly
+  Bytes spilled_total = 0;           // bytes copied to the host since the start (live ones only)
+  Bytes restored_total = 0;          // and back
+  std::uint64_t host_taking_ns = 0;  // that taking host memory from the system took since the start
+  Bytes spared_total = 0;            // constant ones that spills did not copy because the host had them
+  Bytes adopted_total = 0;           // bytes of survivors' chunks adopted since the start
   Bytes gathered_total =
       0;  // bytes of empty chunks mapped elsewhere since the start, before others were taken
   // How often device work was seen, since the start, of a thread that Hocket has not seen while the job was

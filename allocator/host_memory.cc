@@ -78,12 +78,19 @@ void HostMemory::LookAtFree() {
       free == kNoLimit ? std::max(taken_, kUnknown) : taken_ + (free > taken_ ? (free - taken_) / 2 : 0);
 }
 
+absl::Status HostMemory::Take(absl::FunctionRef<absl::Status()> from_system) {
+  const Clock::time_point begin = Clock::now();
+  absl::Status taken = from_system();
+  taking_ += Clock::now() - begin;
+  return taken;
+}
+
 absl::StatusOr<HostBlock> HostMemory::Allocate(Bytes size) {
   size = RoundUp(size, kAlignment);
   if (size == 0) return HostBlock();
   std::byte* data = BestFit(size);
   while (data == nullptr) {
-    const absl::Status taken = TakePiece(size);
+    const absl::Status taken = Take([&] { return TakePiece(size); });
     if (!taken.ok() && !give_back_()) return taken;
     data = BestFit(size);
     HOCKET_CHECK(data != nullptr || !taken.ok()) << "a fresh piece does not hold " << size;
@@ -185,7 +192,7 @@ void HostMemory::MapChunks(int device, Bytes size) {
 
 absl::StatusOr<HostChunk> HostMemory::AllocateChunk() {
   while (spares_.empty()) {
-    const absl::Status taken = TakeChunk();
+    const absl::Status taken = Take([&] { return TakeChunk(); });
     if (!taken.ok() && !give_back_()) return taken;
   }
   HostChunk::Memory memory = std::move(spares_.back().memory);

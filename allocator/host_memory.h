@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "allocator/handles.h"
 #include "csrc/base/mutex.h"
@@ -120,6 +121,8 @@ class HostMemory {
   Bytes taken() const { return taken_; }    // from the system
   Bytes used() const { return used_; }      // in blocks and chunks
   Bytes pinned() const;                     // taken and pinned
+  // How long taking it from the system, and pinning it, has taken since the start.
+  Clock::duration taking() const { return taking_; }
 
   void CheckInvariants() const;
 
@@ -145,6 +148,7 @@ class HostMemory {
   void LookAtFree();
   // OK: so much more may be taken, if need be because all that is unused was given back.
   absl::Status MakeRoom(Bytes size);
+  absl::Status Take(absl::FunctionRef<absl::Status()> from_system);
   absl::Status TakePiece(Bytes at_least);
   absl::Status TakeChunk();
   absl::StatusOr<HostChunk::Memory> CreateChunk() const;
@@ -162,6 +166,7 @@ class HostMemory {
   std::function<bool()> give_back_ = [] { return false; };
   Bytes taken_ = 0;
   Bytes used_ = 0;
+  Clock::duration taking_{0};
   Pieces pieces_;
   // Chunks: whose, how large, from which node of the host (none: the driver cannot), how many there are.
   int device_ = 0;

@@ -264,6 +264,7 @@ Holdings AllocatorImpl::HeldLocked() const {
   held.arena = arena_.size() * chunk_size_;
   held.spilled = persistent_->spilled() + transient_->spilled();
   held.host_left = host_->budget() - host_->used();
+  held.host_taking_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(host_->taking()).count());
   held.maps_spilled = host_->maps_chunks();
   held.chunk = chunk_size_;
   held.most_held = std::min(RoundUp(most_alive_, chunk_size_), most_reserved_);

@@ -426,7 +426,7 @@ class Core {
   bool OthersCouldUseTurn(const Job& job) const;
   void GiveUpOnSilentVictims();
   void SaySilent(Job& job, absl::Duration since, const std::string& to_what);
-  void Credit(const SpillOrder& order, Bytes bytes);
+  void Credit(const SpillOrder& order, Bytes bytes, absl::Duration host_taking);
   void RecordSpill(const Job& job, const SpillOrder& order);
   void ForeseeRoom(Job& job);
 

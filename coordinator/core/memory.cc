@@ -87,11 +87,16 @@ void Core::On(Job* job, const wire::Spilled& event) {
   SpillOrder& order = *job->spill;
   const Bytes moved = std::min<Bytes>(event.freed, order.bytes);
   const bool more = event.more && event.freed > 0 && event.freed < order.bytes;
-  Credit(order, event.freed);
+  const auto told = static_cast<int64_t>(std::min<std::uint64_t>(event.host_taking_ns, INT64_MAX));
+  const absl::Duration taking = std::min(absl::Nanoseconds(told), now_ - order.sent);
+  Credit(order, event.freed, taking);
   order.bytes -= moved;
   order.freed += event.freed;
   order.sent = now_;
-  if (!more) DeviceOf(*job).link.Add(order.freed, now_ - order.begun);
+  order.host_taking += taking;
+  // While host memory is taken the link is mostly idle.
+  const absl::Duration took = now_ - order.begun;
+  if (!more && 4 * order.host_taking < took) DeviceOf(*job).link.Add(order.freed, took);
   if (HasNoTurn(order.for_job)) CountMoved(*job, moved);
   if (more) return;
   if (order.freed == 0 && event.movable)
@@ -133,11 +138,15 @@ absl::Time AnswerLimit(const SpillOrder& order) {
 
 // --- room -----------------------------------------------------------------------------------------
 
-void Core::Credit(const SpillOrder& order, Bytes bytes) {
+void Core::Credit(const SpillOrder& order, Bytes bytes, absl::Duration host_taking) {
   auto found = state_.jobs.find(order.for_job);
   if (found == state_.jobs.end()) return;
   Job& asker = found->second;
-  if (asker.turn != 0) state_.turns.at(asker.turn).spilled += bytes;
+  if (asker.turn != 0) {
+    Turn& turn = state_.turns.at(asker.turn);
+    turn.spilled += bytes;
+    turn.host_taking += host_taking;
+  }
   // What is for the headroom stays free: who restores would look for it in vain.
   const Bytes headroom = std::min(asker.lacks_headroom, bytes);
   asker.lacks_headroom -= headroom;

@@ -21,20 +21,25 @@ namespace {
 constexpr absl::Duration kNoSwitchCost = absl::Microseconds(1);
 // Few bytes cost what messages and wake-ups take: up to so long that is believed.
 constexpr absl::Duration kMessages = absl::Milliseconds(10);
+// In bytes a second, PCIe 5.0 x16 in one direction. Bytes move also while host memory is taken for those that
+// follow: no turn in which it was costs less than they take by this.
+constexpr double kFastLink = 63e9;
 
 // By what they are as a rule, not at the least: how long they are is learned where they are lent, so one long
 // pause would keep all that follow from being so.
 bool PausesLong(const Estimate& gap) { return gap.known() && gap.mean() > kIdleLimit; }
 
 // What comes back before the turn counts as if it had come in it: it has kept nobody waiting, and the link as
-// busy. `link`: what it takes at its best.
+// busy. What taking host memory took does not: that comes once. `link`: what it takes at its best.
 absl::Duration CostOf(const Job& job, const Turn& turn, const wire::TurnOver& last, const LinkRate& link) {
   Bytes moved = turn.spilled;
   Add(last.restored, moved);
   Add(job.restored_ahead, moved);
   const auto in_turn =
       absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.drain_ns + last.ready_ns, INT64_MAX)));
-  return std::min(job.ahead_time + in_turn, std::max(2 * link.LeastTimeFor(moved), kMessages));
+  const absl::Duration again = std::max(
+      in_turn - turn.host_taking, std::min(in_turn, absl::Seconds(static_cast<double>(moved) / kFastLink)));
+  return std::min(job.ahead_time + again, std::max(2 * link.LeastTimeFor(moved), kMessages));
 }
 
 }  // namespace
@@ -115,9 +120,9 @@ bool Core::HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last
 // of its own, nothing moves: that says nothing of the turns outside of them, and is not learned.)
 //
 // When bytes go to the host for the first time, memory has to be taken and pinned there, which takes ten
-// times as long as the bytes, and seldom comes again. So nothing counts as more than twice what the link
-// takes at its best; and a first cost, of when that was not known, gives way to the next one where that is
-// much less.
+// times as long as the bytes, and seldom comes again. Who spills says how long that took, and it is not
+// counted. An older one does not: so nothing counts as more than twice what the link takes at its best; and a
+// first cost, of when that was not known, gives way to the next one where that is much less.
 void Core::LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last) {
   const absl::Duration cost =
       HasMoved(job, turn, last) ? CostOf(job, turn, last, DeviceOf(job).link) : absl::ZeroDuration();

@@ -39,6 +39,7 @@ struct SpillOrder {
   absl::Time sent;    // or answered last, in part
   Bytes freed = 0;    // by the parts so far
   absl::Time begun;
+  absl::Duration host_taking;  // of the time since then, as told
 };
 
 // A Restore sent to a job that waits, and not answered yet.
@@ -306,12 +307,13 @@ struct Turn {
   // Then: when its job is sent the Grant all the same. Infinite future: it was.
   absl::Time say_grant_at = absl::InfiniteFuture();
   absl::Time grant_said = absl::InfinitePast();
-  std::uint64_t stop = 0;     // gangs: the step after which all stop, counted from Gang::base
-  int renamed = 0;            // how often a later one had to be named
-  Bytes spilled = 0;          // by others, for it
-  bool said_near = false;     // to the one who is next, since it was asked to stop
-  JobId next = 0;             // whose bytes are brought back while it lasts; 0: nobody's
-  std::vector<JobId> behind;  // who can be spilled for him, as the policy said last, when there were
+  std::uint64_t stop = 0;      // gangs: the step after which all stop, counted from Gang::base
+  int renamed = 0;             // how often a later one had to be named
+  Bytes spilled = 0;           // by others, for it
+  absl::Duration host_taking;  // that they took and pinned host memory for these
+  bool said_near = false;      // to the one who is next, since it was asked to stop
+  JobId next = 0;              // whose bytes are brought back while it lasts; 0: nobody's
+  std::vector<JobId> behind;   // who can be spilled for him, as the policy said last, when there were
   std::vector<std::pair<JobId, bool>> candidates_behind;  // these to choose from, and whether each was paused
   bool lacks_room = false;  // somebody has asked for room in it: what is free is his
   absl::Time interrupted;   // since when somebody is to stand by

@@ -122,7 +122,8 @@ absl::Status CheckSaid(wire::Spilled& spilled) {
   spilled.why_not = wire::MadePrintable(std::move(spilled.why_not));
   return CheckNumbers({{"freed", spilled.freed, kMaxBytes},
                        {"persistent", spilled.persistent, kMaxBytes},
-                       {"spilled", spilled.spilled, kMaxBytes}});
+                       {"spilled", spilled.spilled, kMaxBytes},
+                       {"host_taking_ns", spilled.host_taking_ns, kMaxCount}});
 }
 
 absl::Status CheckSaid(wire::Restored& restored) {

@@ -487,6 +487,7 @@ class ClientImpl final : public Client {
   Clock::time_point reconnect_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   Clock::duration reconnect_pause_ ABSL_GUARDED_BY(mutex_);
   std::string said_ ABSL_GUARDED_BY(mutex_);  // to the user last
+  std::uint64_t host_taking_told_ns_ = 0;     // of Holdings::host_taking_ns, what a Spilled has told
   Holdings reported_;
   std::unique_ptr<std::thread> agent_;
 };

@@ -221,6 +221,7 @@ void ClientImpl::TellSpilled(wire::Spilled& answer, const Holdings& held) {
   answer.persistent = held.persistent;
   answer.spilled = held.spilled;
   answer.host_left = held.host_left;
+  answer.host_taking_ns = held.host_taking_ns - std::exchange(host_taking_told_ns_, held.host_taking_ns);
   answer.movable = told_movable_ = phase_ <= Phase::kAsked && Movable();
   Tell(answer);
 }

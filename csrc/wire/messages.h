@@ -243,8 +243,9 @@ struct Spilled {
   std::string why_not;                // why less than asked was freed
   bool more = false;                  // another part follows; only to a coordinator that hears_parts
   uint64_t host_left = kNoHostLimit;  // so much more its host memory for spilled bytes holds
+  uint64_t host_taking_ns = 0;        // of this part's time, that host memory was taken and pinned for it
   HOCKET_FIELDS(F(1, request) F(2, freed) F(3, persistent) F(4, spilled) F(5, movable) F(6, why_not)
-                    F(7, more) F(8, host_left))
+                    F(7, more) F(8, host_left) F(9, host_taking_ns))
 };
 
 // Holder -> coordinator: a new arena chunk, with its descriptor. The coordinator passes it on as ArenaAdd

@@ -43,6 +43,16 @@ TEST_F(HostMemoryTest, UsesFreedBytesAgainAndJoinsThem) {
   EXPECT_EQ((*memory.Allocate(2_MiB)).data(), start);
 }
 
+TEST_F(HostMemoryTest, CountsTheTimeOfTakingItButNotOfUsingItAgain) {
+  (void)*memory.Allocate(1_MiB);
+  const Clock::duration first = memory.taking();
+  EXPECT_GT(first, Clock::duration::zero());
+  (void)*memory.Allocate(1_MiB);
+  EXPECT_EQ(memory.taking(), first);
+  (void)*memory.Allocate(512_MiB);
+  EXPECT_GT(memory.taking(), first);
+}
+
 // A machine, and jobs that take of it.
 class SharedMachineTest : public ::testing::Test {
  protected:

@@ -39,6 +39,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> taken_for_step{false};  // the last turn
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
+  std::atomic<std::uint64_t> host_taking_ns_a_part{0};
   std::atomic<Bytes> device_free{0};
   std::atomic<Bytes> most_held{0};
   std::atomic<Bytes> most_transient{0};
@@ -147,6 +148,7 @@ class FakeAllocator : public CachingAllocator {
       persistent_ -= moved;
       spilled_ += moved;
       spilled_total_ += moved;
+      host_taking_ns_ += host_taking_ns_a_part;
       given_back += moved;
       if (parts.told) parts.told(given_back, HeldLocked());
       if (fail_spill_after_part) fail_spill = true;
@@ -246,6 +248,7 @@ class FakeAllocator : public CachingAllocator {
             .most_transient = most_transient,
             .spilled_total = spilled_total_,
             .restored_total = restored_total_,
+            .host_taking_ns = host_taking_ns_,
             .strays = strays_,
             .maps_spilled = maps_spilled};
   }
@@ -272,6 +275,7 @@ class FakeAllocator : public CachingAllocator {
   Bytes persistent_;
   Bytes spilled_ = 0;
   Bytes spilled_total_ = 0;
+  std::uint64_t host_taking_ns_ = 0;
   Bytes restored_total_ = 0;
   std::uint64_t strays_ = 0;
   int touched_while_spilled_ = 0;

@@ -47,6 +47,15 @@ TEST(MemoryTest, ALargeSpillIsToldInParts) {
   }
 }
 
+TEST(MemoryTest, ASpillSaysForHowLongHostMemoryWasTaken) {
+  Scene scene({.part = 25});
+  scene.allocator().host_taking_ns_a_part = 7;
+  for (const std::uint64_t request : {1, 2}) {
+    scene.Says(wire::Spill{.request = request, .bytes = 50});
+    for (int part = 0; part < 2; ++part) EXPECT_EQ(scene.Expects<wire::Spilled>().host_taking_ns, 7u);
+  }
+}
+
 TEST(MemoryTest, ACoordinatorThatKnowsNoPartsIsToldOnce) {
   Scene scene({.part = 25, .hears_parts = false});
   scene.Says(wire::Spill{.request = 1, .bytes = 60});

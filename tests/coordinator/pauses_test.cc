@@ -289,7 +289,50 @@ TEST_F(LongPausesTest, ACostThatIsNewIsBelievedAtOnce) {
   KeepsForAQuantum(s, "a");
 }
 
-// Host memory has been taken and pinned for its bytes meanwhile.
+// `a` has the turn, and `moved` is asked to spill for it.
+struct NewMemoryTest : testing::Test {
+  static constexpr Bytes kBytes = 63'000'000'000;  // a fast link's, in a second
+
+  NewMemoryTest() {
+    s.Joins("a", {.persistent = kBytes});
+    s.Joins("moved", {.persistent = kBytes});
+    s.Asks("moved");
+    s.GivesUp("moved", {.movable = true});
+    s.Asks("a");
+    s.NeedsRoom("a", kBytes);
+  }
+  absl::Duration CostOfTurn(absl::Duration ready) {
+    s.GivesUp("a", {.ready = ready});
+    return *s.JobOf("a").switch_cost;
+  }
+  double LinkRate() { return s.core().state().devices.begin()->second.link.bytes_per_s(); }
+
+  Script s{"fifo", 2 * kBytes};
+};
+
+TEST_F(NewMemoryTest, TakingItIsNoCostOfATurn) {
+  s.Passes(Seconds(21));
+  s.SpillsIntoNewMemory("moved", kBytes, Seconds(18));
+  EXPECT_EQ(LinkRate(), 0) << "it was idle";
+  EXPECT_EQ(CostOfTurn(Seconds(21)), Seconds(3));
+}
+
+TEST_F(NewMemoryTest, WhereItTakesLittleTheSpillSaysTheLinksRate) {
+  s.Passes(Seconds(10));
+  s.SpillsIntoNewMemory("moved", kBytes, Seconds(1));
+  EXPECT_NEAR(LinkRate(), 6.3e9, 1);
+  EXPECT_EQ(CostOfTurn(Seconds(10)), Seconds(9));
+}
+
+// All of them moved while memory was taken for those that followed; and nobody is believed that he took it
+// for longer than he had.
+TEST_F(NewMemoryTest, ATurnCostsWhatAFastLinkTakesForItsBytes) {
+  s.Passes(Seconds(5));
+  s.SpillsIntoNewMemory("moved", kBytes, absl::Hours(1));
+  EXPECT_EQ(CostOfTurn(Seconds(5)), Seconds(1));
+}
+
+// Of somebody who does not say that he has taken and pinned host memory for its bytes.
 TEST_F(LongPausesTest, AFirstCostGivesWayToOneThatIsMuchLess) {
   s.Joins("a");
   s.Joins("moved");

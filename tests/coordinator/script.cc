@@ -229,6 +229,13 @@ void Script::Spills(const std::string& name, Bytes freed, bool movable, const st
   Says(name, std::move(answer));
 }
 
+void Script::SpillsIntoNewMemory(const std::string& name, Bytes freed, absl::Duration taking) {
+  wire::Spilled answer = Moves(name, freed);
+  answer.movable = true;
+  answer.host_taking_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(taking));
+  Says(name, std::move(answer));
+}
+
 void Script::SpillsPart(const std::string& name, Bytes freed) {
   wire::Spilled answer = Moves(name, freed);
   answer.more = true;

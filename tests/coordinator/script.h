@@ -88,7 +88,9 @@ class Script {
                  std::optional<Bytes> device_free = std::nullopt);
   // Answers the Spill that it was told last; gives back `freed` of its resident bytes.
   void Spills(const std::string& name, Bytes freed, bool movable = true, const std::string& why_not = "");
-  // The same, and there is more to come.
+  // The same, and for so much of the time it took host memory.
+  void SpillsIntoNewMemory(const std::string& name, Bytes freed, absl::Duration taking);
+  // As Spills(), and there is more to come.
   void SpillsPart(const std::string& name, Bytes freed);
   // Answers the Restore that it was told last: so many of its bytes come back.
   void Restores(const std::string& name, Bytes bytes, absl::Duration took = absl::ZeroDuration(),
