@@ -218,8 +218,10 @@ void Server::Dispatch(int fd, uint32_t events) {
   if (session == sessions_.end()) return;
   if ((events & EPOLLOUT) != 0) {
     const size_t before = session->second.queued();
-    if (absl::Status flushed = session->second.Flush(); !flushed.ok())
-      return Close(fd, std::string(flushed.message()));
+    if (absl::Status flushed = session->second.Flush(); !flushed.ok()) {
+      broken_[fd] = std::move(flushed);
+      return;
+    }
     const bool stalls = session->second.has_queued() && session->second.queued() == before;
     if (stalls && stalled_.empty()) retry_stalled_ = Now() + kStall;
     if (stalls) stalled_.insert(fd);
@@ -487,16 +489,23 @@ void Server::SendOn(int fd, wire::Message message, const UniqueFd& descriptor) {
   auto session = sessions_.find(fd);
   if (session == sessions_.end() || broken_.contains(fd)) return;
   const absl::Status sent = session->second.Send(std::move(message), descriptor);
-  if (!sent.ok()) broken_[fd] = std::string(sent.message());
+  if (!sent.ok()) broken_[fd] = sent;
   if (session->second.has_queued()) (void)Watch(fd, EPOLLIN | EPOLLOUT);
 }
 
-// Not while actions are being done: closing is an event of its own.
+// Not while actions are being done: closing is an event of its own. One that has ended its connection cannot
+// be told anything, but what it has said before (that its turn is over, that it leaves) is still to be heard.
 void Server::CloseBroken() {
   while (!broken_.empty()) {
     const auto [fd, why] = *broken_.begin();
     broken_.erase(broken_.begin());
-    Close(fd, why);
+    const auto session = sessions_.find(fd);
+    if (session == sessions_.end()) continue;
+    const JobId job = session->second.job();
+    if (absl::IsUnavailable(why)) HearOut(job);
+    const auto known = core_.state().jobs.find(job);
+    const bool has_left = known != core_.state().jobs.end() && known->second.gone;
+    Close(fd, has_left ? "" : std::string(why.message()));
   }
 }
 
@@ -517,7 +526,8 @@ void Server::ArmTimer() {
 void Server::Do(const Reject& action) {
   auto process = processes_.find(action.job);
   if (process != processes_.end() && process->second.session >= 0)
-    broken_[process->second.session] = absl::StrCat("message rejected: ", action.reason);
+    broken_[process->second.session] =
+        absl::InvalidArgumentError(absl::StrCat("message rejected: ", action.reason));
 }
 
 void Server::Do(const Log& action) {

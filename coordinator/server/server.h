@@ -197,7 +197,7 @@ class Server {
   std::map<int, JobId> pidfds_;
   std::set<int> stalled_;  // sessions whose sockets are not watched for room until then:
   absl::Time retry_stalled_;
-  std::map<int, std::string> broken_;  // sessions to be closed after the actions at hand, and why
+  std::map<int, absl::Status> broken_;  // sessions to be closed after the actions at hand, and why
   JobId next_job_ = 1;
   absl::Time idle_since_;
   std::map<int, absl::Time> mute_;            // sessions that have said nothing yet, and until when they may

@@ -55,6 +55,26 @@ TEST(ServerTest, TheEndOfATurnIsHeardBeforeWhatFollowsFromIt) {
   EXPECT_EQ(grant.pass, 0u);
 }
 
+// The daemon finds that nobody reads its Yield before it comes to read what that job has said.
+TEST(ServerTest, WhoHasLeftIsHeardAlsoWhereSomethingIsToldToItFirst) {
+  Daemon daemon;
+  std::optional<Peer> a(std::in_place, daemon, wire::Join{.name = "a"});
+  Peer b(daemon, {.name = "b"});
+  a->Say(wire::Wait{.number = 1});
+  const auto turn = a->Hear<wire::Grant>().turn;
+  kill(daemon.pid(), SIGSTOP);
+  b.Say(wire::Wait{.number = 1});
+  a->Say(wire::TurnOver{.turn = turn, .steps = 3, .turn_steps = 3});
+  a->Say(wire::Leave{});
+  a.reset();
+  kill(daemon.pid(), SIGCONT);
+  b.Hear<wire::Grant>();
+  const nlohmann::json ended = daemon.Ask("turns").value()["turns"].front();
+  EXPECT_EQ(ended["name"], "a");
+  EXPECT_EQ(ended["steps"], 3);
+  EXPECT_FALSE(ended["died"]) << ended;
+}
+
 TEST(ServerTest, TheSocketIsForItsUserOnly) {
   Daemon daemon;
   struct stat info {};
