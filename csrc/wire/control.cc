@@ -54,7 +54,8 @@ absl::Status Unanswered(const absl::Status& why, const std::string& socket_path,
 }
 
 absl::StatusOr<std::string> Ask(Channel channel, const Command& command, absl::Time deadline) {
-  HOCKET_RETURN_IF_ERROR(channel.Send(command));
+  const absl::Status sent = channel.Send(command);
+  if (!sent.ok() && !absl::IsUnavailable(sent)) return sent;  // who has hung up has said why, perhaps
   std::string answer;
   while (true) {
     HOCKET_ASSIGN_OR_RETURN(const CommandResult part, NextPart(channel, deadline));

@@ -76,6 +76,18 @@ TEST(ControlTest, ARefusalIsPassedOn) {
   EXPECT_EQ(std::string(Control(coordinator.path(), "status", "{}").status().message()), "too old.");
 }
 
+// It may have hung up before it was asked anything, or after that.
+TEST(ControlTest, ARefusalIsPassedOnHoweverSoonItComes) {
+  for (int i = 0; i < 300; ++i) {
+    Coordinator coordinator([](Channel& channel) {
+      EXPECT_TRUE(channel.Send(Refused{"this coordinator serves uid 5."}).ok());
+      shutdown(channel.fd(), SHUT_RDWR);
+    });
+    const absl::Status refused = Control(coordinator.path(), "status", "{}").status();
+    ASSERT_THAT(std::string(refused.message()), HasSubstr("serves uid 5")) << refused;
+  }
+}
+
 TEST(ControlTest, OneThatDoesNotAnswerIsNotWaitedForForEver) {
   Coordinator coordinator([](Channel& channel) { (void)channel.Receive(); });
   const auto status = Control(coordinator.path(), "status", "{}", /*timeout_ms=*/20).status();
