@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import select
 import socket
 import sys
 import threading
@@ -196,15 +198,18 @@ def test_garbage_on_the_socket_ends_that_connection_only(world: World, alone: Ca
 
 def test_host_memory_for_spilling_exhausted_is_an_error_that_says_so(world: World) -> None:
     world.memory = "180MiB"
-    large = ("--layers", 18, "--width", 744, "--steps", 30)
-    first = world.job("train", "--name", "first", "--hold", "2", *large, HOCKET_HOST_BUDGET=str(1 << 20))
+    endless = ("--layers", 18, "--width", 744, "--steps", 3000)  # neither has ended before both have needed the room
+    first = world.job("train", "--name", "first", "--hold", "2", *endless, HOCKET_HOST_BUDGET=str(1 << 20))
     first.expect("step 2")
-    second = world.job("train", "--name", "second", *large, HOCKET_HOST_BUDGET=str(1 << 20))
+    second = world.job("train", "--name", "second", *endless, HOCKET_HOST_BUDGET=str(1 << 20))
     world.until("second", "waits")
     first.go_on()
-    first.wait()
-    second.wait()
-    refused, other = (first, "second") if first.process.returncode else (second, "first")
-    assert refused.process.returncode == 1, refused.story()
+    ends = {os.pidfd_open(first.process.pid): (first, "second"), os.pidfd_open(second.process.pid): (second, "first")}
+    ended = select.select(list(ends), [], [], PATIENCE)[0]
+    assert ended, world.look()
+    refused, other = ends[ended[0]]
+    assert refused.wait() == 1, refused.story()
     assert "OutOfMemoryError" in refused.stderr and other in refused.stderr, refused.story()
     assert "1.0 MiB" in refused.stderr, refused.story()
+    for descriptor in ends:
+        os.close(descriptor)

@@ -41,8 +41,10 @@ def written(folder: pathlib.Path, text: str) -> str:
 
 
 def two_jobs(world: World, file: str, look: Callable[[], None] | None = None, policy: str = "my policy.py") -> None:
-    """The policy decides from the first job's fifth step on; ``look`` is called in the second one's tenth."""
-    first = world.job("train", "--name", "first", "--hold", "4", "--losses", world.losses("first"), *SMALL)
+    """The policy decides from the first job's fifth step on, and gives the turn to the second one and back. ``look``
+    is called while both go on."""
+    how = (*SMALL, "--more")
+    first = world.job("train", "--name", "first", "--hold", "4", "--losses", world.losses("first"), *how)
     first.expect("step 4")
     answer = world.hocket("policy", file)
     assert answer.returncode == 0, answer.stderr
@@ -51,14 +53,16 @@ def two_jobs(world: World, file: str, look: Callable[[], None] | None = None, po
     while f"policy {policy} decides (pid" not in world.hocket("logs").stdout:  # it has to start
         patience.look(f"{policy} decides")
         world.status()  # which looks whether it has
-    hold = ["--hold", "9"] if look else []
-    second = world.job("train", "--name", "second", *hold, "--losses", world.losses("second"), *SMALL)
+    second = world.job("train", "--name", "second", "--hold", "0", "--losses", world.losses("second"), *how)
     world.until("second", "waits")
     first.go_on()
+    second.expect("step 0")
+    world.until("first", "waits")
+    second.go_on()
     if look:
-        second.expect("step 9")
         look()
-        second.go_on()
+    for job in (first, second):
+        job.go_on()  # to its end
     for job in (first, second):
         job.finishes()
 
@@ -77,7 +81,10 @@ def test_when_it_fails_fair_goes_on_and_says_so(
     world: World, alone: Callable[..., list[str]], tmp_path: pathlib.Path
 ) -> None:
     def look() -> None:
-        assert "my policy.py (has failed, fair decides: ZeroDivisionError" in world.hocket("status").stdout
+        patience = world.patience()
+        while "my policy.py (has failed" not in (said := world.hocket("status").stdout):
+            patience.look(f"a policy that has failed: {said}")
+        assert "my policy.py (has failed, fair decides: ZeroDivisionError" in said
 
     two_jobs(world, written(tmp_path, FAILS_LATER), look)
     for name in ("first", "second"):

@@ -73,14 +73,23 @@ def test_three_jobs_of_twice_the_device_train_bit_identically(
     assert 3 * LARGE_BYTES > 2 * 168 * 2**20
     variables = {"HOCKET_FORCE_SPILL": "1"} if forced else {}
 
-    def start(name: str, *how: str) -> Program:
-        return world.job("train", "--name", name, *how, "--losses", world.losses(name), *LARGE, **variables)
+    def start(name: str) -> Program:
+        how = ("--name", name, "--hold", "0", "--losses", world.losses(name))
+        return world.job("train", *how, *LARGE, **variables)
 
-    jobs = {"a": start("a", "--hold", "0")}
-    jobs["a"].expect("step 0")
-    jobs |= {name: start(name) for name in ("b", "c")}
-    world.until_all(lambda states: list(states.values()).count("waits") == 2, "both others waiting")
-    jobs["a"].go_on()
+    # Each has its first turn while another waits, and steps left for the time when all three want theirs.
+    jobs = {"a": start("a")}
+    for holder, newcomer in (("a", "b"), ("b", "c")):
+        jobs[holder].expect("step 0")
+        jobs[newcomer] = start(newcomer)
+        world.until(newcomer, "waits")
+        assert world.hocket("pause", holder).returncode == 0
+        jobs[holder].go_on()
+    jobs["c"].expect("step 0")
+    for name in ("a", "b"):
+        assert world.hocket("resume", name).returncode == 0
+        world.until(name, "waits")
+    jobs["c"].go_on()
     for name, job in jobs.items():
         job.finishes()
         assert job.counted("turns") > 1, job.story()

@@ -34,10 +34,11 @@ VERSION = '[ "$1" = --version ] && echo hocketd 0.0 && exit 0'
 def test_a_coordinator_that_does_not_begin_to_listen_is_said(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restart, "PATIENCE", 3)
-    answer = restarted(folder, monkeypatch, f"{VERSION}\nexec sleep 1000")
+    monkeypatch.setattr(restart, "_version_of", lambda _: "0.0")  # this one has no time to say it
+    monkeypatch.setattr(restart, "PATIENCE", 0.1)
+    answer = restarted(folder, monkeypatch, "exec sleep 1000")
     assert answer.exit_code == 1
-    assert "has not begun to listen in 3 s" in answer.output and "No coordinator runs now" in answer.output
+    assert "has not begun to listen in 0.1 s" in answer.output and "No coordinator runs now" in answer.output
 
 
 def test_a_coordinator_without_a_version_replaces_none(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

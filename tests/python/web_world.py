@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import http.client
 import json
 import pathlib
 import socket
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from hocket.errors import CoordinatorUnavailable, HocketError
@@ -153,6 +155,16 @@ class Web:
         self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """It looks at nothing until the end of this block: then all that was said meanwhile is there at once."""
+        free = threading.Event()
+        self._loop.call_soon_threadsafe(free.wait, PATIENCE)
+        try:
+            yield
+        finally:
+            free.set()
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)

@@ -1,21 +1,25 @@
 """A training whose persistent memory can be chosen; says where it is, and waits there when told to.
 
     train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--late] [--rest S] [--hold PLACE]
-    [--idle] [--end HOW]
+    [--idle] [--more] [--end HOW]
 
-Lines: "built", "step N" inside step N, "done turns=T steps=S spilled_total=BYTES restored_total=BYTES".
+Lines: "built", "step N" inside step N, "more" after the last one where there are more, "done turns=T steps=S
+spilled_total=BYTES restored_total=BYTES".
 ``--hold built`` or ``--hold N`` waits for a line on standard input there; in a step it uses its turn meanwhile, without
-``--idle``. ``--end`` (in step ``--at``): raise, exit, sys.exit or kill.
+``--idle``. With ``--more`` it then goes on with steps whose losses nobody asks for, until there is a line on standard
+input. ``--end`` (in step ``--at``): raise, exit, sys.exit or kill.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 
 def parse() -> argparse.Namespace:
@@ -35,6 +39,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rest", type=float, default=0, help="so many seconds of each step it waits for the network")
     parser.add_argument("--hold", default="")
     parser.add_argument("--idle", action="store_true", help="held in a step it does nothing with its turn")
+    parser.add_argument("--more", action="store_true", help="after its steps it makes others, until it is told")
     parser.add_argument("--end", default="", choices=["", "raise", "exit", "sys.exit", "kill"])
     parser.add_argument("--at", type=int, default=-1)
     return parser.parse_args()
@@ -103,6 +108,12 @@ def data() -> DataLoader:
     return DataLoader(Rows(rows), batch_size=options.batch, num_workers=options.workers)
 
 
+def until_told(rows: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The same batch again and again."""
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        yield rows
+
+
 def main() -> None:
     torch.manual_seed(options.seed)
     model, optimizer = build()
@@ -123,6 +134,12 @@ def main() -> None:
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
+    if options.more:
+        print("more", flush=True)
+        for again in hocket.steps(until_told(rows.to("cpu")), optimizer=optimizer):
+            there = again.to("cuda")
+            nn.functional.mse_loss(model(there), there).backward()
+            optimizer.step()
     if options.losses:
         with open(options.losses, "w", encoding="ascii") as file:
             file.writelines(f"{loss.hex()}\n" for loss in losses)

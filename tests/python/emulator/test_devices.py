@@ -98,11 +98,16 @@ def test_a_pinned_copy_comes_late_and_a_pageable_one_does_not(emulator):
     assert (
         emulator.output(
             """
+import time
 pinned, x = torch.ones(4).pin_memory(), torch.zeros(4, device='cuda')
-torch.cuda._sleep(1980 * 2_000_000)
-x.copy_(pinned, non_blocking=True)
-pinned.fill_(7.0)  # the mistake: the copy has not begun
-first = x.tolist()
+in_time = False
+while not in_time:
+    pinned.fill_(1.0); begun = time.monotonic()
+    torch.cuda._sleep(1980 * 2_000_000)
+    x.copy_(pinned, non_blocking=True)
+    pinned.fill_(7.0)  # the mistake: the copy has not begun
+    in_time = time.monotonic() - begun < 2  # or this process was kept from it for so long that the copy has
+    first = x.tolist()
 y = torch.ones(4); x.copy_(y, non_blocking=True); y.fill_(9.0)
 print(first, x.tolist())
 """,

@@ -258,8 +258,15 @@ def test_a_kernel_without_a_cpu_twin_fails_by_name(emulator):
 def test_sleep_takes_its_time_on_the_stream_only(emulator):
     assert (
         emulator.output("""
-done = torch.cuda.Event(); torch.cuda._sleep(4_000_000_000); done.record()
-early = done.query(); torch.cuda.synchronize(); print(early, done.query())
+import time
+in_time = False
+while not in_time:
+    begun = time.monotonic()
+    done = torch.cuda.Event(); torch.cuda._sleep(1980 * 2_000_000); done.record()
+    early = done.query()
+    in_time = time.monotonic() - begun < 2  # or this process was kept from asking until it was over
+    torch.cuda.synchronize()
+print(early, done.query())
 """)
         == "False True"
     )
