@@ -9,7 +9,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scene.h"
-#include "tests/client/sleeping_thread.h"
 
 namespace hocket {
 namespace {
@@ -352,13 +351,17 @@ TEST(MemoryTest, AThreadThatHasWaitedBehindAnotherTellsNoOldFigures) {
   const auto asks = [&] { EXPECT_TRUE(scene.job().AwaitRoom(30).ok()); };
   std::thread first(asks);
   EXPECT_TRUE(scene.Expects<wire::NeedRoom>().says_free);
-  std::atomic<int> second_tid{0};
+  static thread_local bool is_second = false;
+  Happening second_waits;
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&](InOwnCode) {
+                      if (is_second) second_waits.Happens();
+                    }});
   std::thread second([&] {
-    second_tid = gettid();
+    is_second = true;
     asks();
   });
-  AwaitsSleep(second_tid);
-  scene.AgentHasObeyed();
+  second_waits.Await();
+  SetBlockingHooks({});
   scene.Says(wire::Room{.ok = true});
   first.join();
   EXPECT_FALSE(scene.Expects<wire::NeedRoom>().says_free);
