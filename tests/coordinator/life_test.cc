@@ -224,6 +224,7 @@ TEST(LifeTest, ATimeCapAndWhatWasHadOfItAreKeptWhenTheDaemonIsKilled) {
   daemon.Ask("quota", {{"job", "a"}, {"time_cap", 0.001}}).value();
   a.Say(wire::Wait{});
   const auto turn = a.Hear<wire::Grant>().turn;
+  ASSERT_TRUE(daemon.Ask("version").ok());  // it has written down when the turn began
   daemon.Kill(SIGKILL);
   ASSERT_EQ(daemon.Start().first, 0);
   Peer a2(daemon, {.name = "a", .rejoin = true, .job = id, .holds_turn = true, .turn = turn});
