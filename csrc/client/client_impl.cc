@@ -18,9 +18,6 @@
 namespace hocket {
 namespace {
 
-// A process that ends does not wait longer than this for a hand-over that is under way.
-constexpr auto kExitPatience = std::chrono::seconds(1);
-
 // Of one that serves: others stand still until it gives its turn up. Longer than a program needs from one
 // request to the next that waits already.
 constexpr auto kServerIdleLimit = std::chrono::microseconds(200);
@@ -155,7 +152,7 @@ void ClientImpl::Leave() {
 }
 
 void ClientImpl::LeaveAtExit() {
-  if (!in_child_.load()) LeaveNow(/*keeps_running=*/false, Clock::now() + kExitPatience);
+  if (!in_child_.load()) LeaveNow(/*keeps_running=*/false, Clock::now() + tuning_.exit_patience);
 }
 
 void ClientImpl::LeaveNow(bool keeps_running, Clock::time_point patience) {
@@ -209,7 +206,7 @@ void ClientImpl::GoOutside(bool keeps_running) {
   promise_.reset();
   Tell(wire::Leave{
       .keeps_running = keeps_running, .most_held = held.most_held, .most_transient = held.most_transient});
-  connection_.AwaitReader(0, kExitPatience);  // what is queued goes with the process
+  connection_.AwaitReader(0, tuning_.exit_patience);  // what is queued goes with the process
   AnswerRoom(absl::ResourceExhaustedError("this job has left Hocket: nobody makes room for it"));
   stop_.store(true, std::memory_order_release);
   Wake();

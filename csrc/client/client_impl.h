@@ -81,6 +81,9 @@ struct ClientTuning {
   // One that stands by goes on after this, whatever has become of the coordinator. Its own bound
   // (core/limits.h, kMostStandBy) is a second for it to stand and one for the request.
   Clock::duration longest_stand_by = std::chrono::seconds(5);
+  // One that ends does not wait longer than this for a hand-over that is under way, nor one that leaves for
+  // its last words to be read.
+  Clock::duration exit_patience = std::chrono::seconds(1);
   Bytes part = 0;                // of a spill that is told in parts; 0: the allocator's choice
   bool force_spill = false;      // HOCKET_FORCE_SPILL
   bool spill_at_random = false;  // then: all, nothing or a part

@@ -238,8 +238,10 @@ TEST(DoorsTest, AThreadThatStaysAtTheDoorIsLetInAfterAnotherWasInterrupted) {
   static std::atomic<bool> interrupted;
   static thread_local bool hears_ctrl_c = false;
   interrupted = false;
-  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [](InOwnCode in_own_code) {
-                      if (hears_ctrl_c) in_own_code([] { return interrupted.load(); });
+  Happening other_waits;
+  SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&](InOwnCode in_own_code) {
+                      if (!hears_ctrl_c) return other_waits.Happens();
+                      in_own_code([] { return interrupted.load(); });
                     }});
   Scene scene;
   std::thread leaves([&] {
@@ -248,6 +250,7 @@ TEST(DoorsTest, AThreadThatStaysAtTheDoorIsLetInAfterAnotherWasInterrupted) {
   });
   scene.Expects<wire::Wait>();
   std::thread stays([&] { EXPECT_TRUE(scene.allocator().Malloc(1, nullptr).ok()); });
+  other_waits.Await();  // a turn that comes before it does is sent back, for nobody waits
   interrupted = true;
   leaves.join();
   scene.Grants(1);

@@ -112,7 +112,7 @@ TEST_F(PassingSceneTest, AGrantThatComesInsteadIsObeyed) {
 
 // Where nobody waits any more when it comes, and another thread does while it is being sent back.
 TEST_F(PassingSceneTest, WhoTakesAnUnwantedTurnHearsThatOthersWait) {
-  Happening asks, begins, in_step, ends;
+  Happening asks, begins, takes, in_step, ends;
   SetBlockingHooks({.before = nullptr, .after = nullptr, .interrupted = [&](InOwnCode in_own_code) {
                       in_own_code([&] {
                         asks.Await();
@@ -135,10 +135,11 @@ TEST_F(PassingSceneTest, WhoTakesAnUnwantedTurnHearsThatOthersWait) {
     scene_->job().EndStep(true);
   });
   scene_->allocator().SetHook([&](const std::string& call) {
-    if (call != "held" || begins.HasHappened()) return;
+    if (call != "held") return;
+    if (begins.HasHappened()) return takes.Happens();
     begins.Happens();
     // Not for ever: the agent may have been about to look at what is held for a report.
-    for (int i = 0; i < 50 && !in_step.HasHappened(); ++i) in_step.AwaitInVain();
+    for (int i = 0; i < 200 && !takes.HasHappened(); ++i) takes.AwaitInVain();
   });
   scene_->Says(wire::Grant{.turn = 7, .pass = kNumber, .passed = true});
   in_step.Await();

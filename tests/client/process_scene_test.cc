@@ -108,7 +108,7 @@ TEST(ProcessTest, APipesEndThatIsNotForForkedChildrenHasNoCopyInThem) {
 // Chunks of the arena that the coordinator has not read yet: their memory stayed for as long as a child
 // lived.
 TEST(ProcessTest, WhatIsQueuedForTheCoordinatorHasNoCopyInAForkedChild) {
-  Scene scene;
+  Scene scene({.exit_patience = std::chrono::seconds(0)});  // nobody reads here
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd read_end(ends[0]);

@@ -116,6 +116,7 @@ class Scene {
     Clock::duration steady = std::chrono::seconds(1);
     Clock::duration room_patience = std::chrono::seconds(0);
     Clock::duration longest_stand_by = std::chrono::hours(1);
+    Clock::duration exit_patience = std::chrono::seconds(20);  // as long as anything is waited for here
     Bytes part = 0;
     Clock::duration expect_margin = MappingTimes::kMargin;
     bool hears_parts = true;
@@ -143,6 +144,7 @@ class Scene {
     tuning.steady = options.steady;
     tuning.room_patience = options.room_patience;
     tuning.longest_stand_by = options.longest_stand_by;
+    tuning.exit_patience = options.exit_patience;
     tuning.force_spill = options.force_spill;
     tuning.spill_at_random = options.spill_at_random;
     tuning.part = options.part;

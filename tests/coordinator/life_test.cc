@@ -10,10 +10,12 @@
 #include <optional>
 #include <thread>
 
+#include "coordinator/core/limits.h"
 #include "coordinator/recording/recording.h"
 #include "coordinator/server/admission.h"
 #include "coordinator/server/state_files.h"
 #include "csrc/base/process.h"
+#include "csrc/base/steady.h"
 #include "tests/coordinator/daemon.h"
 #include "tests/wire/busy_listener.h"
 
@@ -25,8 +27,11 @@ using testing::StartsWith;
 using Json = nlohmann::json;
 
 TEST(LifeTest, WithoutJobsItEndsAfterItsGrace) {
-  Daemon daemon({"--grace-seconds", "0.05"});
-  daemon.AwaitEnd();
+  Daemon daemon;
+  daemon.Kill(SIGKILL);
+  const auto [status, text] = daemon.Start({"--foreground", "--grace-seconds=0.05"});  // until it has ended
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, HasSubstr("goodbye"));
   EXPECT_FALSE(std::filesystem::exists(daemon.socket()));
 }
 
@@ -153,14 +158,19 @@ TEST(LifeTest, AfterAKillTheHolderKeepsItsTurnAndTheOthersWait) {
   const auto turn = a.Hear<wire::Grant>().turn;
   daemon.Kill(SIGKILL);
   EXPECT_TRUE(a.HearsEnd());
+  const absl::Time before = SteadyNow();
   ASSERT_EQ(daemon.Start().first, 0);
   Peer b2(daemon, {.name = "b", .rejoin = true, .job = idb});
   b2.Say(wire::Wait{});
   Peer a2(daemon, {.name = "a", .rejoin = true, .job = ida, .holds_turn = true, .turn = turn});
   EXPECT_EQ(a2.Hear<wire::Joined>().job, ida);
+  const bool was_awaited = SteadyNow() - before < kRejoinWindow;  // if not, b may have had the turn meanwhile
   EXPECT_EQ(a2.Hear<wire::Yield>().turn, turn);
   a2.Say(wire::TurnOver{.turn = turn});
-  EXPECT_EQ(b2.Hear<wire::Grant>().turn, turn + 1);
+  const auto next = b2.Hear<wire::Grant>().turn;
+  if (was_awaited) {
+    EXPECT_EQ(next, turn + 1);
+  }
 }
 
 TEST(LifeTest, WhatPeopleHaveSetIsKeptWhenTheDaemonIsKilled) {
@@ -214,6 +224,7 @@ TEST(LifeTest, ATimeCapAndWhatWasHadOfItAreKeptWhenTheDaemonIsKilled) {
   daemon.Ask("quota", {{"job", "a"}, {"time_cap", 0.001}}).value();
   a.Say(wire::Wait{});
   const auto turn = a.Hear<wire::Grant>().turn;
+  ASSERT_TRUE(daemon.Ask("version").ok());  // it has written down when the turn began
   daemon.Kill(SIGKILL);
   ASSERT_EQ(daemon.Start().first, 0);
   Peer a2(daemon, {.name = "a", .rejoin = true, .job = id, .holds_turn = true, .turn = turn});

@@ -308,7 +308,8 @@ TEST(HostileTest, WhoLeavesDescriptorsUnreadDoesNotKeepTheDaemonBusyAndHearsAllI
   EXPECT_GT(daemon.OpenDescriptors(), kDeaf * kChunks) << "all wait in the daemon";
   const absl::Time until = absl::Now() + absl::Seconds(5);
   bool rests = false;
-  while (!rests && absl::Now() < until) rests = ReadProcess(daemon.pid())->state == 'S';
+  do rests = ReadProcess(daemon.pid())->state == 'S';
+  while (!rests && absl::Now() < until);
   EXPECT_TRUE(rests);
   others.GiveUp();
   for (Peer& peer : deaf) {

@@ -16,6 +16,7 @@
 
 #include "coordinator/core/events.h"
 #include "csrc/base/check.h"
+#include "csrc/base/process.h"
 #include "csrc/wire/codec.h"
 #include "tests/coordinator/daemon.h"
 
@@ -304,7 +305,15 @@ TEST_F(UsersTest, AUserHasOnlySomeOfTheConnections) {
 TEST_F(UsersTest, WhoSaysNothingIsTurnedOutAndWhoHasJoinedMayBeSilent) {
   daemon_->Kill(SIGKILL);
   ASSERT_EQ(daemon_->Start({"--system", "--mute-seconds=1"}).first, 0);
-  Peer joined = Joins(kAnn, {.name = "a"});
+  ASSERT_NE(daemon_->pid(), 0);
+  kill(daemon_->pid(), SIGSTOP);  // when it sees the connection, all has been said there
+  while (ReadProcess(daemon_->pid())->state != 'T') continue;
+  Peer joined = As(kAnn, [&] {
+    Peer peer(*daemon_);
+    peer.Say(wire::Join{.name = "a", .device = "gpu0", .capacity = 1000});
+    return peer;
+  });
+  kill(daemon_->pid(), SIGCONT);
   joined.Hear<wire::Joined>();
   Peer mute = As(kBob, [&] { return Peer(*daemon_); });
   EXPECT_THAT(mute.Hear<wire::Refused>().reason, HasSubstr("said nothing for 1s"));

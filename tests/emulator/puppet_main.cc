@@ -311,6 +311,7 @@ std::string Elapsed(Words& words) {
 }
 
 std::atomic<int> marks = 0;
+std::atomic<bool> let_go = false;
 
 // end-capture STREAM NAME
 std::string EndCapture(Words& words) {
@@ -409,6 +410,18 @@ const std::map<std::string, Verb>& Verbs() {
        [](Words& w) {
          return ErrorName(cuLaunchHostFunc(
              w.Stream(), [](void*) { ++marks; }, nullptr));
+       }},
+      {"hold",  // what follows on the stream waits for let-go
+       [](Words& w) {
+         let_go = false;
+         return ErrorName(cuLaunchHostFunc(
+             w.Stream(), [](void*) { let_go.wait(false); }, nullptr));
+       }},
+      {"let-go",
+       [](Words&) {
+         let_go = true;
+         let_go.notify_all();
+         return std::string("ok");
        }},
       {"marks", [](Words&) { return absl::StrCat("ok ", marks.load()); }},
       {"begin-capture",
