@@ -18,6 +18,8 @@
 namespace hocket::coordinator {
 namespace {
 
+constexpr absl::Duration kSlice = absl::Milliseconds(50);
+
 // The daemon blocks or ignores some signals; the child gets a fresh set.
 class FreshAttributes {
  public:
@@ -73,18 +75,22 @@ LineProcess::~LineProcess() {
   }
 }
 
-bool LineProcess::Await(short events, absl::Time deadline) const {
+// A slice that lasts longer counts as one: the whole machine may have stood still, and the child with it.
+bool LineProcess::Await(short events, absl::Duration& patience) const {
   for (;;) {
-    const absl::Duration left = std::max(absl::ZeroDuration(), deadline - SteadyNow());
-    const absl::Duration whole = absl::Ceil(left, absl::Milliseconds(1));
+    const absl::Duration slice = std::min(patience, kSlice);
+    const absl::Time begin = SteadyNow();
     pollfd poller{socket_.get(), events, 0};
-    const int ready = poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(whole)));
-    if (ready >= 0 || errno != EINTR) return ready > 0;
+    const int whole = static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(slice, absl::Milliseconds(1))));
+    const int ready = poll(&poller, 1, whole);
+    const bool over = patience <= absl::ZeroDuration();
+    patience -= std::min(slice, SteadyNow() - begin);
+    if (ready > 0) return true;
+    if (ready < 0 ? errno != EINTR : over) return false;
   }
 }
 
 absl::Status LineProcess::Send(const std::string& line, absl::Duration patience) {
-  const absl::Time deadline = SteadyNow() + patience;
   const std::string text = line + "\n";
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t now =
@@ -92,7 +98,7 @@ absl::Status LineProcess::Send(const std::string& line, absl::Duration patience)
     if (now >= 0) {
       sent += static_cast<std::size_t>(now);
     } else if (errno == EAGAIN) {
-      if (!Await(POLLOUT, deadline)) return absl::UnavailableError("it does not read what it is told");
+      if (!Await(POLLOUT, patience)) return absl::UnavailableError("it does not read what it is told");
     } else if (errno != EINTR) {
       return absl::UnavailableError("it has ended");
     }
@@ -101,7 +107,7 @@ absl::Status LineProcess::Send(const std::string& line, absl::Duration patience)
 }
 
 absl::StatusOr<std::string> LineProcess::Receive(absl::Duration patience) {
-  const absl::Time deadline = SteadyNow() + patience;
+  absl::Duration left = patience;
   std::size_t looked_at = 0;
   for (;;) {
     const std::size_t end = received_.find('\n', looked_at);
@@ -113,7 +119,7 @@ absl::StatusOr<std::string> LineProcess::Receive(absl::Duration patience) {
     looked_at = received_.size();
     if (looked_at > kLongestLine)
       return absl::ResourceExhaustedError(absl::StrCat("it says more than ", kLongestLine, " bytes at once"));
-    if (!Await(POLLIN, deadline))
+    if (!Await(POLLIN, left))
       return absl::DeadlineExceededError(
           absl::StrCat("it has not answered within ", absl::FormatDuration(patience)));
     char piece[4096];

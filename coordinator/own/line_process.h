@@ -1,7 +1,7 @@
 // A child process that is spoken to in lines over one socket, its standard input and output.
 //
 // Whatever the child does (dies, stops, floods, never reads), no call here blocks for longer than it says,
-// and memory stays bounded. Not thread-safe.
+// and memory stays bounded. Time in which this process, too, stood still does not count. Not thread-safe.
 #ifndef HOCKET_COORDINATOR_OWN_LINE_PROCESS_H_
 #define HOCKET_COORDINATOR_OWN_LINE_PROCESS_H_
 
@@ -40,8 +40,8 @@ class LineProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  // True once `events` are there; false at the deadline.
-  bool Await(short events, absl::Time deadline) const;
+  // True once `events` are there; false when no patience is left. Takes of it what that took.
+  bool Await(short events, absl::Duration& patience) const;
 
   LineProcess(UniqueFd socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
 

@@ -299,6 +299,11 @@ void Server::CloseMute() {
     if (first->second > now) return;
     const int fd = first->first;
     mute_.erase(first);
+    pollfd said{.fd = fd, .events = POLLIN, .revents = 0};
+    if (poll(&said, 1, 0) > 0) {  // not read yet: we were kept from it
+      Read(fd);
+      continue;
+    }
     Refuse(fd, absl::StrCat("said nothing for ", absl::FormatDuration(options_.mute), "."));
   }
 }

@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <optional>
+#include <thread>
 
 #include "csrc/wire/codec.h"
 #include "csrc/wire/shared_page.h"
@@ -73,6 +76,20 @@ TEST(ServerTest, WhoHasLeftIsHeardAlsoWhereSomethingIsToldToItFirst) {
   EXPECT_EQ(ended["name"], "a");
   EXPECT_EQ(ended["steps"], 3);
   EXPECT_FALSE(ended["died"]) << ended;
+}
+
+TEST(ServerTest, WhatWasSaidInTimeIsHeardHoweverLateItIsRead) {
+  constexpr auto kMute = std::chrono::seconds(2);
+  Daemon daemon({"--mute-seconds=2"});
+  Peer other(daemon, {.name = "other"});
+  Peer late(daemon);
+  ASSERT_TRUE(daemon.Ask("version").ok()) << "it has taken the one before";
+  kill(daemon.pid(), SIGSTOP);
+  other.Say(wire::Report{});  // read first, and then it is seen who has said nothing
+  late.Say(wire::Join{.name = "late", .device = "gpu0", .capacity = 1000});
+  std::this_thread::sleep_for(kMute);
+  kill(daemon.pid(), SIGCONT);
+  EXPECT_EQ(late.Hear<wire::Joined>().name, "late");
 }
 
 TEST(ServerTest, TheSocketIsForItsUserOnly) {
