@@ -149,95 +149,7 @@ void Server::ExpectFormerJobs() {
 
 absl::Time Server::Now() const { return SteadyNow(); }
 
-absl::Status Server::Watch(int fd, uint32_t events) {
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = fd;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
-  if (errno == EEXIST && epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return absl::OkStatus();
-  return Cannot("watch a descriptor");
-}
-
-// --- the loop -------------------------------------------------------------------------------------
-
-bool Server::Idle() const {
-  const auto& jobs = core_.state().jobs;
-  return std::all_of(jobs.begin(), jobs.end(), [](const auto& entry) { return entry.second.gone; }) &&
-         (core_.state().expected.empty() || Now() >= core_.state().window_ends);
-}
-
-int Server::TimeoutMs() const {
-  if (!stalled_.empty()) return static_cast<int>(absl::ToInt64Milliseconds(kStall));
-  if (!core_.state().turns.empty()) return static_cast<int>(absl::ToInt64Milliseconds(kHungStep));
-  if (mute_.empty() && (!Idle() || options_.grace == absl::InfiniteDuration())) return -1;
-  absl::Duration left = idle_since_ + options_.grace - Now();
-  for (const auto& [fd, until] : mute_) left = std::min(left, until - Now());
-  left =
-      std::clamp(left, absl::ZeroDuration(), absl::Seconds(1000));  // the longest there are would wrap below
-  return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
-}
-
-absl::Status Server::Run() {
-  while (!stopping_) {
-    if (!Idle()) idle_since_ = Now();
-    epoll_event event{};
-    const int ready = epoll_wait(epoll_.get(), &event, 1, TimeoutMs());
-    if (ready < 0 && errno != EINTR) return Cannot("wait for events");
-    if (ready == 1) Dispatch(event.data.fd, event.events);
-    CloseBroken();
-    CloseMute();
-    if (!stalled_.empty() && Now() >= retry_stalled_) RetryStalled();
-    if (Now() - looked_for_silence_ >= kHungStep) LookForSilence();
-    if (Idle() && Now() - idle_since_ >= options_.grace) {
-      log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"),
-                {.event = "ends"});
-      break;
-    }
-  }
-  return absl::OkStatus();
-}
-
-void Server::Stop() {
-  const std::uint64_t one = 1;
-  if (write(stop_.get(), &one, sizeof(one)) < 0) return;
-}
-
-void Server::Dispatch(int fd, uint32_t events) {
-  if (fd == endpoint_.listener()) return Accept();
-  if (fd == stop_.get()) return StopSoon();
-  if (fd == timer_.get()) {
-    std::uint64_t times = 0;
-    if (read(fd, &times, sizeof(times)) <= 0) return;
-    if (Now() >= deadline_) deadline_ = absl::InfiniteFuture();
-    armed_ = absl::InfiniteFuture();
-    Apply(0, Tick{});
-    return ArmTimer();
-  }
-  if (auto job = pidfds_.find(fd); job != pidfds_.end()) return ProcessEnded(job->second);
-  auto session = sessions_.find(fd);
-  if (session == sessions_.end()) return;
-  if ((events & EPOLLOUT) != 0) {
-    const size_t before = session->second.queued();
-    if (absl::Status flushed = session->second.Flush(); !flushed.ok()) {
-      broken_[fd] = std::move(flushed);
-      return;
-    }
-    const bool stalls = session->second.has_queued() && session->second.queued() == before;
-    if (stalls && stalled_.empty()) retry_stalled_ = Now() + kStall;
-    if (stalls) stalled_.insert(fd);
-    if (stalls || !session->second.has_queued()) (void)Watch(fd, EPOLLIN);
-  }
-  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) Read(fd);
-}
-
-// The socket has room, and the kernel none for what is to be sent: too many descriptors are on their way
-// (ETOOMANYREFS), or its memory is short. It would wake us for the socket again and again.
-void Server::RetryStalled() {
-  for (int fd : std::exchange(stalled_, {})) {
-    const auto session = sessions_.find(fd);
-    if (session != sessions_.end() && session->second.has_queued()) (void)Watch(fd, EPOLLIN | EPOLLOUT);
-  }
-}
+// --- connections ----------------------------------------------------------------------------------
 
 void Server::Accept() {
   UniqueFd socket(accept4(endpoint_.listener(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -442,7 +354,8 @@ void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descri
     Do(job, send, descriptor);
     if (std::holds_alternative<wire::Grant>(send.message)) granted.push_back(send.to);
   };
-  const std::vector<Action> actions = core_.Handle({.at = Now(), .job = job, .what = std::move(what)}, early);
+  const absl::Time at = HeardAt(what);
+  const std::vector<Action> actions = core_.Handle({.at = at, .job = job, .what = std::move(what)}, early);
   // What is said to jobs first, in order: somebody waits for it. Records, the log and the timer can wait.
   for (const Action& action : actions) {
     if (const Send* send = std::get_if<Send>(&action)) Do(job, *send, descriptor);
@@ -512,20 +425,6 @@ void Server::CloseBroken() {
     const bool has_left = known != core_.state().jobs.end() && known->second.gone;
     Close(fd, has_left ? "" : std::string(why.message()));
   }
-}
-
-void Server::Do(const SetTimer& action) {
-  deadline_ = action.at;
-  ArmTimer();
-}
-
-// A timer that fires too early is cheaper than one that is set anew for every turn: a Tick hurts nobody.
-void Server::ArmTimer() {
-  if (deadline_ >= armed_) return;
-  armed_ = deadline_;
-  itimerspec at{};
-  at.it_value = absl::ToTimespec(armed_);
-  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
 void Server::Do(const Reject& action) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "coordinator/core/limits.h"
 #include "coordinator/recording/recording.h"
 #include "coordinator/server/admission.h"
@@ -169,6 +170,43 @@ TEST(LifeTest, AfterAKillTheHolderKeepsItsTurnAndTheOthersWait) {
   a2.Say(wire::TurnOver{.turn = turn});
   const auto next = b2.Hear<wire::Grant>().turn;
   if (was_awaited) {
+    EXPECT_EQ(next, turn + 1);
+  }
+}
+
+TEST(LifeTest, WhoCameBackInTimeIsHeardBeforeTimeIsUp) {
+  Daemon daemon;
+  Peer a(daemon, {.name = "a"});
+  Peer b(daemon, {.name = "b"});
+  const auto ida = a.Hear<wire::Joined>().job;
+  const auto idb = b.Hear<wire::Joined>().job;
+  a.Say(wire::Wait{});
+  const auto turn = a.Hear<wire::Grant>().turn;
+  daemon.Kill(SIGKILL);
+  const absl::Time before = SteadyNow();
+  ASSERT_EQ(daemon.Start().first, 0);
+  kill(daemon.pid(), SIGSTOP);
+  const bool in_time = SteadyNow() - before < kRejoinWindow;  // if not, b may have the turn
+  const wire::Join back{.device = "gpu0", .capacity = 1000, .rejoin = true};
+  const auto says = [&](Peer& peer, const char* name, JobId id, TurnNumber has) {
+    wire::Join join = back;
+    join.name = name;
+    join.job = id;
+    join.turn = has;
+    join.holds_turn = has != 0;
+    peer.Say(join);
+  };
+  Peer b2(daemon), third(daemon), fourth(daemon), a2(daemon);  // taken in one by one while b is heard
+  says(b2, "b", idb, 0);
+  b2.Say(wire::Wait{});
+  says(a2, "a", ida, turn);
+  absl::SleepFor(kRejoinWindow);
+  kill(daemon.pid(), SIGCONT);
+  EXPECT_EQ(a2.Hear<wire::Joined>().job, ida);
+  EXPECT_EQ(a2.Hear<wire::Yield>().turn, turn);
+  a2.Say(wire::TurnOver{.turn = turn});
+  const auto next = b2.Hear<wire::Grant>().turn;
+  if (in_time) {
     EXPECT_EQ(next, turn + 1);
   }
 }

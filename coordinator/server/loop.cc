@@ -1,0 +1,146 @@
+// What is ready, and what is late.
+//
+// Where time is up for somebody (his answer is overdue, the window in which jobs come back is over) and
+// messages lie in sockets, they are heard first: he may have said in time what is waited for, and it was the
+// daemon that was kept from running. Until all has been heard, the core's clock stands just before that time.
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/server/server.h"
+#include "coordinator/server/silence.h"
+#include "csrc/base/cannot.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// Before time goes on. As many as all jobs of a large node may have said; they take a few tens of milliseconds.
+constexpr int kMostHeardLate = 1024;
+
+}  // namespace
+
+absl::Status Server::Watch(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  if (errno == EEXIST && epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return absl::OkStatus();
+  return Cannot("watch a descriptor");
+}
+
+bool Server::Idle() const {
+  const auto& jobs = core_.state().jobs;
+  return std::all_of(jobs.begin(), jobs.end(), [](const auto& entry) { return entry.second.gone; }) &&
+         (core_.state().expected.empty() || Now() >= core_.state().window_ends);
+}
+
+int Server::TimeoutMs() const {
+  if (!stalled_.empty()) return static_cast<int>(absl::ToInt64Milliseconds(kStall));
+  if (!core_.state().turns.empty()) return static_cast<int>(absl::ToInt64Milliseconds(kHungStep));
+  if (mute_.empty() && (!Idle() || options_.grace == absl::InfiniteDuration())) return -1;
+  absl::Duration left = idle_since_ + options_.grace - Now();
+  for (const auto& [fd, until] : mute_) left = std::min(left, until - Now());
+  left =
+      std::clamp(left, absl::ZeroDuration(), absl::Seconds(1000));  // the longest there are would wrap below
+  return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
+}
+
+absl::Status Server::Run() {
+  while (!stopping_) {
+    if (!Idle()) idle_since_ = Now();
+    epoll_event event{};
+    const bool late = Now() >= deadline_;
+    const int ready = epoll_wait(epoll_.get(), &event, 1, late ? 0 : TimeoutMs());
+    if (ready < 0 && errno != EINTR) return Cannot("wait for events");
+    if (ready == 1) Dispatch(event.data.fd, event.events);
+    heard_late_ = late ? heard_late_ + 1 : 0;
+    if (late && (ready < 1 || heard_late_ >= kMostHeardLate)) TimeIsUp();
+    CloseBroken();
+    CloseMute();
+    if (!stalled_.empty() && Now() >= retry_stalled_) RetryStalled();
+    if (Now() - looked_for_silence_ >= kHungStep) LookForSilence();
+    if (ready < 1 && Idle() && Now() - idle_since_ >= options_.grace) {
+      log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"),
+                {.event = "ends"});
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Server::Stop() {
+  const std::uint64_t one = 1;
+  if (write(stop_.get(), &one, sizeof(one)) < 0) return;
+}
+
+void Server::Dispatch(int fd, uint32_t events) {
+  if (fd == endpoint_.listener()) return Accept();
+  if (fd == stop_.get()) return StopSoon();
+  if (fd == timer_.get()) {
+    std::uint64_t times = 0;
+    if (read(fd, &times, sizeof(times)) <= 0) return;
+    armed_ = absl::InfiniteFuture();
+    if (Now() < deadline_) ArmTimer();
+    return;
+  }
+  if (auto job = pidfds_.find(fd); job != pidfds_.end()) return ProcessEnded(job->second);
+  auto session = sessions_.find(fd);
+  if (session == sessions_.end()) return;
+  if ((events & EPOLLOUT) != 0) {
+    const size_t before = session->second.queued();
+    if (absl::Status flushed = session->second.Flush(); !flushed.ok()) {
+      broken_[fd] = std::move(flushed);
+      return;
+    }
+    const bool stalls = session->second.has_queued() && session->second.queued() == before;
+    if (stalls && stalled_.empty()) retry_stalled_ = Now() + kStall;
+    if (stalls) stalled_.insert(fd);
+    if (stalls || !session->second.has_queued()) (void)Watch(fd, EPOLLIN);
+  }
+  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) Read(fd);
+}
+
+// The socket has room, and the kernel none for what is to be sent: too many descriptors are on their way
+// (ETOOMANYREFS), or its memory is short. It would wake us for the socket again and again.
+void Server::RetryStalled() {
+  for (int fd : std::exchange(stalled_, {})) {
+    const auto session = sessions_.find(fd);
+    if (session != sessions_.end() && session->second.has_queued()) (void)Watch(fd, EPOLLIN | EPOLLOUT);
+  }
+}
+
+// --- time -----------------------------------------------------------------------------------------
+
+void Server::Do(const SetTimer& action) {
+  deadline_ = action.at;
+  ArmTimer();
+}
+
+// A timer that fires too early is cheaper than one that is set anew for every turn.
+void Server::ArmTimer() {
+  if (deadline_ >= armed_) return;
+  armed_ = deadline_;
+  itimerspec at{};
+  at.it_value = absl::ToTimespec(armed_);
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+void Server::TimeIsUp() {
+  heard_late_ = 0;
+  deadline_ = absl::InfiniteFuture();
+  Apply(0, Tick{});
+}
+
+absl::Time Server::HeardAt(const decltype(Event::what)& what) {
+  const absl::Time now = Now();
+  const bool stands = now >= deadline_ && !std::holds_alternative<Tick>(what);
+  last_event_ = stands ? std::max(last_event_, deadline_ - absl::Nanoseconds(1)) : now;
+  return last_event_;
+}
+
+}  // namespace hocket::coordinator
