@@ -22,6 +22,7 @@ Core::Core(CoreOptions options)
 std::vector<Action> Core::Handle(const Event& event, const SendEarly& early) {
   HOCKET_CHECK(event.at >= now_) << "an event at " << event.at << " after one at " << now_;
   now_ = event.at;
+  due_ = std::max(due_, std::min(event.due, now_));
   actions_.clear();
   queues_.clear();
   auto found = state_.jobs.find(event.job);

@@ -539,11 +539,11 @@ class Core {
   bool BesideOneSetAside(const Job& job) const;
   bool MayKeepPart(const Job& job, const Turn& turn) const;
   void AskToStopAtOnce(Job& job, TurnNumber told);
-  void Depart(Job& job, bool crashed);
-  void IsGone(Job& job, bool crashed);
+  void Depart(Job& job, bool crashed, std::uint64_t steps = 0);
+  void IsGone(Job& job, bool crashed, std::uint64_t steps = 0);
   void Erase(Job& job);
   void ForgetUnusedDevices();
-  bool WindowOpen() const { return now_ < state_.window_ends && !state_.expected.empty(); }
+  bool WindowOpen() const { return due_ < state_.window_ends && !state_.expected.empty(); }
 
   // explain.cc
   struct Queue {  // who waits for the turn of a device, in order, and when its holder is to stop for them
@@ -578,6 +578,7 @@ class Core {
   const CoreOptions options_;
   State state_;
   absl::Time now_ = absl::InfinitePast();
+  absl::Time due_ = absl::InfinitePast();  // now_, or before it while there is more to be heard (Event::due)
   absl::Time timer_ = absl::InfiniteFuture();
   TurnNumber next_turn_;
   std::uint64_t next_pass_;

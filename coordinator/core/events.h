@@ -119,6 +119,8 @@ struct StepsSeen {
 // Something happened to `job` (0: to nobody in particular) at `at`. Times never go backwards.
 struct Event {
   absl::Time at;
+  // Nobody is late yet by what he was to say after this: he may have said it, and has not been heard.
+  absl::Time due = absl::InfiniteFuture();
   JobId job = 0;
   std::variant<Tick, JobJoins, JobDied, JobHungUp, Restarted, GrantTakenBack, SetPaused, SetShare, SetTimeCap,
                SetTimeGuarantee, SetGroup, SetQuota, SetMemoryLimit, SetMemoryGuarantee, SetPolicy,

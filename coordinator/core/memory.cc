@@ -145,7 +145,9 @@ void Core::Credit(const SpillOrder& order, Bytes bytes, absl::Duration host_taki
   if (asker.turn != 0) {
     Turn& turn = state_.turns.at(asker.turn);
     turn.spilled += bytes;
-    turn.host_taking += host_taking;
+    const absl::Time from = std::max({turn.start, turn.host_taken_until, order.sent});
+    turn.host_taking += std::clamp(now_ - from, absl::ZeroDuration(), host_taking);
+    turn.host_taken_until = now_;
   }
   // What is for the headroom stays free: who restores would look for it in vain.
   const Bytes headroom = std::min(asker.lacks_headroom, bytes);
@@ -418,9 +420,9 @@ void Core::GiveUpOnSilentVictims() {
   for (JobId id : active_) {
     Job& job = this->job(id);
     if (job.unresponsive) continue;
-    if (job.spill && now_ >= AnswerLimit(*job.spill))
+    if (job.spill && due_ >= AnswerLimit(*job.spill))
       SaySilent(job, now_ - job.spill->sent, absl::StrCat("a request for ", FormatBytes(job.spill->bytes)));
-    else if (job.ahead && now_ >= AnswerLimit(*job.ahead))
+    else if (job.ahead && due_ >= AnswerLimit(*job.ahead))
       SaySilent(job, now_ - job.ahead->sent,
                 absl::StrCat("the order to restore ", FormatBytes(job.ahead->bytes), " ahead of its turn"));
   }

@@ -226,29 +226,29 @@ void Core::On(Job* job, const wire::Leave& event) {
 void Core::On(Job* job, const JobHungUp& event) {
   if (job == nullptr || job->gone) return;
   job->hung_up = true;
-  job->steps = std::max(job->steps, event.steps);
-  Depart(*job, /*crashed=*/true);
+  Depart(*job, /*crashed=*/true, event.steps);
   KeepArena(*job, DropUnknown(DeviceOf(*job), job->lane));
 }
 
 void Core::On(Job* job, const JobDied& event) {
   if (job == nullptr) return;
-  job->steps = std::max(job->steps, event.steps);
-  if (!job->gone) IsGone(*job, /*crashed=*/true);
+  if (!job->gone) IsGone(*job, /*crashed=*/true, event.steps);
   Erase(*job);
 }
 
 // It takes no further part. Its bytes count until its process is dead. `crashed`: where it has the turn, its
-// kernels may still write.
-void Core::Depart(Job& job, bool crashed) {
+// kernels may still write. `steps`: that it has done, for the record of that turn alone: of what it needs it
+// has not told as much.
+void Core::Depart(Job& job, bool crashed, std::uint64_t steps) {
   std::optional<Promise> standing;
   for (auto& [number, turn] : state_.turns) {
     if (!turn.next_is_promised) continue;
     if (turn.next_is_promised->to == job.id) turn.next_is_promised->to = 0;
     if (turn.next_is_promised->by == job.id) standing = std::exchange(turn.next_is_promised, std::nullopt);
   }
+  steps = std::max(steps, job.steps);
   if (job.turn != 0)
-    EndPart(job, wire::TurnOver{.steps = job.steps, .turn_steps = job.steps - job.steps_before},
+    EndPart(job, wire::TurnOver{.steps = steps, .turn_steps = steps - job.steps_before},
             crashed ? PartEnds::kByDeath : PartEnds::kGiven);
   else if (crashed && job.set_aside)
     DropArena(DeviceOf(job), job.lane, job.id);
@@ -273,8 +273,8 @@ void Core::Depart(Job& job, bool crashed) {
 
 // What it alone knew of its lane's arena it has mapped no longer. So that is free; a driver that does not say
 // so yet is asked again.
-void Core::IsGone(Job& job, bool crashed) {
-  Depart(job, crashed);
+void Core::IsGone(Job& job, bool crashed, std::uint64_t steps) {
+  Depart(job, crashed, steps);
   if (DropUnknown(DeviceOf(job), job.lane) > 0)
     Expect(DeviceOf(job), 0, crashed ? kDeadMemoryLimit : kArenaDropLimit);
 }

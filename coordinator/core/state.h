@@ -310,10 +310,11 @@ struct Turn {
   std::uint64_t stop = 0;      // gangs: the step after which all stop, counted from Gang::base
   int renamed = 0;             // how often a later one had to be named
   Bytes spilled = 0;           // by others, for it
-  absl::Duration host_taking;  // that they took and pinned host memory for these
-  bool said_near = false;      // to the one who is next, since it was asked to stop
-  JobId next = 0;              // whose bytes are brought back while it lasts; 0: nobody's
-  std::vector<JobId> behind;   // who can be spilled for him, as the policy said last, when there were
+  absl::Duration host_taking;  // of its time, that they took and pinned host memory for these
+  absl::Time host_taken_until = absl::InfinitePast();  // as told last
+  bool said_near = false;                              // to the one who is next, since it was asked to stop
+  JobId next = 0;             // whose bytes are brought back while it lasts; 0: nobody's
+  std::vector<JobId> behind;  // who can be spilled for him, as the policy said last, when there were
   std::vector<std::pair<JobId, bool>> candidates_behind;  // these to choose from, and whether each was paused
   bool lacks_room = false;  // somebody has asked for room in it: what is free is his
   absl::Time interrupted;   // since when somebody is to stand by

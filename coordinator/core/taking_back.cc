@@ -23,10 +23,10 @@ absl::Time Core::TakeBackTime(const Turn& turn) const {
 
 // Once for each Grant: if it does not succeed, the job has taken it up.
 void Core::TakeBackUnread(const Turn& turn) {
-  if (now_ < TakeBackTime(turn) || !Contended(turn)) return;
+  if (due_ < TakeBackTime(turn) || !Contended(turn)) return;
   for (JobId id : turn.granted) {
     Job& rank = job(id);
-    if (!rank.grant_open || now_ < GrantedTo(rank, turn) + kAnswerLimit) continue;
+    if (!rank.grant_open || due_ < GrantedTo(rank, turn) + kAnswerLimit) continue;
     rank.grant_open = false;
     actions_.emplace_back(TakeBack{.job = id, .wait = rank.wait});
   }

@@ -280,10 +280,11 @@ void Server::ProcessEnded(JobId job) {
   if (auto found = core_.state().jobs.find(job); found != core_.state().jobs.end()) {
     Job last = found->second;
     last.steps = std::max(last.steps, steps);
+    if (last.turn != 0) last.held += Now() - last.granted;
     if (recorder_) RecordJob(last);
     ended_.push_back(RecordOf(last, Now()));
     if (ended_.size() > kMaxRecords) ended_.pop_front();
-    LearnNeed(last);
+    LearnNeed(found->second);
   }
   Forget(job);
   Apply(job, JobDied{.steps = steps});

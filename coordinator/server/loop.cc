@@ -2,7 +2,7 @@
 //
 // Where time is up for somebody (his answer is overdue, the window in which jobs come back is over) and
 // messages lie in sockets, they are heard first: he may have said in time what is waited for, and it was the
-// daemon that was kept from running. Until all has been heard, the core's clock stands just before that time.
+// daemon that was kept from running (docs/decisions/0050).
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -19,8 +19,10 @@
 namespace hocket::coordinator {
 namespace {
 
-// Before time goes on. As many as all jobs of a large node may have said; they take a few tens of milliseconds.
-constexpr int kMostHeardLate = 1024;
+// For so long messages are heard before that. It is our own running that counts: a slice that lasts longer is
+// one in which we did not.
+constexpr absl::Duration kHearLate = absl::Milliseconds(100);
+constexpr absl::Duration kSlice = absl::Milliseconds(10);
 
 }  // namespace
 
@@ -54,17 +56,18 @@ absl::Status Server::Run() {
   while (!stopping_) {
     if (!Idle()) idle_since_ = Now();
     epoll_event event{};
-    const bool late = Now() >= deadline_;
+    const absl::Time begin = Now();
+    const bool late = begin >= deadline_;
     const int ready = epoll_wait(epoll_.get(), &event, 1, late ? 0 : TimeoutMs());
     if (ready < 0 && errno != EINTR) return Cannot("wait for events");
     if (ready == 1) Dispatch(event.data.fd, event.events);
-    heard_late_ = late ? heard_late_ + 1 : 0;
-    if (late && (ready < 1 || heard_late_ >= kMostHeardLate)) TimeIsUp();
+    late_ = late ? late_ + std::min(Now() - begin, kSlice) : absl::ZeroDuration();
+    if (late && (ready == 0 || late_ >= kHearLate)) TimeIsUp();
     CloseBroken();
     CloseMute();
     if (!stalled_.empty() && Now() >= retry_stalled_) RetryStalled();
     if (Now() - looked_for_silence_ >= kHungStep) LookForSilence();
-    if (ready < 1 && Idle() && Now() - idle_since_ >= options_.grace) {
+    if (ready == 0 && Idle() && Now() - idle_since_ >= options_.grace) {
       log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"),
                 {.event = "ends"});
       break;
@@ -131,16 +134,13 @@ void Server::ArmTimer() {
 }
 
 void Server::TimeIsUp() {
-  heard_late_ = 0;
+  late_ = absl::ZeroDuration();
   deadline_ = absl::InfiniteFuture();
   Apply(0, Tick{});
 }
 
-absl::Time Server::HeardAt(const decltype(Event::what)& what) {
-  const absl::Time now = Now();
-  const bool stands = now >= deadline_ && !std::holds_alternative<Tick>(what);
-  last_event_ = stands ? std::max(last_event_, deadline_ - absl::Nanoseconds(1)) : now;
-  return last_event_;
+absl::Time Server::Due() const {
+  return Now() < deadline_ ? absl::InfiniteFuture() : deadline_ - absl::Nanoseconds(1);
 }
 
 }  // namespace hocket::coordinator

@@ -210,12 +210,9 @@ void Server::CloseMute() {
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
     if (first->second > now) return;
     const int fd = first->first;
-    mute_.erase(first);
     pollfd said{.fd = fd, .events = POLLIN, .revents = 0};
-    if (poll(&said, 1, 0) > 0) {  // not read yet: we were kept from it
-      Read(fd);
-      continue;
-    }
+    if (poll(&said, 1, 0) > 0) Read(fd);  // we were kept from it
+    if (!mute_.contains(fd)) continue;
     Refuse(fd, absl::StrCat("said nothing for ", absl::FormatDuration(options_.mute), "."));
   }
 }
@@ -354,8 +351,8 @@ void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descri
     Do(job, send, descriptor);
     if (std::holds_alternative<wire::Grant>(send.message)) granted.push_back(send.to);
   };
-  const absl::Time at = HeardAt(what);
-  const std::vector<Action> actions = core_.Handle({.at = at, .job = job, .what = std::move(what)}, early);
+  const std::vector<Action> actions =
+      core_.Handle({.at = Now(), .due = Due(), .job = job, .what = std::move(what)}, early);
   // What is said to jobs first, in order: somebody waits for it. Records, the log and the timer can wait.
   for (const Action& action : actions) {
     if (const Send* send = std::get_if<Send>(&action)) Do(job, *send, descriptor);

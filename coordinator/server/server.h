@@ -152,8 +152,8 @@ class Server {
   void Do(const SetTimer& action);
   void ArmTimer();
   void TimeIsUp();
-  // At which the core hears of it: now, or just before it wanted to be woken, while that is still to come.
-  absl::Time HeardAt(const decltype(Event::what)& what);
+  // Event::due of what is heard now: just before the core wanted to be woken, while that is still to come.
+  absl::Time Due() const;
   void Do(const TakeBack&) {}  // Apply() does it, last
   void Do(const LookAt&) {}    // the same
   bool TakeBackGrant(const TakeBack& action);
@@ -192,8 +192,7 @@ class Server {
   UniqueFd timer_;
   absl::Time deadline_ = absl::InfiniteFuture();  // when the core wants to be woken
   absl::Time armed_ = absl::InfiniteFuture();     // when timer_ fires; never after deadline_
-  absl::Time last_event_ = absl::InfinitePast();
-  int heard_late_ = 0;  // events since deadline_
+  absl::Duration late_;                           // so long we have run since deadline_
   UniqueFd stop_;
   wire::Signs signs_;
   UniqueFd spare_;  // given up for a moment to turn somebody away when there is no other descriptor
