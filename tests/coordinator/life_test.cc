@@ -187,20 +187,17 @@ TEST(LifeTest, WhoCameBackInTimeIsHeardBeforeTimeIsUp) {
   ASSERT_EQ(daemon.Start().first, 0);
   kill(daemon.pid(), SIGSTOP);
   const bool in_time = SteadyNow() - before < kRejoinWindow;  // if not, b may have the turn
-  const wire::Join back{.device = "gpu0", .capacity = 1000, .rejoin = true};
-  const auto says = [&](Peer& peer, const char* name, JobId id, TurnNumber has) {
-    wire::Join join = back;
-    join.name = name;
-    join.job = id;
-    join.turn = has;
-    join.holds_turn = has != 0;
-    peer.Say(join);
-  };
   Peer b2(daemon), third(daemon), fourth(daemon), a2(daemon);  // taken in one by one while b is heard
-  says(b2, "b", idb, 0);
+  b2.Say(wire::Join{.name = "b", .device = "gpu0", .capacity = 1000, .rejoin = true, .job = idb});
   b2.Say(wire::Wait{});
-  says(a2, "a", ida, turn);
-  absl::SleepFor(kRejoinWindow);
+  a2.Say(wire::Join{.name = "a",
+                    .device = "gpu0",
+                    .capacity = 1000,
+                    .rejoin = true,
+                    .job = ida,
+                    .holds_turn = true,
+                    .turn = turn});
+  absl::SleepFor(kRejoinWindow);  // that it passes while the daemon stands still is the test
   kill(daemon.pid(), SIGCONT);
   EXPECT_EQ(a2.Hear<wire::Joined>().job, ida);
   EXPECT_EQ(a2.Hear<wire::Yield>().turn, turn);

@@ -87,7 +87,7 @@ TEST(ServerTest, WhatWasSaidInTimeIsHeardHoweverLateItIsRead) {
   kill(daemon.pid(), SIGSTOP);
   other.Say(wire::Report{});  // read first, and then it is seen who has said nothing
   late.Say(wire::Join{.name = "late", .device = "gpu0", .capacity = 1000});
-  std::this_thread::sleep_for(kMute);
+  std::this_thread::sleep_for(kMute);  // that it passes while the daemon stands still is the test
   kill(daemon.pid(), SIGCONT);
   EXPECT_EQ(late.Hear<wire::Joined>().name, "late");
 }
