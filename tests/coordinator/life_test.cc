@@ -186,7 +186,7 @@ TEST(LifeTest, WhoCameBackInTimeIsHeardBeforeTimeIsUp) {
   const absl::Time before = SteadyNow();
   ASSERT_EQ(daemon.Start().first, 0);
   kill(daemon.pid(), SIGSTOP);
-  const bool in_time = SteadyNow() - before < kRejoinWindow;  // if not, b may have the turn
+  const bool in_time = SteadyNow() - before < kRejoinWindow;   // if not, b may have the turn
   Peer b2(daemon), third(daemon), fourth(daemon), a2(daemon);  // taken in one by one while b is heard
   b2.Say(wire::Join{.name = "b", .device = "gpu0", .capacity = 1000, .rejoin = true, .job = idb});
   b2.Say(wire::Wait{});
