@@ -7,6 +7,7 @@ looked at: a record that does not belong together, or that does not show what th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import pathlib
@@ -99,7 +100,13 @@ def _check_source(commit: str) -> None:
     _need(known.returncode == 0, f"this repository has no commit {commit}: what was measured is not here")
 
 
-def _check_histories(path: pathlib.Path) -> None:
+def _check_histories(path: pathlib.Path, named: Any) -> None:
+    """``named``: what the record says of them."""
+    _need(isinstance(named, dict), f"the record's 'histories' are {named!r}")
+    if not named or "left out" in named:
+        _need(not path.exists(), f"the record names no histories: {path} is of another run")
+        return
+    _need(path.is_file(), f"the record names histories, and there is no {path}")
     _need(path.stat().st_size <= MOST, f"{path} has {path.stat().st_size:,} bytes; the check writes {MOST:,} at most")
     try:
         with tarfile.open(path) as tar:
@@ -108,6 +115,8 @@ def _check_histories(path: pathlib.Path) -> None:
                 _need(fits, f"{path} has {member.name!r}, which is no history")
     except (tarfile.TarError, OSError, EOFError) as error:
         raise NotAdopted(f"{path} cannot be read: {error}") from error
+    same = hashlib.sha256(path.read_bytes()).hexdigest() == named.get("sha256")
+    _need(same, f"{path} is not the file that the record names: it is of another run")
 
 
 def adopt(folder: pathlib.Path, names: Collection[str]) -> list[pathlib.Path]:
@@ -127,8 +136,7 @@ def adopt(folder: pathlib.Path, names: Collection[str]) -> list[pathlib.Path]:
     for result in record["results"]:
         _check_result(result, machine, names)
     histories = folder / "histories.tar.gz"
-    if histories.exists():
-        _check_histories(histories)
+    _check_histories(histories, record.get("histories", {}))
     came = {"command": command, "date": about.get("date", ""), "nvidia-smi": machine.get("nvidia-smi", "")}
     written = []
     for result in record["results"]:

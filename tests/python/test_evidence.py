@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -342,13 +343,20 @@ def results(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
     return folder
 
 
+def histories(folder: pathlib.Path) -> dict[str, object]:
+    """An archive with a history in it, and what a record says of it."""
+    archive = folder / "histories.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        (folder / "gpt.txt.gz").write_bytes(b"1 512 0")
+        tar.add(folder / "gpt.txt.gz", "gpt.txt.gz")
+    return {"file": archive.name, "sha256": hashlib.sha256(archive.read_bytes()).hexdigest()}
+
+
 def test_what_a_gpu_has_shown_is_taken_over_with_where_it_comes_from(
     tmp_path: pathlib.Path, results: pathlib.Path
 ) -> None:
-    folder = output(tmp_path, **{"machine__nvidia-smi": "NVIDIA H200, 580.1"})
-    with tarfile.open(folder / "histories.tar.gz", "w:gz") as tar:
-        (tmp_path / "gpt.txt.gz").write_bytes(b"1 512 0")
-        tar.add(tmp_path / "gpt.txt.gz", "gpt.txt.gz")
+    named = histories(tmp_path)
+    folder = output(tmp_path, **{"machine__nvidia-smi": "NVIDIA H200, 580.1", "record__histories": named})
     written = adopting.adopt(folder, bench.BENCHMARKS)
     assert [path.name for path in written] == ["makespan-nvidia-h200.json", "histories-nvidia-h200.tar.gz"]
     data = json.loads((results / "makespan-nvidia-h200.json").read_text())
@@ -394,8 +402,28 @@ def test_what_is_no_output_of_the_check_is_refused_with_a_sentence(
         monkeypatch.setattr(sys, "argv", ["bench", "--adopt", str(folder)])
         assert bench.main() == 1
         assert why in capsys.readouterr().err
-    folder = output(tmp_path)
+    folder = output(tmp_path, record__histories={"file": "histories.tar.gz", "sha256": ""})
     (folder / "histories.tar.gz").write_bytes(b"no archive")
     with pytest.raises(adopting.NotAdopted, match="cannot be read"):
         adopting.adopt(folder, bench.BENCHMARKS)
+    assert list(results.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("named", "there", "why"),
+    [
+        ({}, True, "is of another run"),
+        ({"file": "histories.tar.gz", "sha256": "00"}, True, "is not the file that the record names"),
+        ({"file": "histories.tar.gz", "sha256": "00"}, False, "the record names histories, and there is no"),
+        ({"file": "histories.tar.gz", "sha256": "00", "left out": "too large"}, True, "is of another run"),
+        (None, False, "'histories' are None"),
+    ],
+)
+def test_histories_of_another_run_are_not_taken_over(
+    tmp_path: pathlib.Path, results: pathlib.Path, named: object, there: bool, why: str
+) -> None:
+    if there:
+        histories(tmp_path)
+    with pytest.raises(adopting.NotAdopted, match=re.escape(why)):
+        adopting.adopt(output(tmp_path, record__histories=named), bench.BENCHMARKS)
     assert list(results.iterdir()) == []

@@ -147,6 +147,7 @@ def main() -> int:
         old.unlink(missing_ok=True)
     shutil.rmtree(RESULTS, ignore_errors=True)
     chosen.out.mkdir(parents=True, exist_ok=True)
+    page.clear(chosen.out)
     LOG.touch()
     draw_arrivals()
     about = {
@@ -174,7 +175,7 @@ def main() -> int:
     except (Stopped, KeyboardInterrupt):
         print("stopped; what was reached is on the page")
     write()
-    print(f"\n{(chosen.out / 'report.md').read_text()}\n{chosen.out / 'report.md'}")
+    print(f"\n{(chosen.out / page.PAGE).read_text()}\n{chosen.out / page.PAGE}")
     failed = any(line.get("outcome") == "failed" for line in page.gather(done, about)["tests"])
     return 1 if failed or any(line["outcome"] != "done" for line in done) else 0
 

@@ -13,6 +13,14 @@ from tests.gpu.check.build import ROOT, WORK
 FILE = WORK / "histories.tar.gz"
 
 
+def pack(folder: pathlib.Path) -> None:
+    """Makes FILE of what there is so far; whoever reads it meanwhile finds it whole."""
+    with tarfile.open(FILE.with_suffix(".new"), "w:gz") as tar:
+        for path in sorted(folder.glob("*.txt.gz")):
+            tar.add(path, path.name)
+    FILE.with_suffix(".new").rename(FILE)
+
+
 def main() -> int:
     from tests.bench.more_jobs import KINDS  # imports torch, which those who only want FILE need not
 
@@ -25,9 +33,7 @@ def main() -> int:
             command += ["--size", "small" if emulate else "full", f"{folder}/{kind}.txt.gz"]
             if subprocess.run([*prefix, *command], cwd=ROOT, check=False).returncode:
                 failed.append(kind)
-            with tarfile.open(FILE, "w:gz") as tar:  # what there is so far
-                for path in sorted(pathlib.Path(folder).glob("*.txt.gz")):
-                    tar.add(path, path.name)
+            pack(pathlib.Path(folder))
     print(f"failed: {failed}" if failed else "all recorded")
     return 1 if failed else 0
 

@@ -1,13 +1,14 @@
 """The page at the end, and the record as data: at most 8 files of at most 16 MiB.
 
 report.md         the page
-record.json       machine, parts, tests, facts, and every benchmark's raw data
+record.json       machine, parts, tests, facts, every benchmark's raw data, and which histories belong to it
 log.txt           all that was printed; its middle is left out where it is too long
 histories.tar.gz  the allocation histories of the trainings (programs/history.py says the format)
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 import shutil
@@ -17,6 +18,7 @@ from tests.bench import harness, table
 from tests.gpu.check import histories, machine
 from tests.gpu.check.parts import RECORD, RESULTS
 
+PAGE, DATA, LOG = "report.md", "record.json", "log.txt"
 MOST_LOG, MOST_FILE = 8 << 20, 16 << 20
 
 
@@ -26,6 +28,15 @@ def _lines(path: pathlib.Path) -> list[dict[str, Any]]:
 
 def _results() -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def _histories() -> dict[str, Any]:
+    """Which file they are, so that nobody takes another run's for this one's; {} where none were recorded."""
+    if not histories.FILE.exists():
+        return {}
+    data = histories.FILE.read_bytes()
+    said = {"file": histories.FILE.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return said | ({"left out": f"at most {MOST_FILE:,} bytes a file"} if len(data) > MOST_FILE else {})
 
 
 def gather(parts: list[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +49,7 @@ def gather(parts: list[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any]
         "tests": [line for line in lines if "test" in line],
         "facts": [line for line in lines if "fact" in line],
         "results": _results(),
+        "histories": _histories(),
     }
 
 
@@ -107,14 +119,20 @@ def markdown(record: dict[str, Any]) -> str:
     return text
 
 
+def clear(out: pathlib.Path) -> None:
+    """Takes away what an earlier run has left there; the folder may hold other files, too."""
+    for name in (PAGE, DATA, LOG, histories.FILE.name):
+        (out / name).unlink(missing_ok=True)
+
+
 def write(out: pathlib.Path, log: pathlib.Path, parts: list[dict[str, Any]], about: dict[str, Any]) -> None:
     """Writes all files; called after every part, so that what was reached is there whatever happens next."""
     record = gather(parts, about)
-    (out / "record.json").write_text(json.dumps(record, indent=1) + "\n")
-    (out / "report.md").write_text(markdown(record))
+    (out / DATA).write_text(json.dumps(record, indent=1) + "\n")
+    (out / PAGE).write_text(markdown(record))
     said = log.read_bytes() if log.exists() else b""
     if len(said) > MOST_LOG:
         said = said[: MOST_LOG // 2] + b"\n[...]\n" + said[-MOST_LOG // 2 :]
-    (out / "log.txt").write_bytes(said)
-    if histories.FILE.exists() and histories.FILE.stat().st_size < MOST_FILE:
+    (out / LOG).write_bytes(said)
+    if record["histories"] and "left out" not in record["histories"]:
         shutil.copy(histories.FILE, out / histories.FILE.name)
