@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name them and end")
     parser.add_argument("--emulate", action="store_true", help="on an emulated GPU (default: this machine's)")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: does it run, not what it shows")
+    parser.add_argument("--brief", action="store_true", help="five repetitions in short blocks: wider bounds")
     parser.add_argument("--results", type=pathlib.Path, help="another folder for the raw data; no page is made")
     parser.add_argument("--page", action="store_true", help="make the page anew and measure nothing")
     parser.add_argument("--adopt", type=pathlib.Path, metavar="FOLDER", help="take over what scripts/gpu-check found")
@@ -74,7 +75,7 @@ def main() -> int:
         parser.error(
             "--quick needs --results FOLDER: it shows that a benchmark runs, and what it measures is no record"
         )
-    harness.use(options.emulate, options.results or harness.RESULTS, options.workloads, options.quick)
+    harness.use(options.emulate, options.results or harness.RESULTS, options.workloads, options.quick, options.brief)
     failed = []
     for name in options.names or BENCHMARKS:
         print(f"== {name}", flush=True)

@@ -50,7 +50,7 @@ def _without_hocket(kernel: float, rounds: int, repeats: int) -> list[float]:
 
 
 def run(quick: bool) -> None:
-    steps, repeats = (100, 6) if quick else (400, 9)
+    steps, repeats = harness.extent(quick, usual=(400, 9), brief=(200, 5), least=(100, 6))
     idle, raw = [], []
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "round-robin"}

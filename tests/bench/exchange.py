@@ -107,8 +107,11 @@ def _fitting(usual: list[int], jobs: int) -> list[int]:
 
 def run(quick: bool) -> None:
     figures, raw = [], {}
-    for size in _fitting([GIB] if quick else [GIB, 4 * GIB, 16 * GIB], 2):
-        rounds = hand_overs(size, 5 if quick else 13)[3:]  # in the first, host memory is taken and pinned
+    usual, count, count_of_three = harness.extent(
+        quick, usual=([GIB, 4 * GIB, 16 * GIB], 13, 16), brief=([4 * GIB], 8, 11), least=([GIB], 5, 9)
+    )
+    for size in _fitting(usual, 2):
+        rounds = hand_overs(size, count)[3:]  # in the first, host memory is taken and pinned
         gib = size / GIB
         raw[f"{gib:g}"] = rounds
         figures.append(
@@ -122,8 +125,9 @@ def run(quick: bool) -> None:
                 at_least=True,
             )
         )
+        harness.record("exchange", figures, extra={"raw": raw})  # there, should the time be up in what follows
     size = _fitting([GIB if quick else AHEAD], 3)[0]
-    rounds = hand_overs(size, 9 if quick else 16, jobs=3)[6:]
+    rounds = hand_overs(size, count_of_three, jobs=3)[6:]
     raw["three"] = rounds
     gib = size / GIB
     figures.append(

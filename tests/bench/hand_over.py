@@ -50,7 +50,7 @@ def _hand_overs(turns: dict[str, list[float]]) -> list[harness.Figure]:
 
 
 def run(quick: bool) -> None:
-    rounds = 5 if quick else 20
+    rounds = harness.extent(quick, usual=20, brief=5, least=5)
     program = [harness.binary("client_hand_over_bench"), str(rounds), str(50 if quick else CONNECTED)]
     turns = measure(harness.undisturbed(program))
     ends = measure(harness.undisturbed([harness.binary("client_boundary_bench"), str(rounds)]))

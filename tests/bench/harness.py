@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import ctypes
 import dataclasses
 import datetime
 import functools
@@ -27,13 +28,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.bench import sizes, source
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
 EMULATED = "emulated"
+T = TypeVar("T")
 # Paths of what a running job meets of it, as git takes them.
 COORDINATOR = ("coordinator", ":(exclude)coordinator/simulator")
 # What runs in a job, or starts it.
@@ -49,6 +51,7 @@ class Place:
 
     emulated: bool = True
     quick: bool = False  # what is measured shows that it runs, and is no record
+    brief: bool = False  # five repetitions in short blocks: a record, with wider bounds
     results: pathlib.Path = RESULTS
     workloads: pathlib.Path | None = None  # traces, which are not part of this tree
 
@@ -57,10 +60,20 @@ PLACE = Place()
 
 
 def use(
-    emulated: bool, results: pathlib.Path = RESULTS, workloads: pathlib.Path | None = None, quick: bool = False
+    emulated: bool,
+    results: pathlib.Path = RESULTS,
+    workloads: pathlib.Path | None = None,
+    quick: bool = False,
+    brief: bool = False,
 ) -> None:
     """Says where all benchmarks of this process run."""
-    PLACE.emulated, PLACE.results, PLACE.workloads, PLACE.quick = emulated, results, workloads, quick
+    PLACE.emulated, PLACE.results, PLACE.workloads = emulated, results, workloads
+    PLACE.quick, PLACE.brief = quick, brief
+
+
+def extent(quick: bool, *, usual: T, brief: T, least: T) -> T:
+    """How much a benchmark does: ``least`` where it is ``quick``, ``brief`` where minutes are all that there is."""
+    return least if quick else brief if PLACE.brief else usual
 
 
 class NotRun(Exception):
@@ -336,10 +349,18 @@ def binary(target: str) -> str:
 
 
 def device_name() -> str:
-    """``emulated``, or what torch calls the GPU."""
-    import torch
-
-    return EMULATED if PLACE.emulated else torch.cuda.get_device_name(0)
+    """``emulated``, or what the driver, and so torch, calls the GPU. Makes no context: other jobs are measured yet."""
+    if PLACE.emulated:
+        return EMULATED
+    driver, device, name = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.create_string_buffer(256)
+    for answer in (
+        driver.cuInit(0),
+        driver.cuDeviceGet(ctypes.byref(device), 0),
+        driver.cuDeviceGetName(name, len(name), device),
+    ):
+        if answer:
+            raise RuntimeError(f"the driver does not say which device it has: error {answer}")
+    return name.value.decode()
 
 
 def _driver() -> str:

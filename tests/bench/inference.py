@@ -198,7 +198,7 @@ def table_of(found: dict[str, Any]) -> dict[str, Any]:
 def run(quick: bool) -> None:
     lines = harness.workload(TRACE).read_text().splitlines()
     trace = [float(line) for line in lines[1:]]
-    seconds, repeats = (1.0, 2) if quick else (12.0, 7)
+    seconds, repeats = harness.extent(quick, usual=(12.0, 7), brief=(3.0, 5), least=(1.0, 2))
     drawn = lines[0].endswith("drawn")  # scripts/gpu-check, where nobody gave it a trace
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         training = training_that_fits(sizes.free("bench-inference-hocket", MEMORY))

@@ -36,7 +36,8 @@ def _beside(environment: dict[str, str]) -> dict[str, Any]:
 
 
 def run(quick: bool) -> None:
-    learning, seconds, repeats = (2.0, 1.0, 2) if quick else (30.0, 10.0, 9)
+    lengths = harness.extent(quick, usual=(30.0, 10.0, 9), brief=(5.0, 2.0, 5), least=(2.0, 1.0, 2))
+    learning, seconds, repeats = lengths
     found: dict[str, list[float]] = {"limited": [], "free": []}
     raw = []
     size = sizes.fitting(

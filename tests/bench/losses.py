@@ -54,7 +54,7 @@ def run(quick: bool) -> None:
     if size != usual or not all_at_once:
         how = "small trainings instead of full ones" if size != usual else "the plain training goes before the others"
         print(f"losses: {there / GIB:.1f} GiB of the device are free: {how}")
-    kinds, steps = (KINDS[:1], 3) if quick else (KINDS, 20)
+    kinds, steps = harness.extent(quick, usual=(KINDS, 20), brief=(KINDS[:2], 10), least=(KINDS[:1], 3))
     samples = {kind: _identical(kind, size, steps, all_at_once) for kind in kinds}
     every = [sample for of_kind in samples.values() for sample in of_kind]
     name = "losses" if size == usual else "losses_small"

@@ -134,7 +134,7 @@ def _measure(mix: Mix, repeats: int) -> tuple[list[harness.Figure], dict[str, ob
 
 def run(quick: bool) -> None:
     figures, missing, raw = [], [], {}
-    for mix in (MIXES[0], MIXES[-1]) if quick else MIXES:
+    for mix in harness.extent(quick, usual=MIXES, brief=MIXES[:1], least=(MIXES[0], MIXES[-1])):
         try:
             measured, raw[mix.name] = _measure(mix, repeats=5)
         except harness.NotRun as why:

@@ -163,7 +163,8 @@ def _hand_over_ms() -> float:
 
 
 def run(quick: bool) -> None:
-    chosen, seconds, repeats = (MIXES[:2], 0.3, 2) if quick else (MIXES, 2.0, 5)
+    two = MIXES[:2]
+    chosen, seconds, repeats = harness.extent(quick, usual=(MIXES, 2.0, 5), brief=(two, 1.0, 5), least=(two, 0.3, 2))
     cost = _hand_over_ms()
     mixes: list[dict[str, Any]] = []
     with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:

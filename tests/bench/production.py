@@ -95,7 +95,8 @@ def _measure(pair: tuple[float, float, float], seconds: float, repeats: int) -> 
 
 
 def run(quick: bool) -> None:
-    pairs, seconds, repeats = (PAIRS[:1], 0.8, 2) if quick else (PAIRS, 4.0, 5)
+    one = PAIRS[:1]
+    pairs, seconds, repeats = harness.extent(quick, usual=(PAIRS, 4.0, 5), brief=(one, 2.0, 5), least=(one, 0.8, 2))
     found = {pair: _measure(pair, seconds, repeats) for pair in pairs}
 
     def worst(key: str, pick: Any) -> list[float]:
@@ -103,7 +104,7 @@ def run(quick: bool) -> None:
 
     alone = "the production job alone, plain torch"
     whole = "an oracle that schedules whole steps and knows all, same bound"
-    many = "one pair" if quick else f"the worst of {len(pairs)} pairs"
+    many = "one pair" if pairs == one else f"the worst of {len(pairs)} pairs"
     figures = [
         harness.figure(
             "production_slowed",

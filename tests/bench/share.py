@@ -40,11 +40,11 @@ def _shares(light: int, window: float, repeats: int) -> list[float]:
 
 
 def run(quick: bool) -> None:
-    window, repeats = (1.0, 2) if quick else (10.0, 5)
+    window, repeats = harness.extent(quick, usual=(10.0, 5), brief=(6.0, 5), least=(1.0, 2))
     figures = []
     for light in (10, 25):
         off = [abs(share - light) for share in _shares(light, window, repeats)]
         goal = max(1.0, 100 * DEVICE_MS / 1e3 / window)
         text = f"share of two busy jobs, asked {light}:{100 - light}, over {window:g} s: off by"
         figures.append(harness.figure(f"share_{light}", text, off, goal, "what the weights ask for", unit="points"))
-    harness.record("share", figures)
+        harness.record("share", figures)

@@ -15,7 +15,8 @@ AGAINST_S = 10.0  # that a contender may take at a size
 
 
 def run(quick: bool) -> None:
-    rounds, usual = (5, (256, 1024)) if quick else (9, (256, 1024, 4096, 16384))
+    every = (256, 1024, 4096, 16384)
+    rounds, usual = harness.extent(quick, usual=(9, every), brief=(5, every), least=(5, every[:2]))
     there = sizes.free(DEVICE, MEMORY)
 
     def fitting(what: str, mib: tuple[int, ...], processes: int) -> list[int]:
@@ -57,7 +58,8 @@ def run(quick: bool) -> None:
             )
     about = {"nanoseconds": measured, "speaks_of": ["allocator", "csrc/emulator"]}
     harness.record("spill_rate", figures, extra=about)  # there, should the time be up in what follows
-    others = fitting("spill_rate, against others", (256,) if quick else (1024, 4096), 2)
+    beside = harness.extent(quick, usual=(1024, 4096), brief=(1024,), least=(256,))
+    others = fitting("spill_rate, against others", beside, 2)
     found = against.compare(DEVICE, MEMORY, others, 5, AGAINST_S)
     about |= {"not_measured": found.not_measured, "against": found.raw}
     harness.record("spill_rate", figures + found.figures, extra=about)

@@ -86,7 +86,7 @@ def compare(
 
 
 def run(quick: bool) -> None:
-    seconds = 12 if quick else 80
+    seconds = harness.extent(quick, usual=80, brief=36, least=12)
     if harness.PLACE.emulated:
         figures = compare("values", 1.02, [], 5, 10 if quick else 200, seconds)
         figures += compare("timing", 1.01, ["--device-ms", "20"], 4, 10 if quick else 60, seconds)

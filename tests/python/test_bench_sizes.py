@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,15 @@ from tests.bench.sizes import CONTEXT, GIB, MIB
 from tests.gpu.check import build
 
 CARDS = [8, 16, 24]
+
+
+def recorder(last: list[harness.Figure]) -> Callable[..., None]:
+    """In place of ``harness.record``: a record replaces the one before."""
+
+    def record(name: str, figures: list[harness.Figure], **_: object) -> None:
+        last[:] = figures
+
+    return record
 
 
 def test_sizes_that_fit_are_taken_and_the_others_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +97,7 @@ def test_jobs_that_exchange_their_memory_fit_with_their_contexts(monkeypatch: py
 
     recorded: list[harness.Figure] = []
     monkeypatch.setattr(exchange, "hand_overs", hand_overs)
-    monkeypatch.setattr(harness, "record", lambda name, figures, **_: recorded.extend(figures))
+    monkeypatch.setattr(harness, "record", recorder(recorded))
     exchange.run(quick=False)
     assert [f.name for f in recorded] == {
         8: ["exchange_1", "exchange_4", "exchange_ahead_2_gib"],
@@ -101,7 +111,7 @@ def test_an_evicted_job_of_another_size_is_another_row(monkeypatch: pytest.Monke
     each = {"granted": 0.0, "first_kernel": 1.0, "second_part": 1.0, "plain": 1.0}
     monkeypatch.setattr(evicted, "_measure", lambda *_: [each] * 5)
     recorded: list[harness.Figure] = []
-    monkeypatch.setattr(harness, "record", lambda name, figures, **_: recorded.extend(figures))
+    monkeypatch.setattr(harness, "record", recorder(recorded))
     evicted.run(quick=False)
     assert [f.name for f in recorded] == ["evicted_5_gib", "evicted_in_order_5_gib", "evicted_in_order_all_5_gib"]
     assert "an evicted 5 GiB job" in recorded[0].text

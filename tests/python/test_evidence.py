@@ -48,6 +48,16 @@ def test_a_record_does_not_say_where_somebody_keeps_things(monkeypatch: pytest.M
     assert harness.origin("scripts/bench")["command"] == "scripts/bench --emulate --workloads workloads a/b"
 
 
+def test_the_device_is_called_what_torch_calls_it() -> None:
+    look = "from tests.bench import harness; harness.use(False); print(harness.device_name(), end='; '); "
+    look += "import torch; print(torch.cuda.get_device_name(0))"
+    command = [harness.hocket(), "emulate", "--name", "evidence-name", "--memory", "1GiB", "--"]
+    said = subprocess.run([*command, sys.executable, "-c", look], capture_output=True, text=True, check=True,
+                          cwd=harness.ROOT).stdout.strip()  # fmt: skip
+    ours, torchs = said.split("; ")
+    assert ours == torchs != ""
+
+
 def test_four_samples_are_no_figure() -> None:
     with pytest.raises(ValueError, match="4 samples"):
         figure([1.0] * 4)
@@ -141,6 +151,16 @@ def test_of_several_histories_the_worst_is_the_figure_and_each_is_in_the_table()
     rows = allocation.table_of(found)["rows"]
     assert [row[:3] for row in rows] == [["a", "repeat", "0.500"], ["b", "repeat", "0.700"], ["c", "change", "0.900"]]
     assert "| a | repeat | 0.500 |" in table._table(allocation.table_of(found))
+
+
+def test_a_brief_benchmark_still_makes_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "PLACE", harness.Place())
+    how = {"usual": "all", "brief": "five", "least": "two"}
+    assert (harness.extent(False, **how), harness.extent(True, **how)) == ("all", "two")
+    harness.use(emulated=True, brief=True)
+    assert (harness.extent(False, **how), harness.extent(True, **how)) == ("five", "two")
+    with pytest.raises(ValueError, match="needs at least 5"):
+        figure([1.0] * 4)
 
 
 def test_a_percentile_is_a_sample_that_so_many_do_not_exceed() -> None:
