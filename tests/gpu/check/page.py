@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.bench import harness, table
 from tests.gpu.check import histories, machine
-from tests.gpu.check.parts import RECORD, RESULTS
+from tests.gpu.check.parts import RECORDS, RESULTS
 
 PAGE, DATA, LOG = "report.md", "record.json", "log.txt"
 MOST_LOG, MOST_FILE = 8 << 20, 16 << 20
@@ -41,7 +41,7 @@ def _histories() -> dict[str, Any]:
 
 def gather(parts: list[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any]:
     """Everything that is known so far."""
-    lines = _lines(RECORD)
+    lines = [line for path in RECORDS for line in _lines(path)]
     return {
         "about": about,
         "machine": json.loads(machine.FILE.read_text()) if machine.FILE.exists() else {},
