@@ -15,11 +15,13 @@ import shutil
 from typing import Any
 
 from tests.bench import harness, table
+from tests.bench.adopt import OF_A_RESULT
 from tests.gpu.check import histories, machine
 from tests.gpu.check.parts import RECORDS, RESULTS
 
 PAGE, DATA, LOG = "report.md", "record.json", "log.txt"
 MOST_LOG, MOST_FILE = 8 << 20, 16 << 20
+ABOUT_A_RESULT = ("driver", "load", "not_measured", "python", "scheduling", "speaks_of")  # what is no raw data
 
 
 def _lines(path: pathlib.Path) -> list[dict[str, Any]]:
@@ -51,6 +53,25 @@ def gather(parts: list[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any]
         "results": _results(),
         "histories": _histories(),
     }
+
+
+def fitted(record: dict[str, Any]) -> str:
+    """The record as JSON, small enough for a file: of the largest results first the raw data go, then the results
+    themselves; "left out" names them."""
+    record = {**record, "results": [*record["results"]]}
+    left_out: list[str] = []
+
+    def text() -> str:
+        return json.dumps({**record, "left out": left_out} if left_out else record, indent=1) + "\n"
+
+    while len(text()) > MOST_FILE and record["results"]:
+        result = max(record["results"], key=lambda result: len(json.dumps(result)))
+        record["results"].remove(result)
+        kept = {key: result[key] for key in (*OF_A_RESULT, *ABOUT_A_RESULT) if key in result}
+        if kept != result:
+            record["results"].append(kept)
+        left_out.append(f"{result['benchmark']}: {'its raw data' if kept != result else 'all of it'}")
+    return text()
 
 
 def _cell(text: object) -> str:
@@ -95,6 +116,9 @@ def markdown(record: dict[str, Any]) -> str:
     title = mach.get("device", "no device was reached")
     text = f"# Hocket on {title}\n\n{_summary(record)}"
     text += "".join(f"- {name}: {value}\n" for name, value in {**about, **mach}.items() if value not in ("", None))
+    if "left out" in record["histories"]:
+        said = record["histories"]
+        text += f"- the histories of allocations are left out: {said['bytes']:,} bytes; {said['left out']}\n"
     text += "\n## Figures\n\n"
     rows = [
         [f["text"], table.goal(f), table.value(f), table.met(f), f["baseline"], result["device"]]
@@ -128,7 +152,7 @@ def clear(out: pathlib.Path) -> None:
 def write(out: pathlib.Path, log: pathlib.Path, parts: list[dict[str, Any]], about: dict[str, Any]) -> None:
     """Writes all files; called after every part, so that what was reached is there whatever happens next."""
     record = gather(parts, about)
-    (out / DATA).write_text(json.dumps(record, indent=1) + "\n")
+    (out / DATA).write_text(fitted(record))
     (out / PAGE).write_text(markdown(record))
     said = log.read_bytes() if log.exists() else b""
     if len(said) > MOST_LOG:

@@ -17,6 +17,7 @@ from tests.gpu.check.parts import Part
 
 LOG = build.WORK / "log.txt"
 RESERVE = 8  # seconds for the page
+MOST_TAIL = 4000  # characters
 Lines = dict[str, dict[str, Any]]  # by a part's name: what became of it
 
 
@@ -81,7 +82,7 @@ def tail_from(start: int) -> str:
     """The last lines of what was printed since ``start`` (a size of the log)."""
     with open(LOG, "rb") as log:
         log.seek(start)
-        return "\n".join(log.read().decode(errors="replace").splitlines()[-15:])
+        return "\n".join(log.read().decode(errors="replace").splitlines()[-15:])[-MOST_TAIL:]
 
 
 def check(parts: list[Part], deadline: float, lines: Lines, write: Callable[[], None]) -> None:
