@@ -1,9 +1,9 @@
 """malloc + free and reserved memory, Hocket's allocator against PyTorch's native one.
 
-The histories of real trainings (more_jobs.py) are recorded first, with PyTorch's native allocator on an emulated GPU of
-80 GiB that computes nothing: sizes and order are those of a GPU. Both allocators replay them, in live processes,
-interleaved; no byte of device memory is touched. HOCKET_HISTORIES names a folder of histories recorded elsewhere
-(``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one) to be replayed instead.
+The histories of real trainings (more_jobs.py) are recorded first, with PyTorch's native allocator, where no GPU is
+there on an emulated one of 80 GiB that computes nothing: sizes and order are those of a GPU. Both allocators replay
+them, in live processes, interleaved; no byte of device memory is touched. HOCKET_HISTORIES names a folder of histories
+recorded elsewhere (``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one) to be replayed instead.
 
 A third contender is PyTorch's native allocator over Hocket's memory (HOCKET_ALLOCATOR=native).
 
@@ -22,12 +22,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from tests.bench import harness
+from tests.bench import harness, sizes
 
-BASELINE = "PyTorch's native allocator, same history, same emulated GPU"
 UNTIDY = ("gpt", "resnet", "bert", "unet")  # recorded a second time, untidy
+BRIEF = ("bert", "gpt", "gpt-untidy", "resnet-untidy")  # steps that change and steps that repeat
 MEMORY = "80GiB"
 # What is compared -> (text, goal where steps repeat, goal elsewhere).
 COMPARED = {
@@ -37,6 +37,7 @@ COMPARED = {
     "reserved": ("peak reserved, settled", 0.95, 1.0),
     "reserved_first": ("peak reserved, first steps", 1.0, 1.0),
 }
+CONTENDERS = ("native", "hocket", "redirected")
 THREADS = (1, 2, 8)
 
 
@@ -53,24 +54,65 @@ class Compared:
         return statistics.median(self.ratios[key])
 
 
-def record_histories(folder: pathlib.Path) -> None:
-    """``KIND.txt.gz`` and ``KIND-untidy.txt.gz`` of all trainings."""
+def baseline(same: str) -> str:
+    return f"PyTorch's native allocator, same {same}, same {'emulated ' if harness.PLACE.emulated else ''}GPU"
+
+
+def recordings() -> dict[str, tuple[str, ...]]:
+    """How each history is made: its name -> what tests/gpu/programs/history.py is told."""
     from tests.bench.more_jobs import KINDS  # imports torch
 
-    size = "full"
-    for kind, *untidy in [*((kind,) for kind in KINDS), *((kind, "--untidy") for kind in UNTIDY)]:
-        program = [sys.executable, "-m", "tests.gpu.programs.history", "--kind", kind, "--size", size, *untidy]
-        program.append(str(folder / f"{kind}{'-untidy' if untidy else ''}.txt.gz"))
-        command = harness.emulate("bench-histories", MEMORY, program, timing=True)
+    tidy = {kind: ("--kind", kind) for kind in KINDS}
+    return tidy | {f"{kind}-untidy": ("--kind", kind, "--untidy") for kind in UNTIDY}
+
+
+def record_histories(folder: pathlib.Path, names: Collection[str]) -> None:
+    """``NAME.txt.gz`` of each."""
+    made = recordings()
+    for name in names or made:
+        program = [sys.executable, "-m", "tests.gpu.programs.history", *made[name], "--size", "full"]
+        command = harness.emulate("bench-histories", MEMORY, [*program, f"{folder}/{name}.txt.gz"], timing=True)
         subprocess.run(command, check=True, cwd=harness.ROOT, stdout=subprocess.DEVNULL)
+
+
+def name_of(history: pathlib.Path) -> str:
+    return history.name.split(".")[0]
+
+
+def chosen(folder: pathlib.Path, names: Collection[str]) -> list[pathlib.Path]:
+    """The folder's histories of these names, or all where it has none of them."""
+    every = sorted(folder.glob("*.txt.gz"))
+    return [history for history in every if name_of(history) in names] or every
+
+
+def peak(history: pathlib.Path) -> int:
+    """Bytes alive at most."""
+    most, now = 0, 0
+    with gzip.open(history, "rt") as lines:
+        for line in lines:
+            now += int(line.split()[1])
+            most = max(most, now)
+    return most
+
+
+def fits(history: pathlib.Path) -> bool:
+    """Whether the device has room for all contenders at once; emulated, each has one of its own."""
+    at_once = 1 if harness.PLACE.emulated else len(CONTENDERS)
+    needs = at_once * (peak(history) * 5 // 4 + sizes.CONTEXT)
+    there = sizes.free("bench-allocation-native", MEMORY)
+    if needs > there:
+        print(f"allocation: {name_of(history)} needs {needs / sizes.GIB:.1f} GiB, {there / sizes.GIB:.1f} are free")
+    return needs <= there
 
 
 @contextlib.contextmanager
 def contenders(program: str, what: str) -> Iterator[dict[str, harness.Worker]]:
-    """A worker for each allocator: ``native``, ``hocket``, and ``redirected``: the native one over Hocket's memory."""
-    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
+    """A worker for each allocator, as if no other one were there: ``native``, ``hocket``, and ``redirected``: the
+    native one over Hocket's memory."""
+    with contextlib.ExitStack() as stack:
 
         def worker(name: str) -> harness.Worker:
+            folder = stack.enter_context(harness.runtime_folder())
             how = "native" if name == "native" else "hocket"
             command = harness.emulate(f"bench-allocation-{name}", MEMORY, [program, how, what], timing=True)
             environment = {"HOCKET_RUNTIME_DIR": folder}
@@ -78,14 +120,14 @@ def contenders(program: str, what: str) -> Iterator[dict[str, harness.Worker]]:
                 environment["HOCKET_ALLOCATOR"] = "native"
             return stack.enter_context(harness.Worker(command, environment, pathlib.Path(folder) / f"{name}.log"))
 
-        yield {name: worker(name) for name in ("native", "hocket", "redirected")}
+        yield {name: worker(name) for name in CONTENDERS}
 
 
 def compare(history: pathlib.Path, program: str, rounds: int) -> Compared:
     with tempfile.TemporaryDirectory() as folder:
         plain = pathlib.Path(folder) / "history.txt"
         plain.write_bytes(gzip.decompress(history.read_bytes()))
-        found = Compared(history.name.split(".")[0], True, {key: [] for key in COMPARED}, [])
+        found = Compared(name_of(history), True, {key: [] for key in COMPARED}, [])
         with contenders(program, str(plain)) as workers:
             for i in range(rounds):
                 order = list(workers) if i % 2 else list(reversed(workers))
@@ -111,7 +153,7 @@ def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
                 f"{text}, {which}, the worst ({worst.name})",
                 worst.ratios[key],
                 goal if steady else goal_elsewhere,
-                BASELINE,
+                baseline("history"),
             )
         worst = max(found, key=lambda f: statistics.median(f.redirected))
         yield harness.figure(
@@ -119,7 +161,7 @@ def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
             f"PyTorch's native allocator over Hocket's memory: {COMPARED['ns'][0]}, {which}, the worst ({worst.name})",
             worst.redirected,
             1.02,
-            BASELINE,
+            baseline("history"),
         )
 
 
@@ -154,20 +196,23 @@ def threads(program: str, rounds: int) -> Iterator[harness.Figure]:
             f"malloc or free, sizes and order at random, {at_once}",
             values,
             1.0,
-            "PyTorch's native allocator, same calls, same emulated GPU",
+            baseline("calls"),
         )
 
 
 def run(quick: bool) -> None:
     program = harness.binary("hocket_allocator_versus_native")
-    rounds = 2 if quick else 20
+    rounds, names = harness.extent(quick, usual=(20, ()), brief=(5, BRIEF), least=(2, ("cnn",)))
     with tempfile.TemporaryDirectory() as made:
         folder = pathlib.Path(os.environ.get("HOCKET_HISTORIES") or made)
         if folder == pathlib.Path(made):
-            record_histories(folder)
-        found = [compare(history, program, rounds) for history in sorted(folder.glob("*.txt.gz"))]
+            record_histories(folder, names)
+        histories = chosen(folder, names)
+        if not histories:
+            raise RuntimeError(f"{folder} has no history: no file is called NAME.txt.gz")
+        found = [compare(history, program, rounds) for history in histories if fits(history)]
     if not found:
-        raise RuntimeError(f"{folder} has no history: no file is called NAME.txt.gz")
+        raise harness.NotRun("no history fits the device")
     figures = [*figures_of(found), *threads(program, rounds)]
-    histories = {f.name: {"steady": f.steady, **f.ratios, "redirected": f.redirected} for f in found}
-    harness.record("allocation", figures, extra={"tables": [table_of(found)], "histories": histories})
+    raw = {f.name: {"steady": f.steady, **f.ratios, "redirected": f.redirected} for f in found}
+    harness.record("allocation", figures, extra={"tables": [table_of(found)], "histories": raw})

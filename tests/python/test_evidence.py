@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ import pytest
 
 from tests.bench import __main__ as bench
 from tests.bench import adopt as adopting
-from tests.bench import allocation, causes, harness, inference, inference_job, pictures, source, table
+from tests.bench import allocation, causes, harness, inference, inference_job, pictures, sizes, source, table
 from tests.gpu.programs import slices
 
 CALIBRATE = pathlib.Path(__file__).parents[2] / "scripts" / "calibrate"
@@ -161,6 +162,32 @@ def test_a_brief_benchmark_still_makes_figures(monkeypatch: pytest.MonkeyPatch) 
     assert (harness.extent(False, **how), harness.extent(True, **how)) == ("five", "two")
     with pytest.raises(ValueError, match="needs at least 5"):
         figure([1.0] * 4)
+
+
+def test_a_baseline_says_what_it_was_measured_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "PLACE", harness.Place(emulated=True))
+    assert allocation.baseline("history") == "PyTorch's native allocator, same history, same emulated GPU"
+    harness.use(emulated=False)
+    assert allocation.baseline("calls") == "PyTorch's native allocator, same calls, same GPU"
+
+
+def test_histories_that_have_room_are_replayed_those_asked_for_first(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gib = sizes.GIB
+    for name, size in (("bert", gib), ("gpt", 30 * gib)):
+        with gzip.open(tmp_path / f"{name}.txt.gz", "wt") as file:
+            file.write(f"0 {size} -1\n1 512 0\n0 -{size} 0\n")
+    bert, gpt = sorted(tmp_path.iterdir())
+    assert allocation.chosen(tmp_path, ("gpt", "resnet")) == [gpt]
+    assert allocation.chosen(tmp_path, ()) == allocation.chosen(tmp_path, ("resnet",)) == [bert, gpt]
+    assert allocation.peak(gpt) == 30 * gib + 512
+    monkeypatch.setattr(sizes, "free", lambda *_: 79 * gib)
+    monkeypatch.setattr(harness, "PLACE", harness.Place(emulated=True))
+    assert allocation.fits(bert) and allocation.fits(gpt), "each contender has a device of its own"
+    harness.use(emulated=False)
+    assert allocation.fits(bert) and not allocation.fits(gpt)
+    assert "allocation: gpt needs 114.4 GiB, 79.0 are free" in capsys.readouterr().out
 
 
 def test_a_percentile_is_a_sample_that_so_many_do_not_exceed() -> None:

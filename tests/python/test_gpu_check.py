@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -176,6 +177,13 @@ def test_what_hangs_takes_no_time_from_what_is_worth_most() -> None:
     assert sum(part.most for part in every[:first]) <= call - BUILDING
     assert sum(part.most for part in every[first : -len(LONG)]) <= call, "a second call does not come to its end"
     assert tuple(part.name for part in every[-len(LONG) :]) == LONG
+
+
+def test_every_program_of_a_benchmark_is_built_with_the_rest() -> None:
+    for part in parts(emulate=False, quick=False):
+        source = build.ROOT / "tests" / "bench" / f"{part.name}.py"
+        for program in re.findall(r'harness\.binary\("(\w+)"\)', source.read_text() if source.exists() else ""):
+            assert program in (*build.TARGETS, "hocketd"), f"{part.name} would build {program} in its own time"
 
 
 def outcomes(**of: str) -> Lines:

@@ -38,7 +38,8 @@ def forget() -> None:
     """What an earlier run has found is not this one's."""
     for old in (runner.LOG, *RECORDS, machine.FILE, histories.FILE, progress.FILE):
         old.unlink(missing_ok=True)
-    shutil.rmtree(RESULTS, ignore_errors=True)
+    for folder in (RESULTS, build.HISTORIES):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> int:

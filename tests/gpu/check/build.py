@@ -19,6 +19,7 @@ from tests.bench import source
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORK = ROOT / "build" / "gpu-check"
 BUNDLE, BUILD, SITE = WORK / "bundle", WORK / "build", WORK / "site"
+HISTORIES = WORK / "histories"  # of allocations, as they were recorded here: a benchmark replays them
 PACKED = ROOT / ".cache" / "offline-bundle" / "bundle.tar.gz"
 TARGETS = (
     "hocket_package",
@@ -26,6 +27,7 @@ TARGETS = (
     "hocket_bench_spill",
     "client_hand_over_bench",
     "client_boundary_bench",
+    "hocket_allocator_versus_native",
 )
 
 
@@ -53,6 +55,8 @@ def environment() -> dict[str, str]:
         keep[name] = os.pathsep.join([*first, *([keep[name]] if keep.get(name) else [])])
     # No place but the bundle's may be looked at.
     keep |= {"CMAKE_PREFIX_PATH": "", "PIP_NO_INDEX": "1", "PYTHONUNBUFFERED": "1", "HOCKET_BUILD_DIR": str(BUILD)}
+    if any(HISTORIES.glob("*.txt.gz")):
+        keep["HOCKET_HISTORIES"] = str(HISTORIES)
     return keep
 
 

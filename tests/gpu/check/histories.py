@@ -1,14 +1,14 @@
-"""Records the allocation histories of the trainings on this device, into build/gpu-check/histories.tar.gz."""
+"""Records the allocation histories of the trainings on this device, into build/gpu-check/histories and packed."""
 
 from __future__ import annotations
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 
-from tests.gpu.check.build import ROOT, WORK
+from tests.gpu.check.build import HISTORIES, ROOT, WORK
 
 FILE = WORK / "histories.tar.gz"
 
@@ -27,13 +27,14 @@ def main() -> int:
     emulate = "--emulate" in sys.argv
     prefix = ["hocket", "emulate", "--name", "gpu-check-histories", "--memory", "2GiB", "--"] if emulate else []
     failed = []
-    with tempfile.TemporaryDirectory() as folder:
-        for kind in KINDS:
-            command = [sys.executable, "-m", "tests.gpu.programs.history", "--kind", kind]
-            command += ["--size", "small" if emulate else "full", f"{folder}/{kind}.txt.gz"]
-            if subprocess.run([*prefix, *command], cwd=ROOT, check=False).returncode:
-                failed.append(kind)
-            pack(pathlib.Path(folder))
+    shutil.rmtree(HISTORIES, ignore_errors=True)
+    HISTORIES.mkdir(parents=True)
+    for kind in KINDS:
+        command = [sys.executable, "-m", "tests.gpu.programs.history", "--kind", kind]
+        command += ["--size", "small" if emulate else "full", f"{HISTORIES}/{kind}.txt.gz"]
+        if subprocess.run([*prefix, *command], cwd=ROOT, check=False).returncode:
+            failed.append(kind)
+        pack(HISTORIES)
     print(f"failed: {failed}" if failed else "all recorded")
     return 1 if failed else 0
 

@@ -1,8 +1,8 @@
 // Drives PyTorch's current CUDA allocator: its native one, or what a hocket::Job makes of it (Hocket's, or
 // the native one over Hocket's memory where HOCKET_ALLOCATOR=native).
 //
-//   hocket emulate -- hocket_allocator_versus_native native|hocket HISTORY
-//   hocket emulate -- hocket_allocator_versus_native native|hocket threads
+//   [hocket emulate --] hocket_allocator_versus_native native|hocket HISTORY
+//   [hocket emulate --] hocket_allocator_versus_native native|hocket threads
 //
 // A history (history.h) is replayed; each pass of its last step is a step of the job. One line on stdin,
 // {"steps": N}, runs N of them and is answered by a line of JSON: nanoseconds of all mallocs and frees
