@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.gpu.device import Device
+from tests.gpu.device import Device, Program
 
 pytestmark = pytest.mark.alone
 
@@ -52,6 +52,41 @@ def test_two_jobs_under_mps_train_the_same(device: Device, fact) -> None:
         service.finishes()
     assert same_losses(device)
     fact("two small trainings under pack, with MPS / without", round(together / sliced, 3))
+
+
+FAKE_MPS = """#!/bin/sh
+echo "$*|$CUDA_MPS_LOG_DIRECTORY" >> "$CUDA_MPS_PIPE_DIRECTORY/told"
+if [ "$1" = -d ]; then
+  tail -f /dev/null & echo $! > "$CUDA_MPS_PIPE_DIRECTORY/pid"
+else
+  cat >> "$CUDA_MPS_PIPE_DIRECTORY/told"
+  kill "$(cat "$CUDA_MPS_PIPE_DIRECTORY/pid")"
+fi
+"""
+
+
+def mps(device: Device, folder: pathlib.Path, tool: str) -> Program:
+    """programs/mps.py, where ``tool`` is the shell script that is there in place of NVIDIA's."""
+    path = folder / "nvidia-cuda-mps-control"
+    path.write_text(tool)
+    path.chmod(0o755)
+    program = ("-m", "tests.gpu.programs.mps", str(folder))
+    return device.start(sys.executable, *program, emulated=False, PATH=f"{folder}:/bin:/usr/bin")
+
+
+def test_mps_serves_in_its_folder_until_nobody_needs_it(device: Device, tmp_path: pathlib.Path) -> None:
+    service = mps(device, tmp_path, FAKE_MPS)
+    service.expect("serving")
+    assert service.process.stdin
+    service.process.stdin.close()
+    service.finishes()  # and what it had started, which wrote to the same pipe
+    assert (tmp_path / "told").read_text() == f"-d|{tmp_path}\n|{tmp_path}\nquit -t 5\n"
+
+
+def test_where_mps_cannot_be_started_that_is_said(device: Device, tmp_path: pathlib.Path) -> None:
+    service = mps(device, tmp_path, "#!/bin/sh\nexit 1\n")
+    assert service.wait() == 1
+    assert service.lines == [] and service.stderr.startswith("nvidia-cuda-mps-control -d: ")
 
 
 def mig_instances() -> list[str]:

@@ -2,7 +2,9 @@
 
     train.py --kind gpt --size small --steps 6 --losses FILE [--plain] [--compile MODE]
 
-``--plain``: without a line of Hocket. Lines: "built", "step N", "done", and with Hocket what it moved.
+``--plain``: without a line of Hocket. Lines: "built", "step N", "done", with Hocket what it moved, and with
+``--compile`` what became of CUDA graphs: whether torch's compiler makes them here, how many pieces of the model go
+without, and how many inputs those have that were captured.
 """
 
 from __future__ import annotations
@@ -46,6 +48,16 @@ def main() -> None:
         file.writelines(f"{loss.hex()}\n" for loss in losses)
     if not options.plain:
         said.holdings()
+    if options.compile:
+        from torch._dynamo.utils import counters
+
+        counted = counters["inductor"]
+        said.data(
+            "graphs",
+            made=bool(counted),  # the emulated GPU compiles in another way, and counts nothing
+            without=counted["cudagraph_skips"],
+            captured_inputs=counted["cudagraph_recorded_non_static_inputs"],
+        )
     said.line("done")
 
 
