@@ -90,8 +90,9 @@ def peak(history: pathlib.Path) -> int:
     most, now = 0, 0
     with gzip.open(history, "rt") as lines:
         for line in lines:
-            now += int(line.split()[1])
-            most = max(most, now)
+            if not line.startswith("#"):
+                now += int(line.split()[1])
+                most = max(most, now)
     return most
 
 

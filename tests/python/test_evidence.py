@@ -177,7 +177,7 @@ def test_histories_that_have_room_are_replayed_those_asked_for_first(
     gib = sizes.GIB
     for name, size in (("bert", gib), ("gpt", 30 * gib)):
         with gzip.open(tmp_path / f"{name}.txt.gz", "wt") as file:
-            file.write(f"0 {size} -1\n1 512 0\n0 -{size} 0\n")
+            file.write(f"# of some training\n0 {size} -1\n1 512 0\n0 -{size} 0\n")
     bert, gpt = sorted(tmp_path.iterdir())
     assert allocation.chosen(tmp_path, ("gpt", "resnet")) == [gpt]
     assert allocation.chosen(tmp_path, ()) == allocation.chosen(tmp_path, ("resnet",)) == [bert, gpt]

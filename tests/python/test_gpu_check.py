@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import pathlib
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.bench import harness
 from tests.gpu.check import build, histories, machine, page, progress
 from tests.gpu.check.parts import BUILDING, FIRST_CALL, LONG, MINUTES, Part, parts
 from tests.gpu.check.runner import RESERVE, Lines
@@ -70,6 +72,20 @@ def test_histories_that_are_too_large_are_left_out_and_the_record_says_so(
     assert not (out / "histories.tar.gz").exists()
     assert record(out)["histories"]["left out"] == "at most 16,777,216 bytes a file"
     assert "histories of allocations are left out: 16,777,217 bytes" in (out / "report.md").read_text()
+
+
+def test_a_history_says_of_what_it_is(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "gpt.txt.gz"
+    command = [harness.hocket(), "emulate", "--name", f"history-{tmp_path.name}", "--memory", "1GiB", "--"]
+    command += [sys.executable, "-m", "tests.gpu.programs.history", "--kind", "gpt", "--untidy", str(file)]
+    subprocess.run(command, check=True, cwd=build.ROOT, stdout=subprocess.DEVNULL)
+    first, *events = gzip.decompress(file.read_bytes()).decode().splitlines()
+    said = json.loads(first.removeprefix("# "))
+    assert said["kind"] == "gpt" and said["untidy"]
+    assert said["torch"] and said["device"] and said["cudnn"] >= 0
+    assert said["attention"] in (["math"], ["flash"], ["efficient"], ["cudnn"])
+    steps = [[int(number) for number in event.split()] for event in events]
+    assert {step for _, _, step in steps} == {-1, *range(6)}
 
 
 def result(name: str, samples: int, raw: int) -> dict[str, Any]:

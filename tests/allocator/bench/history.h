@@ -1,10 +1,12 @@
 // A recorded history of a training's allocations: one "id size step" a line, size < 0 frees that id, step -1
-// is before the first step.
+// is before the first step. A line that begins with # says of what it is.
 #ifndef HOCKET_TESTS_ALLOCATOR_BENCH_HISTORY_H_
 #define HOCKET_TESTS_ALLOCATOR_BENCH_HISTORY_H_
 
 #include <istream>
 #include <map>
+#include <sstream>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -30,7 +32,10 @@ class History {
     History history;
     std::unordered_map<long long, std::size_t> blocks;
     long long id, size, step;
-    while (in >> id >> size >> step) {
+    for (std::string text; std::getline(in, text);) {
+      if (text.empty() || text[0] == '#') continue;
+      std::istringstream line(text);
+      HOCKET_CHECK(line >> id >> size >> step) << "a history with the line '" << text << "'";
       if (history.steps.empty() || history.steps.back().number != step) {
         history.steps.push_back({.number = static_cast<int>(step), .events = {}});
       }

@@ -1,16 +1,21 @@
-"""Records the allocation histories of the trainings on this device, into build/gpu-check/histories and packed."""
+"""Records the allocation histories of the trainings, tidy and untidy ones, on this device: in a folder, and packed."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
+from tests.bench import harness, sizes
+from tests.bench.allocation import recordings
 from tests.gpu.check.build import HISTORIES, ROOT, WORK
 
 FILE = WORK / "histories.tar.gz"
+LARGEST = 12 * sizes.GIB  # that one of the trainings takes of the device
 
 
 def pack(folder: pathlib.Path) -> None:
@@ -21,20 +26,40 @@ def pack(folder: pathlib.Path) -> None:
     FILE.with_suffix(".new").rename(FILE)
 
 
-def main() -> int:
-    from tests.bench.more_jobs import KINDS  # imports torch, which those who only want FILE need not
+def at_once(emulated: bool) -> int:
+    """How many are recorded beside each other: as processors and the device's memory allow."""
+    processors = len(os.sched_getaffinity(0))
+    if emulated:
+        return processors
+    harness.use(emulated)
+    return max(1, min(processors // 3, sizes.free("", "") // LARGEST))
 
-    emulate = "--emulate" in sys.argv
-    prefix = ["hocket", "emulate", "--name", "gpu-check-histories", "--memory", "2GiB", "--"] if emulate else []
-    failed = []
+
+def wanted(quick: bool) -> dict[str, tuple[str, ...]]:
+    """All of them; where it is enough that they can be recorded, a single untidy one."""
+    every = recordings()
+    return {name: how for name, how in every.items() if not quick or "--untidy" not in how or name == "gpt-untidy"}
+
+
+def main() -> int:
+    emulated = "--emulate" in sys.argv
+    prefix = ["hocket", "emulate", "--name", "gpu-check-histories", "--memory", "2GiB", "--"] if emulated else []
     shutil.rmtree(HISTORIES, ignore_errors=True)
     HISTORIES.mkdir(parents=True)
-    for kind in KINDS:
-        command = [sys.executable, "-m", "tests.gpu.programs.history", "--kind", kind]
-        command += ["--size", "small" if emulate else "full", f"{HISTORIES}/{kind}.txt.gz"]
-        if subprocess.run([*prefix, *command], cwd=ROOT, check=False).returncode:
-            failed.append(kind)
-        pack(HISTORIES)
+    beside = at_once(emulated)
+    environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // beside))}
+
+    def record(name: str, how: tuple[str, ...]) -> str:
+        """The name, if that fails."""
+        command = [*prefix, sys.executable, "-m", "tests.gpu.programs.history", *how]
+        command += ["--size", "small" if emulated else "full", f"{HISTORIES}/{name}.txt.gz"]
+        return name if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode else ""
+
+    failed, every = [], wanted("--quick" in sys.argv)
+    with ThreadPoolExecutor(beside) as pool:
+        for done in as_completed([pool.submit(record, *each) for each in every.items()]):
+            pack(HISTORIES)
+            failed += [done.result()] if done.result() else []
     print(f"failed: {failed}" if failed else "all recorded")
     return 1 if failed else 0
 

@@ -73,6 +73,7 @@ def parts(emulate: bool, quick: bool, only: str = "") -> list[Part]:
         command += (*(("-k", only) if only else ()), "-m", which, *more)
         return Part(name, text, command, 30, most * patience, appends=(record,))
 
+    histories = (*python, "tests.gpu.check.histories", *(("--quick",) if quick else ()))
     beside = min(8, len(os.sched_getaffinity(0)) // 2)
     several = ("-n", str(beside)) if beside > 1 and importlib.util.find_spec("xdist") else ()
     return [
@@ -85,7 +86,7 @@ def parts(emulate: bool, quick: bool, only: str = "") -> list[Part]:
         bench("spill_rate", "spill and restore rate", 60),
         bench("evicted", "a job that had been moved to the host", 44),
         bench("makespan", "two jobs of 50 % duty", 54),
-        Part("histories", "allocation histories", (*python, "tests.gpu.check.histories", *where), 15, 30 * patience),
+        Part("histories", "allocation histories", (*histories, *where), 20, 45 * patience),
         bench("exchange", "hand-over of jobs that do not fit together", 60),
         bench("production", "production job beside an opportunistic one", 56),
         bench("allocation", "malloc, free and reserved memory", 60),
