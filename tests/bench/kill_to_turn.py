@@ -1,5 +1,5 @@
-"""From the kill of who has the turn until the next job has it, against kill to waitpid of an equal process
-(kill_to_turn.cc)."""
+"""From the kill of who has the turn until the next job has it, against kill to waitpid of an equal process, and from
+the kernel's report of the death (kill_to_turn.cc)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import statistics
 import subprocess
 
 from tests.bench import harness
+
+TEN = 10  # rounds
 
 
 def run(quick: bool) -> None:
@@ -35,6 +37,19 @@ def run(quick: bool) -> None:
                 f"kill to waitpid of an equal process, {usual:.2f} ms",
             )
         )
+        late = [ns / 1e6 for ns in times["turn_after_report"]]
+        slowest = [max(late[at : at + TEN]) for at in range(0, len(late), TEN)]
+        for key, of, goal, what in (("", late, 1.0, ""), ("_slowest", slowest, 5.0, ", the slowest of ten")):
+            figures.append(
+                harness.figure(
+                    f"death_to_turn{key}_{mib}_mib",
+                    f"death of a holder of {mib} MiB of host memory: until the next job has the turn{what}",
+                    of,
+                    goal,
+                    "the kernel's report of it, to another process",
+                    unit="ms",
+                )
+            )
     harness.record(
         "kill_to_turn", figures, extra={"nanoseconds": measured, "speaks_of": ["csrc", *harness.COORDINATOR]}
     )
