@@ -83,7 +83,7 @@ class Training:
 
         def until_then() -> Iterator[int]:
             for i in itertools.count():
-                if ends and ends[-1] >= at + seconds:
+                if ends and ends[-1] >= max(at, ends[0]) + seconds:
                     return
                 yield i
 
@@ -95,7 +95,8 @@ class Training:
                 queued.pop(0).synchronize()
                 ends.append(time.perf_counter())
         torch.cuda.synchronize()
-        return {"steps": whole_and_part(ends, at, at + seconds), "seconds": seconds}
+        begin = max(at, ends[0])  # it may have been kept from beginning in time
+        return {"steps": whole_and_part(ends, begin, begin + seconds), "seconds": seconds}
 
     def yields(self, passes: int) -> Answer:
         """The device's time between two places where the program could be held up, in milliseconds.

@@ -70,7 +70,7 @@ def numbers(
             with away():
                 time.sleep(gap)  # the pause is what is measured; nobody synchronises by it
             pauses.append(time.perf_counter() - paused)
-        if "seconds" in request and time.perf_counter() - begin >= request["seconds"]:
+        if i > 0 and "seconds" in request and time.perf_counter() - begin >= request["seconds"]:
             return
         yield i
 

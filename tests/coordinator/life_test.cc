@@ -63,7 +63,7 @@ TEST(LifeTest, AnIdleOneRestsHoweverLongItMayWait) {
 }
 
 TEST(LifeTest, ItEndsAfterTheLastJobHasLeft) {
-  Daemon daemon({"--grace-seconds", "2"});
+  Daemon daemon({"--grace-seconds", "15"});  // longer than this process is kept from making the job
   const pid_t job = Spawn([&] {
     static Peer a(daemon, {.name = "a"});
     a.Hear<wire::Joined>();

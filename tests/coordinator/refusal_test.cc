@@ -306,7 +306,7 @@ TEST(HostileTest, WhoLeavesDescriptorsUnreadDoesNotKeepTheDaemonBusyAndHearsAllI
   }
   while (daemon.Ask("status").value()["devices"][0]["arena"] != kChunks) continue;
   EXPECT_GT(daemon.OpenDescriptors(), kDeaf * kChunks) << "all wait in the daemon";
-  const absl::Time until = absl::Now() + absl::Seconds(5);
+  const absl::Time until = absl::Now() + absl::Seconds(60);
   bool rests = false;
   do rests = ReadProcess(daemon.pid())->state == 'S';
   while (!rests && absl::Now() < until);

@@ -22,8 +22,8 @@ def test_bytes_that_move_for_others_beside_a_holder_are_counted_and_said(
     endless = [start("first", "--steps", 10_000), start("second", "--steps", 10_000)]
     for job in endless:
         job.expect("step 1")  # and has all of its bytes: what grows in a step has none to come back
-    holder = start("holder", "--hold", 2, "--steps", 6, "--losses", world.losses("holder"))
-    holder.expect("step 2")
+    holder = start("holder", "--more", "--steps", 6, "--losses", world.losses("holder"))
+    holder.expect("more")
     world.until_link(lambda link: link["beside_bytes"] > 0, "bytes of others moving beside the holder")
     holder.go_on()
     holder.finishes()

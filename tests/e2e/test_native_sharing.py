@@ -109,7 +109,7 @@ def test_a_thread_that_writes_a_checkpoint_waits_for_the_turn_like_any_other(
     saving = world.job("background_checkpoint", world.folder / "model.pt", "2", **NATIVE)
     saving.expect("saving")
     other = world.job("train", "--name", "other", "--losses", world.losses("other"), *LARGE, **NATIVE)
-    world.until("other", "waits", "holds")
+    other.expect("built")
     saving.go_on()
     saving.finishes()
     other.finishes()

@@ -19,7 +19,7 @@ def starts_together(world: World) -> list[Program]:
     """Jobs a and b, which run beside each other, as has been measured."""
     jobs = []
     for name in ("a", "b"):
-        hold = ("--hold", "built")
+        hold = ("--hold", "built", "--more")  # until they are told: when it is seen that it pays depends on the machine
         jobs.append(world.job("train", "--name", name, "--losses", world.losses(name), *hold, *REST, *RESTS))
         jobs[-1].expect("built")
     said = world.hocket("policy", "pack")
@@ -27,6 +27,12 @@ def starts_together(world: World) -> list[Program]:
     for job in jobs:
         job.go_on()
     world.until_why("a", TOGETHER)
+    return jobs
+
+
+def go_to_their_end(*jobs: Program) -> tuple[Program, ...]:
+    for job in jobs:
+        job.go_on()
     return jobs
 
 
@@ -38,7 +44,7 @@ def same_as_alone(world: World, alone: Callable[..., list[str]], *names: str) ->
 def test_jobs_that_leave_the_device_to_others_run_together_and_compute_the_same(
     world: World, alone: Callable[..., list[str]]
 ) -> None:
-    for job in starts_together(world):
+    for job in go_to_their_end(*starts_together(world)):
         job.finishes()
     same_as_alone(world, alone, "a", "b")
     turns = world.turns()
@@ -56,6 +62,7 @@ def test_jobs_that_leave_the_device_to_others_run_together_and_compute_the_same(
 def test_the_one_goes_on_when_the_other_is_killed(world: World, alone: Callable[..., list[str]]) -> None:
     first, second = starts_together(world)
     first.kill()
+    go_to_their_end(second)
     second.finishes()
     same_as_alone(world, alone, "b")
 
@@ -63,7 +70,7 @@ def test_the_one_goes_on_when_the_other_is_killed(world: World, alone: Callable[
 def test_both_go_on_when_the_coordinator_is_killed(world: World, alone: Callable[..., list[str]]) -> None:
     jobs = starts_together(world)
     os.kill(world.status()["daemon"]["pid"], signal.SIGKILL)
-    for job in jobs:
+    for job in go_to_their_end(*jobs):
         job.finishes()
     same_as_alone(world, alone, "a", "b")
 
@@ -72,7 +79,7 @@ def test_another_policy_parts_them(world: World, alone: Callable[..., list[str]]
     jobs = starts_together(world)
     assert world.hocket("policy", "fair").returncode == 0
     world.until_all(lambda states: sorted(states.values()) == ["holds", "waits"], "one after the other")
-    for job in jobs:
+    for job in go_to_their_end(*jobs):
         job.finishes()
     same_as_alone(world, alone, "a", "b")
 

@@ -18,7 +18,7 @@ from tests.gpu.device import MIB, PATIENCE, SLACK, Device, Monitor, Program
 pytestmark = pytest.mark.alone
 
 STILL = 0.3  # seconds without a change, after which the kernels are taken to have ended
-QUEUED = 300  # pieces of work that doomed.py queues
+QUEUED = 3000  # pieces of work that doomed.py queues: half a minute
 
 
 class Page:
@@ -91,7 +91,7 @@ def test_a_job_killed_while_it_waits(device: Device, fact) -> None:
     mib = device.scaled(1024)
     monitor = device.monitor()
     at_rest = monitor.free()
-    waiting = device.program("keep", "--mib", mib, "--name", "waiting", "--hold", "1", "--rounds", 1000)
+    waiting = device.program("keep", "--mib", mib, "--name", "waiting", "--hold", "1", "--until-told")
     waiting.expect("step 1")
     other = device.program("keep", "--mib", device.scaled(256), "--name", "other", "--hold", "1", "--rounds", 4)
     waiting.go_on()  # at its next boundary it gives the turn to the other, which then keeps it

@@ -187,7 +187,7 @@ def _cuda(version: int) -> str:
 def coordinator() -> Iterator[Finding]:
     path = str(load_control().socket_path())
     try:
-        status = _coordinator.ask_if_it_runs("status", path, timeout_ms=2000)
+        status = _coordinator.ask_if_it_runs("status", path, timeout_ms=10_000)
     except (HocketError, ValueError) as error:
         yield problem(f"no answer: {error}", "Until then jobs run without taking turns.")
         return

@@ -40,7 +40,7 @@ class Turn:
 def ask(command: str, **arguments: Any) -> dict[str, Any] | None:
     """The coordinator's answer, or None where none runs (yet) or it is too busy."""
     try:
-        return _coordinator.ask(command, timeout_ms=2000, **arguments)
+        return _coordinator.ask(command, timeout_ms=10_000, **arguments)
     except HocketError:
         return None
 

@@ -18,7 +18,7 @@ from hocket import _coordinator
 from hocket.web.counts import Counts
 
 FRESH_S = 0.25  # so old may an answer be
-PATIENCE_MS = 3000  # a coordinator that takes longer counts as not answering
+PATIENCE_MS = 10_000  # a coordinator that takes longer counts as not answering
 KEPT_TURNS = 5000
 FIRST_TURNS = 1000  # of a coordinator that was there before us
 MOST_PAGES = 20  # of 1,000 turns, in one look; the next look goes on

@@ -139,6 +139,8 @@ def main() -> None:
         for again in hocket.steps(until_told(rows.to("cpu")), optimizer=optimizer):
             there = again.to("cuda")
             nn.functional.mse_loss(model(there), there).backward()
+            if options.rest:
+                time.sleep(options.rest)
             optimizer.step()
     if options.losses:
         with open(options.losses, "w", encoding="ascii") as file:
