@@ -370,6 +370,32 @@ def test_progress_is_told_while_the_trainings_run(recorded: RecordedStage, monke
     ]  # fmt: skip
 
 
+def test_a_training_has_no_turn_before_the_other_has_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = iter([None, {}, {"gpt": 0}, {"gpt": 0}, {"gpt": 1, "digits": 0}])
+    said = iter([None, {}, None, {}])  # the coordinator is too busy for every other question
+    asked: list[tuple[str, str]] = []
+
+    def look() -> tuple[watch.Sample, dict[str, int]] | None:
+        steps = next(seen)
+        return None if steps is None else (WELL.samples[0], steps)
+
+    def ask(command: str, job: str) -> dict[str, Any] | None:
+        asked.append((command, job))
+        return next(said)
+
+    monkeypatch.setattr(watch, "look", look)
+    monkeypatch.setattr(watch, "ask", ask)
+    processes = {
+        name: subprocess.Popen(["sh", "-c", "read go; true"], stdin=subprocess.PIPE, text=True)
+        for name in ("gpt", "digits")
+    }
+    watch.until_all_have_joined(processes)
+    for process in processes.values():
+        process.communicate()
+    assert asked == [("pause", "gpt"), ("pause", "gpt"), ("resume", "gpt"), ("resume", "gpt")]
+    assert next(seen, "all was seen") == "all was seen"
+
+
 def test_one_other_bit_is_a_difference(recorded: RecordedStage) -> None:
     recorded.differs = ("digits", "together")
     assert [job.identical for job in play.play(recorded, TRAININGS, lambda act, done: None).jobs] == [True, False]

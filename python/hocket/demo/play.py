@@ -54,6 +54,7 @@ def _act(stage: Stage, trainings: list[Training], act: str, progress: Progress) 
     seen = len(watch.turns())
     with _peak(stage) as peak:
         processes = {training.name: stage.start(training, act) for training in trainings}
+        watch.until_all_have_joined(processes)
         samples = watch.until_end(processes, lambda done: progress(act, done))
     for training in trainings:
         _check(stage, training, act, processes[training.name])

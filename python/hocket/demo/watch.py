@@ -60,6 +60,21 @@ def look() -> tuple[Sample, dict[str, int]] | None:
     return sample, {job["name"]: job["steps"] for job in jobs}
 
 
+def until_all_have_joined(processes: dict[str, subprocess.Popen[str]]) -> None:
+    """Gives a job no turns until the others have joined, too: then they want the GPU at the same time, however long one
+    of them took to start. Returns, too, when one has ended."""
+    paused: set[str] = set()
+    while all(process.poll() is None for process in processes.values()):
+        seen = look()
+        joined = processes.keys() & seen[1].keys() if seen else set()
+        if joined == processes.keys():
+            break
+        paused |= {name for name in joined - paused if ask("pause", job=name) is not None}
+        time.sleep(PERIOD)
+    while paused := {name for name in paused if processes[name].poll() is None and ask("resume", job=name) is None}:
+        time.sleep(PERIOD)
+
+
 def until_end(processes: dict[str, subprocess.Popen[str]], progress: Callable[[dict[str, int]], None]) -> list[Sample]:
     """Looks until all have ended; returns what was seen."""
     samples = []
