@@ -461,7 +461,7 @@ TEST_F(RecordingTest, LinesAreTheTurnsAlone) {
 
 // More than memory keeps; in about 30 bytes each.
 TEST_F(RecordingTest, ADayIsRecordedAndReplayedWithTheSameTotals) {
-#if defined(__SANITIZE_ADDRESS__)  // a tenth of a day: it would take a minute
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // a tenth of a day: it would take a minute
   constexpr std::uint64_t kTurns = 12'000;
 #else
   constexpr std::uint64_t kTurns = 120'000;
