@@ -1,9 +1,8 @@
 """malloc + free and reserved memory, Hocket's allocator against PyTorch's native one.
 
-The histories of real trainings (more_jobs.py) are recorded first, with PyTorch's native allocator on an emulated GPU of
-80 GiB that computes nothing: sizes and order are those of a GPU. Both allocators replay them, in live processes,
-interleaved; no byte of device memory is touched. HOCKET_HISTORIES names a folder of histories recorded elsewhere
-(``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one) to be replayed instead.
+Both replay the histories of real trainings (histories.py), in live processes, interleaved; no byte of device memory is
+touched. Those that a GPU has recorded come first; a training of which there is none is recorded on the emulated GPU.
+HOCKET_HISTORIES names a folder of others to be replayed instead.
 
 A third contender is PyTorch's native allocator over Hocket's memory (HOCKET_ALLOCATOR=native).
 
@@ -13,22 +12,20 @@ each of them is in the table below it.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import gzip
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 
-from tests.bench import harness
+from tests.bench import harness, histories
+from tests.bench.histories import MEMORY
 
 BASELINE = "PyTorch's native allocator, same history, same emulated GPU"
-UNTIDY = ("gpt", "resnet", "bert", "unet")  # recorded a second time, untidy
-MEMORY = "80GiB"
 # What is compared -> (text, goal where steps repeat, goal elsewhere).
 COMPARED = {
     "ns": ("time of all malloc and free", 0.8, 1.0),
@@ -42,27 +39,16 @@ THREADS = (1, 2, 8)
 
 @dataclasses.dataclass
 class Compared:
-    """A history's ratios hocket / native, and native over Hocket's memory / native."""
+    """A history's ratios hocket / native, and native over Hocket's memory / native; where it was recorded."""
 
     name: str
     steady: bool
     ratios: dict[str, list[float]]
     redirected: list[float]  # time of all malloc and free
+    recorded_on: str = harness.EMULATED
 
     def median(self, key: str) -> float:
         return statistics.median(self.ratios[key])
-
-
-def record_histories(folder: pathlib.Path) -> None:
-    """``KIND.txt.gz`` and ``KIND-untidy.txt.gz`` of all trainings."""
-    from tests.bench.more_jobs import KINDS  # imports torch
-
-    size = "full"
-    for kind, *untidy in [*((kind,) for kind in KINDS), *((kind, "--untidy") for kind in UNTIDY)]:
-        program = [sys.executable, "-m", "tests.gpu.programs.history", "--kind", kind, "--size", size, *untidy]
-        program.append(str(folder / f"{kind}{'-untidy' if untidy else ''}.txt.gz"))
-        command = harness.emulate("bench-histories", MEMORY, program, timing=True)
-        subprocess.run(command, check=True, cwd=harness.ROOT, stdout=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
@@ -81,11 +67,11 @@ def contenders(program: str, what: str) -> Iterator[dict[str, harness.Worker]]:
         yield {name: worker(name) for name in ("native", "hocket", "redirected")}
 
 
-def compare(history: pathlib.Path, program: str, rounds: int) -> Compared:
+def compare(history: pathlib.Path, recorded_on: str, program: str, rounds: int) -> Compared:
     with tempfile.TemporaryDirectory() as folder:
         plain = pathlib.Path(folder) / "history.txt"
         plain.write_bytes(gzip.decompress(history.read_bytes()))
-        found = Compared(history.name.split(".")[0], True, {key: [] for key in COMPARED}, [])
+        found = Compared(history.name.split(".")[0], True, {key: [] for key in COMPARED}, [], recorded_on)
         with contenders(program, str(plain)) as workers:
             for i in range(rounds):
                 order = list(workers) if i % 2 else list(reversed(workers))
@@ -98,12 +84,18 @@ def compare(history: pathlib.Path, program: str, rounds: int) -> Compared:
     return found
 
 
+def _recorded_on_gpus(found: list[Compared]) -> str:
+    """How many, and where; "" where there are none."""
+    devices = collections.Counter(each.recorded_on for each in found if each.recorded_on != harness.EMULATED)
+    return "".join(f", {many} of them recorded on {device}" for device, many in sorted(devices.items()))
+
+
 def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
     for steady in (True, False):
         found = [f for f in all_found if f.steady == steady]
         if not found:
             continue
-        which = f"{len(found)} histories whose steps {'repeat' if steady else 'change'}"
+        which = f"{len(found)} histories whose steps {'repeat' if steady else 'change'}{_recorded_on_gpus(found)}"
         for key, (text, goal, goal_elsewhere) in COMPARED.items():
             worst = max(found, key=lambda f: f.median(key))
             yield harness.figure(
@@ -126,12 +118,14 @@ def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
 def table_of(all_found: list[Compared]) -> dict[str, object]:
     """The table of all histories; see table.py."""
     columns = ["history", "steps", *(text for text, *_ in COMPARED.values()), "native over Hocket's memory, time"]
+    columns.append("recorded on")
     rows = [
         [
             found.name,
             "repeat" if found.steady else "change",
             *(f"{found.median(key):.3f}" for key in COMPARED),
             f"{statistics.median(found.redirected):.3f}",
+            found.recorded_on,
         ]
         for found in all_found
     ]
@@ -161,13 +155,16 @@ def threads(program: str, rounds: int) -> Iterator[harness.Figure]:
 def run(quick: bool) -> None:
     program = harness.binary("hocket_allocator_versus_native")
     rounds = 2 if quick else 20
+    given = os.environ.get("HOCKET_HISTORIES")
     with tempfile.TemporaryDirectory() as made:
-        folder = pathlib.Path(os.environ.get("HOCKET_HISTORIES") or made)
-        if folder == pathlib.Path(made):
-            record_histories(folder)
-        found = [compare(history, program, rounds) for history in sorted(folder.glob("*.txt.gz"))]
+        folder = pathlib.Path(given or made)
+        elsewhere = {} if given else histories.gather(folder)
+        here = "elsewhere" if given else harness.device_name()
+        paths = {path.name.split(".")[0]: path for path in sorted(folder.glob("*.txt.gz"))}
+        found = [compare(path, elsewhere.get(name, here), program, rounds) for name, path in paths.items()]
     if not found:
         raise RuntimeError(f"{folder} has no history: no file is called NAME.txt.gz")
     figures = [*figures_of(found), *threads(program, rounds)]
-    histories = {f.name: {"steady": f.steady, **f.ratios, "redirected": f.redirected} for f in found}
-    harness.record("allocation", figures, extra={"tables": [table_of(found)], "histories": histories})
+    each = {f.name: {"steady": f.steady, "recorded_on": f.recorded_on, **f.ratios, "redirected": f.redirected}
+            for f in found}  # fmt: skip
+    harness.record("allocation", figures, extra={"tables": [table_of(found)], "histories": each})
