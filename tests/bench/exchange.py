@@ -107,7 +107,7 @@ def _fitting(usual: list[int], jobs: int) -> list[int]:
 
 def run(quick: bool) -> None:
     figures, raw = [], {}
-    for size in _fitting([GIB] if quick else [GIB, 4 * GIB, 16 * GIB], 2):
+    for size in _fitting([GIB] if quick else [GIB // 4, GIB, 4 * GIB, 16 * GIB], 2):
         rounds = hand_overs(size, 5 if quick else 13)[3:]  # in the first, host memory is taken and pinned
         gib = size / GIB
         raw[f"{gib:g}"] = rounds

@@ -90,9 +90,9 @@ def test_jobs_that_exchange_their_memory_fit_with_their_contexts(monkeypatch: py
     monkeypatch.setattr(harness, "record", lambda name, figures, **_: recorded.extend(figures))
     exchange.run(quick=False)
     assert [f.name for f in recorded] == {
-        8: ["exchange_1", "exchange_4", "exchange_ahead_2_gib"],
-        16: ["exchange_1", "exchange_4", "exchange_ahead"],
-        24: ["exchange_1", "exchange_4", "exchange_16", "exchange_ahead"],
+        8: ["exchange_0.25", "exchange_1", "exchange_4", "exchange_ahead_2_gib"],
+        16: ["exchange_0.25", "exchange_1", "exchange_4", "exchange_ahead"],
+        24: ["exchange_0.25", "exchange_1", "exchange_4", "exchange_16", "exchange_ahead"],
     }[card]
 
 

@@ -94,7 +94,7 @@ def test_a_goal_that_is_not_met_is_listed_with_its_cause(monkeypatch: pytest.Mon
 
 
 def test_sizes_of_one_kind_are_a_line_of_the_picture(tmp_path: pathlib.Path) -> None:
-    values = {"spill_rate_4_gib": 0.98, "spill_rate_0.25_gib": 0.9, "exchange_1": 0.8, "share": 1.0}
+    values = {"spill_rate_4_gib": 0.98, "spill_rate_0.25_gib": 0.9, "exchange_0.25": 0.8, "share": 1.0}
     figures = [dataclasses.asdict(figure([value] * 5)) | {"name": name} for name, value in values.items()]
     records = [{"device": harness.EMULATED, "figures": figures}]
     lines = pictures.rates(records)
