@@ -46,7 +46,7 @@ CAUSES = {
     "allocation_steady_redirected": _REDIRECTED,
     "allocation_changing_redirected": _REDIRECTED,
     "inference_sliced_p99": "this is the driver's time-slicing, which Hocket is compared with.",
-    "sliced_slowed": "this is the driver's time-slicing, which Hocket is compared with.",
+    "production_sliced_slowed": "this is the driver's time-slicing, which Hocket is compared with.",
     "timing_step_cpu_unpaced": (
         "the pauses cost it, not the emulated GPU: its baseline has none. With a step every 20 ms in the baseline, "
         "too, the figure is the row above, and met."
