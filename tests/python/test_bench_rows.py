@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench import harness, production
+from tests.bench import device_idle, harness, production
 
 
 @pytest.fixture
@@ -39,3 +39,9 @@ def test_time_slicing_has_a_row_for_each_of_the_two_jobs(
     ]  # fmt: skip
     assert figures["production_sliced_slowed"].value == 0.4
     assert figures["production_sliced_harvest"].value == 10.0, "the least of the pairs"
+
+
+def test_why_there_is_no_hand_over_with_events_is_a_decision_that_can_be_read() -> None:
+    said = device_idle.EVENTS
+    assert "50 us" in said["text"] and list((harness.ROOT / "docs" / "decisions").glob("0046-*.md"))
+    assert said["why"].endswith("(docs/decisions/0046)")
