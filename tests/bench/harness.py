@@ -307,6 +307,10 @@ class Filled:
         """Until so many bytes are free: what the driver says then."""
         return self._worker.ask(leave=free)
 
+    def round_trip(self, size: int) -> float:
+        """Seconds that plain copies of so many bytes take, to pinned memory of the host and then back."""
+        return sum(self._worker.ask(copy=size).values())
+
     def __enter__(self) -> Filled:
         return self
 
