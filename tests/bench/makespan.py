@@ -3,7 +3,8 @@ as the driver slices time between them.
 
 ``fit``: everything stays resident. ``do not fit``: the overlap of their persistent memory moves at every hand-over; its
 round trip is at most a quarter of the loading pause, and that is measured, too. And three jobs that load data for three
-quarters of their time, of which two fit: a round trip takes longer than such a pause.
+quarters of their time, of which two fit: a round trip takes longer than such a pause. These are small networks beside a
+kernel that sleeps; two more that fit are full-size (makespan_resnet.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import dataclasses
 from typing import Any
 
-from tests.bench import exchange, harness, sizes, together
+from tests.bench import exchange, harness, makespan_resnet, sizes, together
 from tests.bench.sizes import CONTEXT, MIB
 
 HELD = (2048 + 192) * MIB
@@ -176,6 +177,15 @@ def run(quick: bool) -> None:
     )
     rows.note(overlap=large.overlap)
     rows.not_measured(f"{name}_sliced", f"{text}, {SLICED}", _plain_too_large(pause_ms, held))
+    rows.write()
+
+    text = "makespan of two ResNet-50 trainings whose loading pause is as long as their step, both fit"
+    if lacks := makespan_resnet.too_little():
+        rows.not_measured("makespan_resnet", text, lacks)
+    else:
+        found, alone = makespan_resnet.measure(*((3, 2) if quick else (16, 5)))
+        rows.add("makespan_resnet", text, found, 0.60)
+        rows.note(resnet_alone=alone)
     rows.write()
 
     held, each = _held(contexts=5)  # a plain job beside the three; and the ballast

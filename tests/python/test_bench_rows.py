@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench import device_idle, harness, makespan, production, sizes
+from tests.bench import device_idle, harness, makespan, makespan_resnet, production, sizes
 
 
 @pytest.fixture
@@ -61,10 +61,12 @@ def test_what_a_job_ended_with_is_told_in_its_first_sentences() -> None:
 def test_jobs_that_do_not_fit_have_the_length_of_their_round_trip_and_what_happens_without_hocket(
     recorded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = ({"hocket": [0.55] * 9, "sliced": []}, {"waits": 1})
+    found = {"hocket": [0.55] * 9, "sliced": []}, {"waits": 1}
+    sliced = {"hocket": [0.54] * 9, "sliced": [0.72] * 9}, {"waits": 1}
     large = makespan.TooLarge(found, [320 << 20] * 9, [0.12] * 9)
-    monkeypatch.setattr(sizes, "free", lambda *_: 24 * sizes.GIB)
-    monkeypatch.setattr(makespan, "_fit", lambda *_: ({"hocket": [0.54] * 9, "sliced": [0.72] * 9}, {}))
+    monkeypatch.setattr(sizes, "free", lambda *_: 76 * sizes.GIB)
+    monkeypatch.setattr(makespan_resnet, "measure", lambda *_: (sliced, {"step_ms": 60.0}))
+    monkeypatch.setattr(makespan, "_fit", lambda *_: sliced)
     monkeypatch.setattr(makespan, "_too_large", lambda *_: large)
     monkeypatch.setattr(makespan, "_plain_too_large", lambda *_: "the second job ends: OutOfMemoryError")
     monkeypatch.setattr(makespan, "_three", lambda *_: found)
@@ -72,11 +74,19 @@ def test_jobs_that_do_not_fit_have_the_length_of_their_round_trip_and_what_happe
     figures = recorded["figures"]
     assert {name: figure.goal for name, figure in figures.items()} == {
         "makespan_fit": 0.60, "makespan_fit_sliced": 1.0, "makespan_too_large": 0.70,
-        "makespan_too_large_round_trip": 0.25, "makespan_three": 0.60,
+        "makespan_too_large_round_trip": 0.25, "makespan_resnet": 0.60, "makespan_resnet_sliced": 1.0,
+        "makespan_three": 0.60,
     }  # fmt: skip
     assert recorded["overlap"] == large.overlap
     (missing,) = recorded["not_measured"]
     assert missing["name"] == "makespan_too_large_sliced" and "OutOfMemoryError" in missing["why"]
+
+
+def test_on_a_card_that_is_too_small_for_full_trainings_their_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "free", lambda *_: 24 * sizes.GIB)
+    assert makespan_resnet.too_little().endswith("24.0 GiB of the device are free")
+    monkeypatch.setattr(sizes, "free", lambda *_: 76 * sizes.GIB)
+    assert makespan_resnet.too_little() == ""
 
 
 def test_the_ballast_says_how_long_plain_copies_take_each_way() -> None:
