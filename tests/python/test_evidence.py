@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from typing import Any
 
 import pytest
 
@@ -83,14 +84,45 @@ def test_a_tree_in_which_only_records_have_changed_is_not_dirty(
     assert source.commit() == f"{clean}-dirty"
 
 
+def rows(device: str, **values: list[float]) -> list[tuple[dict[str, Any], str]]:
+    """Figures by name, of a device."""
+    named = {name: dataclasses.asdict(figure(samples)) for name, samples in values.items()}
+    return [(made | {"name": name, "text": f"figure {name}"}, device) for name, made in named.items()]
+
+
 def test_a_goal_that_is_not_met_is_listed_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes, "CAUSES", {"high": "too many copies.", "low": "no cause: it is met."})
-    rows = [dataclasses.asdict(figure([value] * 5)) for value in (0.9, 1.1, 1.2)]
-    for row, name in zip(rows, ("low", "high", "higher"), strict=True):
-        row |= {"name": name, "text": f"figure {name}"}
-    said = table._causes(rows)
-    assert "- figure high: too many copies.\n" in said and "- figure higher: not looked into\n" in said
-    assert "figure low" not in said and table._causes(rows[:1]) == ""
+    said = table._causes(rows(harness.EMULATED, low=[0.9] * 5, high=[1.1] * 5, higher=[1.2] * 5, late=[1.3] * 5))
+    assert "- figure high: too many copies.\n" in said
+    assert "- figure higher; figure late: no cause known yet.\n" in said
+    assert "figure low" not in said and table._causes(rows(harness.EMULATED, low=[0.9] * 5)) == ""
+
+
+def test_what_a_run_leaves_open_is_listed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(causes, "CAUSES", {"wide": "the first blocks."})
+    said = table._causes(rows(harness.EMULATED, wide=[0.8, 0.9, 0.95, 1.1, 1.2], wider=[0.7, 0.8, 0.95, 1.2, 1.3]))
+    assert "- figure wide (within the interval): the first blocks.\n" in said
+    assert "- figure wider (within the interval): no cause known yet.\n" in said
+
+
+def test_a_devices_own_cause_is_no_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {("idle", harness.EMULATED): "by a trace.", ("idle", "NVIDIA H200"): "not traced.", "slow": "arithmetic."}
+    monkeypatch.setattr(causes, "CAUSES", own)
+    high = {"idle": [1.1] * 5, "slow": [1.1] * 5}
+    devices = (harness.EMULATED, "NVIDIA H100", "NVIDIA H200")
+    said = table._causes([row for device in devices for row in rows(device, **high)]).splitlines()
+    assert said[-4:] == [
+        "- figure idle (NVIDIA H100): no cause known yet.",
+        "- figure idle (NVIDIA H200): not traced.",
+        "- figure idle: by a trace.",
+        "- figure slow (NVIDIA H100); figure slow (NVIDIA H200); figure slow: arithmetic.",
+    ]
+
+
+def test_causes_are_of_figures_and_devices_that_there_are() -> None:
+    """A cause of a figure that was renamed is one that nobody reads: those on the page are found by name and device."""
+    devices = {json.loads(path.read_text())["device"] for path in harness.RESULTS.glob("*.json")}
+    assert {key[1] for key in causes.CAUSES if isinstance(key, tuple)} <= devices
 
 
 def test_sizes_of_one_kind_are_a_line_of_the_picture(tmp_path: pathlib.Path) -> None:
