@@ -358,8 +358,18 @@ def _without_folder(argument: str) -> str:
     return pathlib.Path(argument).name if argument.startswith("/") else argument
 
 
+def _emulator_costs() -> dict[str, str]:
+    """The file of rates and times that the emulated GPU has in place of its own, as ``origin`` says it, if any."""
+    costs = os.environ.get("HOCKET_EMULATOR_COSTS")
+    if not costs or not PLACE.emulated:
+        return {}
+    path = pathlib.Path(costs).resolve()
+    return {"emulator_costs": str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name}
+
+
 def origin(command: str) -> dict[str, Any]:
-    """Where a record that is written now comes from: commit, date, command, machine and its load, torch, Python."""
+    """Where a record that is written now comes from: commit, date, command, machine and its load, torch, Python; the
+    emulated GPU's costs where they are not its own."""
     import torch
 
     return {
@@ -370,6 +380,7 @@ def origin(command: str) -> dict[str, Any]:
         "load": [round(load, 1) for load in os.getloadavg()],
         "torch": torch.__version__,
         "python": platform.python_version(),
+        **_emulator_costs(),
     }
 
 

@@ -69,7 +69,10 @@ def _busy(data: dict[str, Any]) -> str:
 
 
 def _device(data: dict[str, Any]) -> str:
-    return f"*{data['device']}*" if data["device"] == EMULATED else data["device"]
+    if data["device"] != EMULATED:
+        return data["device"]
+    costs = data.get("emulator_costs")
+    return f"*{EMULATED}*" + (f", costs of {costs}" if costs else "")
 
 
 def _row(figure: dict[str, Any], data: dict[str, Any]) -> str:

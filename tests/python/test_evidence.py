@@ -48,6 +48,25 @@ def test_a_record_does_not_say_where_somebody_keeps_things(monkeypatch: pytest.M
     assert harness.origin("scripts/bench")["command"] == "scripts/bench --emulate --workloads workloads a/b"
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("docs/results/h200-2026-11-26/costs.txt", "docs/results/h200-2026-11-26/costs.txt"), ("/home/ann/mine", "mine")],
+)
+def test_a_record_names_the_emulated_gpus_costs_where_they_are_not_its_own(
+    monkeypatch: pytest.MonkeyPatch, place: str, name: str
+) -> None:
+    monkeypatch.setattr(harness, "PLACE", harness.Place())
+    monkeypatch.delenv("HOCKET_EMULATOR_COSTS", raising=False)
+    usual = harness.origin("scripts/bench")
+    assert "emulator_costs" not in usual and table._device({**usual, "device": harness.EMULATED}) == "*emulated*"
+    monkeypatch.setenv("HOCKET_EMULATOR_COSTS", str(harness.ROOT / place))
+    made = harness.origin("scripts/bench")
+    assert made["emulator_costs"] == name
+    assert table._device({**made, "device": harness.EMULATED}) == f"*emulated*, costs of {name}"
+    harness.PLACE.emulated = False
+    assert "emulator_costs" not in harness.origin("scripts/bench")
+
+
 def test_four_samples_are_no_figure() -> None:
     with pytest.raises(ValueError, match="4 samples"):
         figure([1.0] * 4)
