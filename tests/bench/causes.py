@@ -124,4 +124,5 @@ CAUSES["memory_of_four_small"] = CAUSES["memory_of_four_small_whole"] = _FEW
 CAUSES |= {(f"exchange_{gib}", EMULATED): _EXCHANGE for gib in (1, 4, 16)}
 CAUSES |= {(f"restore_rate_{gib}_gib", EMULATED): _NOT_FORESEEN for gib in ("0.25", "1", "4", "16")}
 CAUSES |= {(f"restore_rate_{gib}_gib", H200): _UNMAPPED for gib in ("0.25", "1", "4", "16")}
+CAUSES["inference_sliced_p99_drawn"] = CAUSES["inference_sliced_p99"]
 CAUSES["crowd_p50"] = CAUSES["hand_over_p50"]
