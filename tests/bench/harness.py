@@ -436,7 +436,13 @@ def record(
     }
     path.write_text(json.dumps(data, indent=1) + "\n")
     for f in figures:
-        print(f"{f.text}: {f.value:.4f} [{f.low:.4f} .. {f.high:.4f}] {f.unit}, goal met: {f.met}")
+        _say(f"{f.text}: {f.value:.4f} [{f.low:.4f} .. {f.high:.4f}] {f.unit}, goal met: {f.met}")
     for each in data.get("not_measured", ()):
-        print(f"{each['text']}: not measured: {each['why']}")
+        _say(f"{each['text']}: not measured: {each['why']}")
     return path
+
+
+@functools.cache
+def _say(line: str) -> None:
+    """Once, however often a benchmark that records as it goes comes to it."""
+    print(line, flush=True)

@@ -154,17 +154,17 @@ class Rows:
         harness.record("makespan", self._figures, extra=self._extra)
 
 
-def run(quick: bool) -> None:
-    repeats, steps = (2, 10) if quick else (9, 40)
-    rows = Rows()
-    rows.add("makespan_fit", "makespan of two jobs of 50 % duty, both fit", _fit(20, steps, repeats, 64 * MIB), 0.60)
-    rows.write()
+def _add_fit(rows: Rows, quick: bool) -> None:
+    found = _fit(20, *((10, 2) if quick else (40, 9)), 64 * MIB)
+    rows.add("makespan_fit", "makespan of two jobs of 50 % duty, both fit", found, 0.60)
 
+
+def _add_too_large(rows: Rows, quick: bool) -> None:
     pause_ms = 100
     held, each = _held(contexts=4)  # a plain job stays beside the two; and the ballast
     name = sizes.name("makespan_too_large", held, HELD)
     text = f"makespan of two jobs of 50 % duty that do not fit{each}"
-    large = _too_large(pause_ms, max(5, steps // 4), repeats, held)
+    large = _too_large(pause_ms, *((5, 2) if quick else (10, 9)), held)
     rows.add(name, text, large.found, 0.70)
     rows.figure(
         harness.figure(
@@ -177,21 +177,28 @@ def run(quick: bool) -> None:
     )
     rows.note(overlap=large.overlap)
     rows.not_measured(f"{name}_sliced", f"{text}, {SLICED}", _plain_too_large(pause_ms, held))
-    rows.write()
 
+
+def _add_resnet(rows: Rows, quick: bool) -> None:
     text = "makespan of two ResNet-50 trainings whose loading pause is as long as their step, both fit"
     if lacks := makespan_resnet.too_little():
         rows.not_measured("makespan_resnet", text, lacks)
-    else:
-        found, alone = makespan_resnet.measure(*((3, 2) if quick else (16, 5)))
-        rows.add("makespan_resnet", text, found, 0.60)
-        rows.note(resnet_alone=alone)
-    rows.write()
+        return
+    found, alone = makespan_resnet.measure(*((3, 2) if quick else (16, 7)))
+    rows.add("makespan_resnet", text, found, 0.60)
+    rows.note(resnet_alone=alone)
 
+
+def _add_three(rows: Rows, quick: bool) -> None:
     held, each = _held(contexts=5)  # a plain job beside the three; and the ballast
     # A turn lasts some 3 s there: in a block each job has several.
-    three = _three(20, 60, steps if quick else 6 * steps, 2 if quick else 5, held)
+    found = _three(20, 60, *((10, 2) if quick else (240, 5)), held)
     text = f"makespan of three jobs of 25 % duty of which two fit{each}"
-    name = sizes.name("makespan_three", held, HELD)
-    rows.add(name, text, three, 0.60, BASELINE.replace("two", "three"))
-    rows.write()
+    rows.add(sizes.name("makespan_three", held, HELD), text, found, 0.60, BASELINE.replace("two", "three"))
+
+
+def run(quick: bool) -> None:
+    rows = Rows()
+    for add in (_add_fit, _add_too_large, _add_resnet, _add_three):
+        add(rows, quick)
+        rows.write()

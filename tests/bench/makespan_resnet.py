@@ -13,7 +13,7 @@ from tests.bench import harness, sizes, together
 from tests.bench.sizes import CONTEXT, GIB
 
 DEVICE, MEMORY = "bench-makespan-resnet", "80GiB"
-RESERVED = 8 * GIB  # by torch, for one
+RESERVED = 6 * GIB  # by torch, for one: 3.3 on the emulated GPU, and what cuDNN takes
 TRAINING = ("--kind", "resnet", "--size", "full", "--logs")
 
 
@@ -30,6 +30,7 @@ def measure(steps: int, repeats: int) -> tuple[together.Found, dict[str, Any]]:
         plain, jobs = ([device.start(mode, number) for number in (1, 2)] for mode in ("plain", "hocket"))
         for each in (*plain, *jobs):
             each.ask(steps=2)
+        harness.coordinator_in_real_time({"HOCKET_RUNTIME_DIR": folder})  # as its jobs are, which need the CPU
         alone = plain[0].ask(steps=steps)
         step_ms, cpu_ms = (1e3 * alone[what] / alone["steps"] for what in ("wall", "cpu"))
         block = {"steps": steps, "gap_ms": step_ms}
