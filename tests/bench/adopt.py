@@ -19,6 +19,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tests.bench import harness, source
+from tests.bench.histories import FILE
 
 MOST = 16 << 20  # bytes of a file, as the check keeps to
 OF_A_FIGURE = ("name", "text", "value", "low", "high", "goal", "baseline", "samples")
@@ -111,7 +112,7 @@ def _check_histories(path: pathlib.Path, named: Any) -> None:
     try:
         with tarfile.open(path) as tar:
             for member in tar:
-                fits = member.isfile() and re.fullmatch(r"[a-z0-9-]+\.txt\.gz", member.name) is not None
+                fits = member.isfile() and FILE.fullmatch(member.name) is not None
                 _need(fits, f"{path} has {member.name!r}, which is no history")
     except (tarfile.TarError, OSError, EOFError) as error:
         raise NotAdopted(f"{path} cannot be read: {error}") from error

@@ -1,9 +1,8 @@
 """malloc + free and reserved memory, Hocket's allocator against PyTorch's native one.
 
-The histories of real trainings (more_jobs.py) are recorded first, with PyTorch's native allocator, where no GPU is
-there on an emulated one of 80 GiB that computes nothing: sizes and order are those of a GPU. Both allocators replay
-them, in live processes, interleaved; no byte of device memory is touched. HOCKET_HISTORIES names a folder of histories
-recorded elsewhere (``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one) to be replayed instead.
+Both replay the histories of real trainings (histories.py), in live processes, interleaved; no byte of device memory is
+touched. Those that a GPU has recorded come first; a training of which there is none is recorded on the device that is
+there. HOCKET_HISTORIES names a folder of others to be replayed instead.
 
 A third contender is PyTorch's native allocator over Hocket's memory (HOCKET_ALLOCATOR=native).
 
@@ -13,22 +12,20 @@ each of them is in the table below it.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import gzip
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Collection, Iterator
 
-from tests.bench import harness, sizes
+from tests.bench import harness, histories, sizes
+from tests.bench.histories import MEMORY
 
-UNTIDY = ("gpt", "resnet", "bert", "unet")  # recorded a second time, untidy
 BRIEF = ("bert", "gpt", "gpt-untidy", "resnet-untidy")  # steps that change and steps that repeat
-MEMORY = "80GiB"
 # What is compared -> (text, goal where steps repeat, goal elsewhere).
 COMPARED = {
     "ns": ("time of all malloc and free", 0.8, 1.0),
@@ -43,12 +40,13 @@ THREADS = (1, 2, 8)
 
 @dataclasses.dataclass
 class Compared:
-    """A history's ratios hocket / native, and native over Hocket's memory / native."""
+    """A history's ratios hocket / native, and native over Hocket's memory / native; where it was recorded."""
 
     name: str
     steady: bool
     ratios: dict[str, list[float]]
     redirected: list[float]  # time of all malloc and free
+    recorded_on: str = harness.EMULATED
 
     def median(self, key: str) -> float:
         return statistics.median(self.ratios[key])
@@ -58,51 +56,20 @@ def baseline(same: str) -> str:
     return f"PyTorch's native allocator, same {same}, same {'emulated ' if harness.PLACE.emulated else ''}GPU"
 
 
-def recordings() -> dict[str, tuple[str, ...]]:
-    """How each history is made: its name -> what tests/gpu/programs/history.py is told."""
-    from tests.bench.more_jobs import KINDS  # imports torch
-
-    tidy = {kind: ("--kind", kind) for kind in KINDS}
-    return tidy | {f"{kind}-untidy": ("--kind", kind, "--untidy") for kind in UNTIDY}
-
-
-def record_histories(folder: pathlib.Path, names: Collection[str]) -> None:
-    """``NAME.txt.gz`` of each."""
-    made = recordings()
-    for name in names or made:
-        program = [sys.executable, "-m", "tests.gpu.programs.history", *made[name], "--size", "full"]
-        command = harness.emulate("bench-histories", MEMORY, [*program, f"{folder}/{name}.txt.gz"], timing=True)
-        subprocess.run(command, check=True, cwd=harness.ROOT, stdout=subprocess.DEVNULL)
-
-
-def name_of(history: pathlib.Path) -> str:
-    return history.name.split(".")[0]
-
-
 def chosen(folder: pathlib.Path, names: Collection[str]) -> list[pathlib.Path]:
     """The folder's histories of these names, or all where it has none of them."""
     every = sorted(folder.glob("*.txt.gz"))
-    return [history for history in every if name_of(history) in names] or every
-
-
-def peak(history: pathlib.Path) -> int:
-    """Bytes alive at most."""
-    most, now = 0, 0
-    with gzip.open(history, "rt") as lines:
-        for line in lines:
-            if not line.startswith("#"):
-                now += int(line.split()[1])
-                most = max(most, now)
-    return most
+    return [history for history in every if histories.name_of(history) in names] or every
 
 
 def fits(history: pathlib.Path) -> bool:
     """Whether the device has room for all contenders at once; emulated, each has one of its own."""
     at_once = 1 if harness.PLACE.emulated else len(CONTENDERS)
-    needs = at_once * (peak(history) * 5 // 4 + sizes.CONTEXT)
+    needs = at_once * (histories.peak(history) * 5 // 4 + sizes.CONTEXT)
     there = sizes.free("bench-allocation-native", MEMORY)
     if needs > there:
-        print(f"allocation: {name_of(history)} needs {needs / sizes.GIB:.1f} GiB, {there / sizes.GIB:.1f} are free")
+        name = histories.name_of(history)
+        print(f"allocation: {name} needs {needs / sizes.GIB:.1f} GiB, {there / sizes.GIB:.1f} are free")
     return needs <= there
 
 
@@ -124,11 +91,11 @@ def contenders(program: str, what: str) -> Iterator[dict[str, harness.Worker]]:
         yield {name: worker(name) for name in CONTENDERS}
 
 
-def compare(history: pathlib.Path, program: str, rounds: int) -> Compared:
+def compare(history: pathlib.Path, recorded_on: str, program: str, rounds: int) -> Compared:
     with tempfile.TemporaryDirectory() as folder:
         plain = pathlib.Path(folder) / "history.txt"
         plain.write_bytes(gzip.decompress(history.read_bytes()))
-        found = Compared(name_of(history), True, {key: [] for key in COMPARED}, [])
+        found = Compared(histories.name_of(history), True, {key: [] for key in COMPARED}, [], recorded_on)
         with contenders(program, str(plain)) as workers:
             for i in range(rounds):
                 order = list(workers) if i % 2 else list(reversed(workers))
@@ -141,12 +108,18 @@ def compare(history: pathlib.Path, program: str, rounds: int) -> Compared:
     return found
 
 
+def _recorded_on_gpus(found: list[Compared]) -> str:
+    """How many, and where; "" where there are none."""
+    devices = collections.Counter(each.recorded_on for each in found if each.recorded_on != harness.EMULATED)
+    return "".join(f", {many} of them recorded on {device}" for device, many in sorted(devices.items()))
+
+
 def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
     for steady in (True, False):
         found = [f for f in all_found if f.steady == steady]
         if not found:
             continue
-        which = f"{len(found)} histories whose steps {'repeat' if steady else 'change'}"
+        which = f"{len(found)} histories whose steps {'repeat' if steady else 'change'}{_recorded_on_gpus(found)}"
         for key, (text, goal, goal_elsewhere) in COMPARED.items():
             worst = max(found, key=lambda f: f.median(key))
             yield harness.figure(
@@ -169,12 +142,14 @@ def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
 def table_of(all_found: list[Compared]) -> dict[str, object]:
     """The table of all histories; see table.py."""
     columns = ["history", "steps", *(text for text, *_ in COMPARED.values()), "native over Hocket's memory, time"]
+    columns.append("recorded on")
     rows = [
         [
             found.name,
             "repeat" if found.steady else "change",
             *(f"{found.median(key):.3f}" for key in COMPARED),
             f"{statistics.median(found.redirected):.3f}",
+            found.recorded_on,
         ]
         for found in all_found
     ]
@@ -204,16 +179,23 @@ def threads(program: str, rounds: int) -> Iterator[harness.Figure]:
 def run(quick: bool) -> None:
     program = harness.binary("hocket_allocator_versus_native")
     rounds, names = harness.extent(quick, usual=(20, ()), brief=(5, BRIEF), least=(2, ("cnn",)))
+    given = os.environ.get("HOCKET_HISTORIES")
     with tempfile.TemporaryDirectory() as made:
-        folder = pathlib.Path(os.environ.get("HOCKET_HISTORIES") or made)
-        if folder == pathlib.Path(made):
-            record_histories(folder, names)
-        histories = chosen(folder, names)
-        if not histories:
+        folder = pathlib.Path(given or made)
+        elsewhere = {} if given else histories.gather(folder, names)
+        paths = chosen(folder, names)
+        if not paths:
             raise RuntimeError(f"{folder} has no history: no file is called NAME.txt.gz")
-        found = [compare(history, program, rounds) for history in histories if fits(history)]
+
+        def where(path: pathlib.Path) -> str:
+            if given:
+                return histories.recorded_on(path)
+            return elsewhere.get(histories.name_of(path), harness.device_name())
+
+        found = [compare(path, where(path), program, rounds) for path in paths if fits(path)]
     if not found:
         raise harness.NotRun("no history fits the device")
     figures = [*figures_of(found), *threads(program, rounds)]
-    raw = {f.name: {"steady": f.steady, **f.ratios, "redirected": f.redirected} for f in found}
-    harness.record("allocation", figures, extra={"tables": [table_of(found)], "histories": raw})
+    each = {f.name: {"steady": f.steady, "recorded_on": f.recorded_on, **f.ratios, "redirected": f.redirected}
+            for f in found}  # fmt: skip
+    harness.record("allocation", figures, extra={"tables": [table_of(found)], "histories": each})

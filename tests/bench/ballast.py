@@ -2,6 +2,9 @@
 
 ``{"leave": N}``: takes memory, or gives some back, until the driver says that N bytes are free, as near as its pieces
 of 2 MiB allow; the answer says how many are free, and how many the device has. What it holds goes when it ends.
+
+``{"copy": N}``: copies N bytes of what it holds to pinned memory of the host and then back, a piece at a time; the
+answer says how many seconds each way took.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+import time
+from typing import Any
 
 from tests.bench.monitor import memory_of_device_0
 
@@ -40,11 +45,33 @@ class Ballast:
         free, total = self._memory()
         return {"free": free, "total": total}
 
+    def copy(self, size: int) -> dict[str, float]:
+        piece, device = self._held[0]
+        host = ctypes.c_void_p()
+        self._do("cuMemAllocHost_v2", ctypes.byref(host), ctypes.c_size_t(piece))
+        seconds = {}
+        for way, call, to, source in (
+            ("out", "cuMemcpyDtoH_v2", host, device),
+            ("back", "cuMemcpyHtoD_v2", device, host),
+        ):
+            begin = time.perf_counter()
+            for at in range(0, size, piece):
+                self._do(call, to, source, ctypes.c_size_t(min(piece, size - at)))
+            seconds[way] = time.perf_counter() - begin
+        self._do("cuMemFreeHost", host)
+        return seconds
+
+    def _do(self, call: str, *arguments: Any) -> None:
+        if error := getattr(self._driver, call)(*arguments):
+            raise RuntimeError(f"{call}: error {error}")
+
 
 def main() -> None:
     ballast = Ballast()
     for line in sys.stdin:
-        print(json.dumps(ballast.leave(json.loads(line)["leave"])), flush=True)
+        request = json.loads(line)
+        answer = ballast.copy(request["copy"]) if "copy" in request else ballast.leave(request["leave"])
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

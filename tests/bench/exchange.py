@@ -22,7 +22,8 @@ PATIENCE = 60  # seconds
 STEPS = (0.5, 1.1, 1.8, 0.8)  # seconds, in turn: no wait is like the last, so no job foresees its own
 
 
-def _jobs(environment: dict[str, str]) -> list[dict[str, Any]]:
+def jobs_of(environment: dict[str, str]) -> list[dict[str, Any]]:
+    """What the coordinator says of each."""
     command = [harness.hocket(), "status", "--json"]
     said = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True).stdout
     return json.loads(said)["jobs"]
@@ -31,16 +32,16 @@ def _jobs(environment: dict[str, str]) -> list[dict[str, Any]]:
 def await_job(environment: dict[str, str], what: Callable[[dict[str, Any]], bool]) -> None:
     """Until ``what`` holds of a job; RuntimeError with what the coordinator says if that takes too long."""
     end = time.monotonic() + PATIENCE
-    while not any(map(what, jobs := _jobs(environment))):
+    while not any(map(what, jobs := jobs_of(environment))):
         if time.monotonic() > end:
             raise RuntimeError(f"waited {PATIENCE} s in vain for a job: {json.dumps(jobs)}")
 
 
 def await_rest(environment: dict[str, str]) -> None:
     """Until no more bytes go: two looks in a row see as many on the host."""
-    seen, before = [job["spilled"] for job in _jobs(environment)], None
+    seen, before = [job["spilled"] for job in jobs_of(environment)], None
     while seen != before:
-        seen, before = [job["spilled"] for job in _jobs(environment)], seen
+        seen, before = [job["spilled"] for job in jobs_of(environment)], seen
 
 
 def hand_overs(size: int, rounds: int, jobs: int = 2) -> list[dict[str, float]]:
@@ -108,7 +109,7 @@ def _fitting(usual: list[int], jobs: int) -> list[int]:
 def run(quick: bool) -> None:
     figures, raw = [], {}
     usual, count, count_of_three = harness.extent(
-        quick, usual=([GIB, 4 * GIB, 16 * GIB], 13, 16), brief=([4 * GIB], 8, 11), least=([GIB], 5, 9)
+        quick, usual=([GIB // 4, GIB, 4 * GIB, 16 * GIB], 13, 16), brief=([4 * GIB], 8, 11), least=([GIB], 5, 9)
     )
     for size in _fitting(usual, 2):
         rounds = hand_overs(size, count)[3:]  # in the first, host memory is taken and pinned

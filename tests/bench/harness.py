@@ -320,6 +320,10 @@ class Filled:
         """Until so many bytes are free: what the driver says then."""
         return self._worker.ask(leave=free)
 
+    def round_trip(self, size: int) -> float:
+        """Seconds that plain copies of so many bytes take, to pinned memory of the host and then back."""
+        return sum(self._worker.ask(copy=size).values())
+
     def __enter__(self) -> Filled:
         return self
 
@@ -375,8 +379,18 @@ def _without_folder(argument: str) -> str:
     return pathlib.Path(argument).name if argument.startswith("/") else argument
 
 
+def _emulator_costs() -> dict[str, str]:
+    """The file of rates and times that the emulated GPU has in place of its own, as ``origin`` says it, if any."""
+    costs = os.environ.get("HOCKET_EMULATOR_COSTS")
+    if not costs or not PLACE.emulated:
+        return {}
+    path = pathlib.Path(costs).resolve()
+    return {"emulator_costs": str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name}
+
+
 def origin(command: str) -> dict[str, Any]:
-    """Where a record that is written now comes from: commit, date, command, machine and its load, torch, Python."""
+    """Where a record that is written now comes from: commit, date, command, machine and its load, torch, Python; the
+    emulated GPU's costs where they are not its own."""
     import torch
 
     return {
@@ -387,6 +401,7 @@ def origin(command: str) -> dict[str, Any]:
         "load": [round(load, 1) for load in os.getloadavg()],
         "torch": torch.__version__,
         "python": platform.python_version(),
+        **_emulator_costs(),
     }
 
 
@@ -442,7 +457,13 @@ def record(
     }
     path.write_text(json.dumps(data, indent=1) + "\n")
     for f in figures:
-        print(f"{f.text}: {f.value:.4f} [{f.low:.4f} .. {f.high:.4f}] {f.unit}, goal met: {f.met}")
+        _say(f"{f.text}: {f.value:.4f} [{f.low:.4f} .. {f.high:.4f}] {f.unit}, goal met: {f.met}")
     for each in data.get("not_measured", ()):
-        print(f"{each['text']}: not measured: {each['why']}")
+        _say(f"{each['text']}: not measured: {each['why']}")
     return path
+
+
+@functools.cache
+def _say(line: str) -> None:
+    """Once, however often a benchmark that records as it goes comes to it."""
+    print(line, flush=True)

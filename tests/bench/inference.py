@@ -152,27 +152,26 @@ def _measure(workers: Workers, trace: Sequence[float], seconds: float, repeats: 
     }
 
 
-def figures_of(
-    found: dict[str, Any], requests: str = "requests", training: tuple[int, int] = USUAL
-) -> list[harness.Figure]:
+def figures_of(found: dict[str, Any], drawn: bool = False, training: tuple[int, int] = USUAL) -> list[harness.Figure]:
+    """``drawn``: arrivals that are of no trace; they and other trainings are rows of their own."""
     blocks, longest = found["blocks"], found["training_yields"]["longest_ms"]
     idealized = ", emulated: idealized" if harness.PLACE.emulated else ""
     made = []
-    end, smaller = "", ""
+    end, more = ("_drawn", ", arrivals drawn") if drawn else ("", "")
     if training != USUAL:
-        end, smaller = f"_{training[0]}_layers", f" (of {training[0]} layers, a batch of {training[1]})"
+        end, more = f"{end}_{training[0]}_layers", f"{more} (of {training[0]} layers, a batch of {training[1]})"
     for mode, name, said in (
         ("hocket", "inference", "beside a training"),
         ("plain", "inference_sliced", f"the same, plain torch (the driver's time-slicing{idealized})"),
     ):
         late = [percentile(b[mode], 99) / bound(percentile(b["alone"], 99), longest) for b in blocks]
         share = [gets(b[f"training_{mode}"], b["training_alone"], b["needed"]) for b in blocks]
-        text = f"p99 of {requests} that need {LOAD:.0%} of the device, {said}"
+        text = f"p99 of requests that need {LOAD:.0%} of the device, {said}"
         base = "the larger of 1.5 x p99 alone and p99 alone + 1.2 x the training's longest gap between yield points"
-        made.append(harness.figure(f"{name}_p99{end}", text + smaller, late, 1.0, base))
+        made.append(harness.figure(f"{name}_p99{end}", text + more, late, 1.0, base))
         text = "what the training gets beside such requests" if mode == "hocket" else f"what the training gets, {said}"
         base = "its throughput alone x the share of the device that the requests leave"
-        made.append(harness.figure(f"{name}_training{end}", text + smaller, share, 0.9, base, at_least=True))
+        made.append(harness.figure(f"{name}_training{end}", text + more, share, 0.9, base, at_least=True))
     return made
 
 
@@ -208,5 +207,5 @@ def run(quick: bool) -> None:
         harness.coordinator_in_real_time(workers.environment)  # as its jobs are: other work would come before it
         found = _measure(workers, trace, seconds, repeats)
     found["arrivals"] = "drawn, exponential gaps" if drawn else TRACE
-    figures = figures_of(found, "requests with drawn arrivals" if drawn else "requests", training)
+    figures = figures_of(found, drawn, training)
     harness.record("inference", figures, extra={**found, "tables": [table_of(found)]})

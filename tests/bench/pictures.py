@@ -11,7 +11,7 @@ from typing import Any
 RATES = {
     r"spill_rate_([\d.]+)_gib": "spilled",
     r"restore_rate_([\d.]+)_gib": "restored",
-    r"exchange_(\d+)": "both at once, two jobs",
+    r"exchange_([\d.]+)": "both at once, two jobs",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import Any
 
@@ -24,7 +25,7 @@ says ENOENT).
 |---|---|---|---|---|---|---|---|
 """
 CAUSES = """
-Goals that are not met, why not, and what was tried:
+Goals that are not met, or lie within the interval, why, and what was tried:
 
 """
 CHECKS = """
@@ -69,7 +70,10 @@ def _busy(data: dict[str, Any]) -> str:
 
 
 def _device(data: dict[str, Any]) -> str:
-    return f"*{data['device']}*" if data["device"] == EMULATED else data["device"]
+    if data["device"] != EMULATED:
+        return data["device"]
+    costs = data.get("emulator_costs")
+    return f"*{EMULATED}*" + (f", costs of {costs}" if costs else "")
 
 
 def _row(figure: dict[str, Any], data: dict[str, Any]) -> str:
@@ -96,11 +100,24 @@ def _check_row(check: dict[str, Any], data: dict[str, Any]) -> str:
     )
 
 
-def _causes(figures: list[dict[str, Any]]) -> str:
-    """Of the figures that miss their goals, in the order of the page; those without a cause say so."""
-    missed = {f["name"]: f["text"] for f in figures if harness.met(f) == "no"}
-    lines = [f"- {text}: {causes.CAUSES.get(name, 'not looked into')}\n" for name, text in sorted(missed.items())]
-    return CAUSES + "".join(lines) if lines else ""
+def _causes(rows: list[tuple[dict[str, Any], str]]) -> str:
+    """Of the figures (each with its device) that do not surely meet their goals, in the order of the page.
+
+    Those without a cause say so, and those of one cause stand together.
+    """
+    said: dict[str, list[str]] = {}
+    for figure, device in sorted(rows, key=lambda row: (order(row[0]["name"]), row[1])):
+        how = harness.met(figure)
+        if how != "yes":
+            notes = [f" ({note})" for note in (device, how) if note not in (EMULATED, "no")]
+            said.setdefault(causes.of(figure["name"], device), []).append("".join([figure["text"], *notes]))
+    return CAUSES + "".join(f"- {'; '.join(texts)}: {cause}\n" for cause, texts in said.items()) if said else ""
+
+
+def order(name: str) -> list[str | float]:
+    """Of the page's rows, by the figure's name: numbers in it by their size, 4 GiB before 16."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [float(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 def _table(table: dict[str, Any]) -> str:
@@ -117,10 +134,10 @@ def write() -> str:
     for data in figures:
         missing = data.get("not_measured", ())
         rows += [(figure["name"], data["device"], _not_measured_row(figure, data)) for figure in missing]
-    # The emulated and the real figure of one benchmark stand side by side.
-    page += "".join(row for _, _, row in sorted(rows, key=lambda row: row[:2]))
+    # The emulated and the real figure of one benchmark stand side by side: its names on both begin alike.
+    page += "".join(row for _, _, row in sorted(rows, key=lambda row: (order(row[0]), row[1])))
     page += pictures.draw_rates(records, RESULTS)
-    page += _causes([figure for data in figures for figure in data["figures"]])
+    page += _causes([(figure, data["device"]) for data in figures for figure in data["figures"]])
     page += CHECKS + "".join(_check_row(check, data) for data in records for check in data.get("checks", ()))
     page += "".join(_table(table) for data in records for table in data.get("tables", ()))
     for data in records:

@@ -1,14 +1,16 @@
 """A worker that trains in blocks; see harness.Worker.
 
-    workload.py plain|hocket [--kind gpt] [--size small] [--batch N] [--device-ms 20] [--name NAME] [--weight 1]
-                [--priority normal]
+    workload.py plain|hocket [--kind gpt] [--size small] [--batch N] [--device-ms 20] [--logs] [--name NAME]
+                [--weight 1] [--priority normal]
 
-``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--device-ms`` adds so much device time to each step, and
-the host waits for it, as a loop does that logs its loss. A request runs ``steps`` steps, or for ``seconds`` seconds,
-with ``gap_ms`` of loading before each: a wait outside the step, as for a loader's workers. The answer has the steps,
-the wall and CPU seconds they took, the wall seconds of these pauses, when all was over (seconds of the monotonic clock)
-and, where the kernel counts them, the instructions retired by this process. ``{"hold": N}`` takes N bytes beside the
-model, and keeps them. While it waits for a request its memory can be moved out of another's way, too.
+``plain`` knows no Hocket; ``hocket`` makes each pass a step. ``--logs``: the host waits for each step's loss, as in a
+loop that logs it. ``--device-ms`` adds so much device time to each step, and the host waits for that, too.
+
+A request runs ``steps`` steps, or for ``seconds`` seconds, with ``gap_ms`` of loading before each: a wait outside the
+step, as for a loader's workers. The answer has the steps, the wall and CPU seconds they took, the wall seconds of these
+pauses, when all was over (seconds of the monotonic clock) and, where the kernel counts them, the instructions retired
+by this process. ``{"hold": N}`` takes N bytes beside the model, and keeps them. While it waits for a request its memory
+can be moved out of another's way, too.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--size", default="small")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--device-ms", type=float, default=0)
+    parser.add_argument("--logs", action="store_true")
     parser.add_argument("--name")
     parser.add_argument("--weight", type=float)
     parser.add_argument("--priority")
@@ -118,6 +121,7 @@ def main() -> None:
             loss = job.step(i)
             if cycles:
                 torch.cuda._sleep(cycles)
+            if cycles or options.logs:
                 loss.item()
             count += 1
         torch.cuda.synchronize()

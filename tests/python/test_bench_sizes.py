@@ -74,7 +74,7 @@ def test_trainings_shrink_to_the_card(card: int) -> None:
     assert step_time.batch_that_fits(76 * GIB) == 8 and inference.training_that_fits(76 * GIB) == inference.USUAL
 
 
-def test_a_smaller_training_beside_requests_is_a_row_of_its_own() -> None:
+def test_a_smaller_training_beside_requests_or_another_trace_is_a_row_of_its_own() -> None:
     block = {"alone": [1.0], "hocket": [1.0], "plain": [1.0], "needed": 0.2}
     block |= {"training_alone": 5.0, "training_hocket": 4.0, "training_plain": 4.0}
     found = {"blocks": [block] * 5, "training_yields": {"longest_ms": 1.0}}
@@ -83,6 +83,11 @@ def test_a_smaller_training_beside_requests_is_a_row_of_its_own() -> None:
     )
     assert usual[:2] == ["inference_p99", "inference_training"]
     assert smaller[:2] == ["inference_p99_6_layers", "inference_training_6_layers"]
+    drawn = inference.figures_of(found, drawn=True)
+    assert [f.name for f in drawn][:2] == ["inference_p99_drawn", "inference_training_drawn"]
+    assert all("arrivals drawn" in f.text for f in drawn), "those of no trace are rows of their own, too"
+    (both, *_) = inference.figures_of(found, drawn=True, training=(6, 2))
+    assert both.name == "inference_p99_drawn_6_layers"
 
 
 @pytest.mark.parametrize("card", CARDS)
@@ -100,9 +105,9 @@ def test_jobs_that_exchange_their_memory_fit_with_their_contexts(monkeypatch: py
     monkeypatch.setattr(harness, "record", recorder(recorded))
     exchange.run(quick=False)
     assert [f.name for f in recorded] == {
-        8: ["exchange_1", "exchange_4", "exchange_ahead_2_gib"],
-        16: ["exchange_1", "exchange_4", "exchange_ahead"],
-        24: ["exchange_1", "exchange_4", "exchange_16", "exchange_ahead"],
+        8: ["exchange_0.25", "exchange_1", "exchange_4", "exchange_ahead_2_gib"],
+        16: ["exchange_0.25", "exchange_1", "exchange_4", "exchange_ahead"],
+        24: ["exchange_0.25", "exchange_1", "exchange_4", "exchange_16", "exchange_ahead"],
     }[card]
 
 

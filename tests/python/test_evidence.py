@@ -12,12 +12,13 @@ import re
 import subprocess
 import sys
 import tarfile
+from typing import Any
 
 import pytest
 
 from tests.bench import __main__ as bench
 from tests.bench import adopt as adopting
-from tests.bench import allocation, causes, harness, inference, inference_job, pictures, sizes, source, table
+from tests.bench import allocation, causes, harness, histories, inference, inference_job, pictures, sizes, source, table
 from tests.gpu.programs import slices
 
 CALIBRATE = pathlib.Path(__file__).parents[2] / "scripts" / "calibrate"
@@ -59,6 +60,25 @@ def test_the_device_is_called_what_torch_calls_it() -> None:
     assert ours == torchs != ""
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("docs/results/h200-2026-11-26/costs.txt", "docs/results/h200-2026-11-26/costs.txt"), ("/home/ann/mine", "mine")],
+)
+def test_a_record_names_the_emulated_gpus_costs_where_they_are_not_its_own(
+    monkeypatch: pytest.MonkeyPatch, place: str, name: str
+) -> None:
+    monkeypatch.setattr(harness, "PLACE", harness.Place())
+    monkeypatch.delenv("HOCKET_EMULATOR_COSTS", raising=False)
+    usual = harness.origin("scripts/bench")
+    assert "emulator_costs" not in usual and table._device({**usual, "device": harness.EMULATED}) == "*emulated*"
+    monkeypatch.setenv("HOCKET_EMULATOR_COSTS", str(harness.ROOT / place))
+    made = harness.origin("scripts/bench")
+    assert made["emulator_costs"] == name
+    assert table._device({**made, "device": harness.EMULATED}) == f"*emulated*, costs of {name}"
+    harness.PLACE.emulated = False
+    assert "emulator_costs" not in harness.origin("scripts/bench")
+
+
 def test_four_samples_are_no_figure() -> None:
     with pytest.raises(ValueError, match="4 samples"):
         figure([1.0] * 4)
@@ -95,18 +115,49 @@ def test_a_tree_in_which_only_records_have_changed_is_not_dirty(
     assert source.commit() == f"{clean}-dirty"
 
 
+def rows(device: str, **values: list[float]) -> list[tuple[dict[str, Any], str]]:
+    """Figures by name, of a device."""
+    named = {name: dataclasses.asdict(figure(samples)) for name, samples in values.items()}
+    return [(made | {"name": name, "text": f"figure {name}"}, device) for name, made in named.items()]
+
+
 def test_a_goal_that_is_not_met_is_listed_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes, "CAUSES", {"high": "too many copies.", "low": "no cause: it is met."})
-    rows = [dataclasses.asdict(figure([value] * 5)) for value in (0.9, 1.1, 1.2)]
-    for row, name in zip(rows, ("low", "high", "higher"), strict=True):
-        row |= {"name": name, "text": f"figure {name}"}
-    said = table._causes(rows)
-    assert "- figure high: too many copies.\n" in said and "- figure higher: not looked into\n" in said
-    assert "figure low" not in said and table._causes(rows[:1]) == ""
+    said = table._causes(rows(harness.EMULATED, low=[0.9] * 5, high=[1.1] * 5, higher=[1.2] * 5, late=[1.3] * 5))
+    assert "- figure high: too many copies.\n" in said
+    assert "- figure higher; figure late: no cause known yet.\n" in said
+    assert "figure low" not in said and table._causes(rows(harness.EMULATED, low=[0.9] * 5)) == ""
+
+
+def test_what_a_run_leaves_open_is_listed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(causes, "CAUSES", {"wide": "the first blocks."})
+    said = table._causes(rows(harness.EMULATED, wide=[0.8, 0.9, 0.95, 1.1, 1.2], wider=[0.7, 0.8, 0.95, 1.2, 1.3]))
+    assert "- figure wide (within the interval): the first blocks.\n" in said
+    assert "- figure wider (within the interval): no cause known yet.\n" in said
+
+
+def test_a_devices_own_cause_is_no_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {("idle", harness.EMULATED): "by a trace.", ("idle", "NVIDIA H200"): "not traced.", "slow": "arithmetic."}
+    monkeypatch.setattr(causes, "CAUSES", own)
+    high = {"idle": [1.1] * 5, "slow": [1.1] * 5}
+    devices = (harness.EMULATED, "NVIDIA H100", "NVIDIA H200")
+    said = table._causes([row for device in devices for row in rows(device, **high)]).splitlines()
+    assert said[-4:] == [
+        "- figure idle (NVIDIA H100): no cause known yet.",
+        "- figure idle (NVIDIA H200): not traced.",
+        "- figure idle: by a trace.",
+        "- figure slow (NVIDIA H100); figure slow (NVIDIA H200); figure slow: arithmetic.",
+    ]
+
+
+def test_causes_are_of_figures_and_devices_that_there_are() -> None:
+    """A cause of a figure that was renamed is one that nobody reads: those on the page are found by name and device."""
+    devices = {json.loads(path.read_text())["device"] for path in harness.RESULTS.glob("*.json")}
+    assert {key[1] for key in causes.CAUSES if isinstance(key, tuple)} <= devices
 
 
 def test_sizes_of_one_kind_are_a_line_of_the_picture(tmp_path: pathlib.Path) -> None:
-    values = {"spill_rate_4_gib": 0.98, "spill_rate_0.25_gib": 0.9, "exchange_1": 0.8, "share": 1.0}
+    values = {"spill_rate_4_gib": 0.98, "spill_rate_0.25_gib": 0.9, "exchange_0.25": 0.8, "share": 1.0}
     figures = [dataclasses.asdict(figure([value] * 5)) | {"name": name} for name, value in values.items()]
     records = [{"device": harness.EMULATED, "figures": figures}]
     lines = pictures.rates(records)
@@ -181,7 +232,7 @@ def test_histories_that_have_room_are_replayed_those_asked_for_first(
     bert, gpt = sorted(tmp_path.iterdir())
     assert allocation.chosen(tmp_path, ("gpt", "resnet")) == [gpt]
     assert allocation.chosen(tmp_path, ()) == allocation.chosen(tmp_path, ("resnet",)) == [bert, gpt]
-    assert allocation.peak(gpt) == 30 * gib + 512
+    assert histories.peak(gpt) == 30 * gib + 512
     monkeypatch.setattr(sizes, "free", lambda *_: 79 * gib)
     monkeypatch.setattr(harness, "PLACE", harness.Place(emulated=True))
     assert allocation.fits(bert) and allocation.fits(gpt), "each contender has a device of its own"
@@ -390,7 +441,7 @@ def results(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
     return folder
 
 
-def histories(folder: pathlib.Path) -> dict[str, object]:
+def made_histories(folder: pathlib.Path) -> dict[str, object]:
     """An archive with a history in it, and what a record says of it."""
     archive = folder / "histories.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
@@ -402,7 +453,7 @@ def histories(folder: pathlib.Path) -> dict[str, object]:
 def test_what_a_gpu_has_shown_is_taken_over_with_where_it_comes_from(
     tmp_path: pathlib.Path, results: pathlib.Path
 ) -> None:
-    named = histories(tmp_path)
+    named = made_histories(tmp_path)
     folder = output(tmp_path, **{"machine__nvidia-smi": "NVIDIA H200, 580.1", "record__histories": named})
     written = adopting.adopt(folder, bench.BENCHMARKS)
     assert [path.name for path in written] == ["makespan-nvidia-h200.json", "histories-nvidia-h200.tar.gz"]
@@ -470,7 +521,7 @@ def test_histories_of_another_run_are_not_taken_over(
     tmp_path: pathlib.Path, results: pathlib.Path, named: object, there: bool, why: str
 ) -> None:
     if there:
-        histories(tmp_path)
+        made_histories(tmp_path)
     with pytest.raises(adopting.NotAdopted, match=re.escape(why)):
         adopting.adopt(output(tmp_path, record__histories=named), bench.BENCHMARKS)
     assert list(results.iterdir()) == []

@@ -11,7 +11,7 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tests.bench import harness, sizes
-from tests.bench.allocation import recordings
+from tests.bench.histories import recordings
 from tests.gpu.check.build import HISTORIES, ROOT, WORK
 
 FILE = WORK / "histories.tar.gz"

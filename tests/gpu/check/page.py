@@ -116,7 +116,7 @@ def markdown(record: dict[str, Any]) -> str:
     title = mach.get("device", "no device was reached")
     text = f"# Hocket on {title}\n\n{_summary(record)}"
     text += "".join(f"- {name}: {value}\n" for name, value in {**about, **mach}.items() if value not in ("", None))
-    if "left out" in record["histories"]:
+    if "left out" in record.get("histories", {}):
         said = record["histories"]
         text += f"- the histories of allocations are left out: {said['bytes']:,} bytes; {said['left out']}\n"
     text += "\n## Figures\n\n"

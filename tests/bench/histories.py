@@ -1,0 +1,92 @@
+"""The histories of allocations that `allocation` replays, and where each was recorded.
+
+``scripts/gpu-check`` records those of its trainings on a GPU, and ``scripts/bench --adopt`` puts them beside the
+results, as ``histories-<device>.tar.gz``. The others are recorded with PyTorch's native allocator on an emulated GPU of
+80 GiB that computes nothing: sizes and order are those of a GPU, but for what cuDNN and fused attention ask for there.
+
+A history is ``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one. NAME is a training of more_jobs.py,
+with ``-untidy`` where its gradients and outputs live until the next step replaces them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Collection
+
+from tests.bench import harness
+
+FILE = re.compile(r"([a-z0-9-]+)\.txt\.gz")
+UNTIDY = ("gpt", "resnet", "bert", "unet")  # recorded a second time, untidy
+MEMORY = "80GiB"
+
+
+def unpack(results: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
+    """Puts those that GPUs have recorded into ``folder``: for each NAME the GPU, as its archive is called.
+
+    Where several have recorded the same training, the first of the archives serves.
+    """
+    recorded_on: dict[str, str] = {}
+    for archive in sorted(results.glob("histories-*.tar.gz")):
+        device = archive.name.removeprefix("histories-").removesuffix(".tar.gz")
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                found = FILE.fullmatch(member.name)
+                file = tar.extractfile(member) if found else None
+                if found and file and found[1] not in recorded_on:
+                    (folder / member.name).write_bytes(file.read())
+                    recorded_on[found[1]] = device
+    return recorded_on
+
+
+def recordings() -> dict[str, tuple[str, ...]]:
+    """How each history is made: its NAME -> what tests/gpu/programs/history.py is told."""
+    from tests.bench.more_jobs import KINDS  # imports torch
+
+    tidy = {kind: ("--kind", kind) for kind in KINDS}
+    return tidy | {f"{kind}-untidy": ("--kind", kind, "--untidy") for kind in UNTIDY}
+
+
+def record(folder: pathlib.Path, names: Collection[str]) -> None:
+    """``NAME.txt.gz`` of each."""
+    made = recordings()
+    for name in names:
+        program = [sys.executable, "-m", "tests.gpu.programs.history", *made[name], "--size", "full"]
+        command = harness.emulate("bench-histories", MEMORY, [*program, str(folder / f"{name}.txt.gz")], timing=True)
+        subprocess.run(command, check=True, cwd=harness.ROOT, stdout=subprocess.DEVNULL)
+
+
+def gather(folder: pathlib.Path, names: Collection[str] = ()) -> dict[str, str]:
+    """Those of these names (none: all) into ``folder``; for each NAME that was not recorded on the device that is
+    measured, where it was."""
+    elsewhere = unpack(harness.RESULTS, folder) if harness.PLACE.emulated else {}
+    record(folder, [name for name in names or recordings() if name not in elsewhere])
+    return elsewhere
+
+
+def name_of(history: pathlib.Path) -> str:
+    return history.name.split(".")[0]
+
+
+def recorded_on(history: pathlib.Path) -> str:
+    """As its first line says; "elsewhere" where it does not."""
+    with gzip.open(history, "rt") as lines:
+        first = lines.readline()
+    said = json.loads(first[1:]) if first.startswith("# {") else {}
+    return said.get("device", "elsewhere")
+
+
+def peak(history: pathlib.Path) -> int:
+    """Bytes alive at most."""
+    most, now = 0, 0
+    with gzip.open(history, "rt") as lines:
+        for line in lines:
+            if not line.startswith("#"):
+                now += int(line.split()[1])
+                most = max(most, now)
+    return most
