@@ -167,6 +167,7 @@ class World:
         self.memory = "512MiB"
         self.devices = 1
         self.check = True  # uses of memory that no wait has ordered end their program
+        self.timing = False  # nothing is computed, and kernels take modelled time
         self.name = f"test-{uuid.uuid4().hex[:12]}"
         self.programs: list[Program] = []
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("HOCKET_")}
@@ -186,7 +187,8 @@ class World:
     def start(self, *command: str, emulated: bool = True, **variables: str) -> Program:
         """Starts a command on the device (or beside it)."""
         emulate = [*hocket_command(), "emulate", "--name", self.name, "--memory", self.memory]
-        emulate += ["--devices", str(self.devices), *(["--check"] if self.check else []), "--"]
+        modes = {"--check": self.check, "--timing": self.timing}
+        emulate += ["--devices", str(self.devices), *(mode for mode, chosen in modes.items() if chosen), "--"]
         command = (*(emulate if emulated else []), *command)
         program = Program(command, {**self.environment, **variables}, self.look)
         self.programs.append(program)
@@ -246,7 +248,11 @@ class World:
             f"{name} spilled",
         )
 
-    def _until(self, key: str, reached: Callable[[dict[str, str]], bool], what: str) -> None:
+    def until_waited(self, name: str, seconds: float) -> None:
+        """Watches the coordinator until job ``name`` has waited for turns for so long, as the coordinator has it."""
+        self._until("waited_s", lambda jobs: jobs.get(name, 0) > seconds, f"{name} has waited for {seconds} s")
+
+    def _until(self, key: str, reached: Callable[[dict[str, Any]], bool], what: str) -> None:
         self._watch(lambda status: {job["name"]: job[key] for job in status["jobs"]}, reached, what)
 
     def _watch(self, part: Callable[[dict[str, Any]], T], reached: Callable[[T], bool], what: str) -> None:
