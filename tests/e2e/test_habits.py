@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import random
 import re
 import sys
 from collections.abc import Iterator
@@ -31,10 +32,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     yield found
 
 
-def start(world: World, name: str, **variables: str) -> Program:
+def start(world: World, name: str, *habits: str, **variables: str) -> Program:
     folder = world.folder / name
     folder.mkdir()
-    return world.run("habits", "--losses", folder, **variables)
+    return world.run("habits", "--losses", folder, *habits, **variables)
 
 
 def counted(program: Program, what: str) -> dict[str, int]:
@@ -53,6 +54,21 @@ def test_every_habit_computes_the_same_with_everything_spilled_at_every_step(
     assert steps.keys() == restored.keys() == plain.keys()
     assert min(steps.values()) >= 4, steps
     assert min(restored.values()) > 0, restored
+
+
+@pytest.mark.parametrize("allocator", ["hocket", "native"])
+def test_a_habit_computes_the_same_with_all_some_or_nothing_spilled_at_each_step(
+    world: World, plain: dict[str, str], allocator: str
+) -> None:
+    drawn = random.Random(1).sample(sorted(plain), len(plain))
+    habits = drawn[::2] if allocator == "hocket" else drawn[1::2]
+    variables = {"HOCKET_FORCE_SPILL": "random", "HOCKET_VERIFY": "1", "HOCKET_ALLOCATOR": allocator}
+    program = start(world, "random", *habits, **variables).finishes()
+    found = losses_in(world.folder / "random")
+    assert found == {habit: plain[habit] for habit in habits}
+    restored = counted(program, "restored")
+    assert restored.keys() == found.keys()
+    assert min(restored.values()) > 0, restored  # what is drawn is the same in each run
 
 
 def test_every_habit_computes_the_same_beside_another_one(world: World, plain: dict[str, str]) -> None:
