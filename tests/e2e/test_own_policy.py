@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import pathlib
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
-from world import SMALL, World
+from world import PATIENCE, SMALL, World
 
+OWN = pathlib.Path(__file__).parents[2] / "coordinator/own/README.md"
 YOUNGEST_FIRST = """
 from hocket_policy import Job, Policy
 
@@ -40,19 +48,29 @@ def written(folder: pathlib.Path, text: str) -> str:
     return str(file)
 
 
+def pid_of(world: World, policy: str) -> int | None:
+    """Of the policy's process, once it decides."""
+    found = re.search(rf"policy {re.escape(policy)} decides \(pid (\d+)\)", world.hocket("logs").stdout)
+    return int(found[1]) if found else None
+
+
+def until_it_decides(world: World, file: str, policy: str) -> None:
+    answer = world.hocket("policy", file)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith(f"policy {policy};")
+    patience = world.patience()
+    while pid_of(world, policy) is None:  # it has to start
+        patience.look(f"{policy} decides")
+        world.status()  # which looks whether it has
+
+
 def two_jobs(world: World, file: str, look: Callable[[], None] | None = None, policy: str = "my policy.py") -> None:
     """The policy decides from the first job's fifth step on, and gives the turn to the second one and back. ``look``
     is called while both go on."""
     how = (*SMALL, "--more")
     first = world.job("train", "--name", "first", "--hold", "4", "--losses", world.losses("first"), *how)
     first.expect("step 4")
-    answer = world.hocket("policy", file)
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.startswith(f"policy {policy};")
-    patience = world.patience()
-    while f"policy {policy} decides (pid" not in world.hocket("logs").stdout:  # it has to start
-        patience.look(f"{policy} decides")
-        world.status()  # which looks whether it has
+    until_it_decides(world, file, policy)
     second = world.job("train", "--name", "second", "--hold", "0", "--losses", world.losses("second"), *how)
     world.until("second", "waits")
     first.go_on()
@@ -136,6 +154,118 @@ def test_an_exception_in_a_policy_in_cpp_hands_over_to_fair(world: World, in_cpp
     two_jobs(world, in_cpp(YOUNGEST_FIRST_IN_CPP % 2), policy="youngest")
     said = world.hocket("logs").stdout
     assert "policy youngest: has seen enough" in said and "fair decides" in said
+
+
+@pytest.fixture(params=["python", "cpp"])
+def example(
+    request: pytest.FixtureRequest, world: World, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[pathlib.Path, str]:
+    """The policy that coordinator/own/README.md shows in this language: its file, and its name."""
+    shown = re.search(rf"```{request.param}\n(.*?)```", OWN.read_text(), re.DOTALL)
+    assert shown
+    folder = tmp_path_factory.getbasetemp() / "example"  # compiled once for all tests
+    folder.mkdir(exist_ok=True)
+    file = folder / f"short_steps.{'py' if request.param == 'python' else 'cc'}"
+    file.write_text(shown[1])
+    world.environment["XDG_CACHE_HOME"] = str(folder)
+    world.hocket("policy", str(file))  # compiles it; nobody is there yet to whom it could be handed
+    return file, file.name.removesuffix(".cc")
+
+
+# What tests/coordinator/policy_contract_test.cc asks of our own, as far as it can be seen from outside.
+def test_under_the_example_who_waits_has_turns_and_who_is_paused_has_none(
+    world: World, alone: Callable[..., list[str]], example: tuple[pathlib.Path, str]
+) -> None:
+    file, policy = example
+    jobs = {}
+    for name, hold in (("first", 4), ("second", 0), ("third", 0)):
+        how = ("--name", name, "--hold", hold, "--losses", world.losses(name), "--more")
+        jobs[name] = world.job("train", *how, *SMALL)
+        if name == "first":
+            jobs[name].expect("step 4")
+            until_it_decides(world, str(file), policy)
+        else:
+            world.until(name, "waits")
+    assert world.hocket("pause", "third").returncode == 0
+    world.until("third", "paused")
+    jobs["first"].go_on()
+    jobs["second"].expect("step 0")
+    world.until("first", "waits")
+    jobs["second"].go_on()
+    for name in ("first", "second"):  # each has done all its steps while the third one is paused
+        jobs[name].expect("more")
+    assert {turn["name"] for turn in world.turns()} == {"first", "second"}
+    assert world.hocket("resume", "third").returncode == 0
+    jobs["third"].expect("step 0")
+    for name in ("first", "second"):  # the example lets whose steps are longer wait for them
+        jobs[name].go_on()
+    jobs["third"].go_on()
+    for name in ("first", "second"):
+        jobs[name].finishes()
+    jobs["third"].expect("more")
+    jobs["third"].go_on()
+    jobs["third"].finishes()
+    for name in jobs:
+        assert world.losses(name).read_text().split() == alone("train", *SMALL)
+    reasons, daemon = [turn["reason"] for turn in world.turns()], world.status()["daemon"]
+    assert all(reasons), reasons
+    if "has not answered" not in daemon["policy_trouble"]:  # as where its process stands still for a second
+        assert (daemon["policy"], daemon["policy_trouble"]) == (policy, "")
+        assert any(f"first by {policy}" in reason for reason in reasons), reasons
+
+
+def job(number: int, step: float | None) -> dict:
+    """As the coordinator describes one."""
+    of_user = {"user": 1000, "weight": 1.0, "user_weight": 1.0, "priority": "normal"}
+    so_far = {"waits": 0.5, "away": None, "served": 1.0, "steps": 3, "total_steps": 0, "step": step, "gap": None}
+    return {"id": number, **of_user, **so_far}
+
+
+def test_the_same_lines_have_the_same_answers_with_each_job_once(example: tuple[pathlib.Path, str]) -> None:
+    file, policy = example
+    command = [sys.executable, "-m", "hocket_policy", str(file)]
+    if file.suffix == ".cc":
+        command = [str(compiled) for compiled in (file.parent / "hocket/policies").glob(f"*/{policy}")]
+    steps = {1: 0.3, 2: 0.1, 3: None, 4: 0.1, 5: None}
+    jobs = [job(number, step) for number, step in steps.items()]
+    lines = [
+        *({"tell": "asked", "job": each} for each in jobs),
+        {"ask": "order", "jobs": jobs},
+        {"tell": "granted", "job": jobs[2]},
+        {"tell": "charge", "job": jobs[2], "seconds": 0.2, "contended": True},
+        {"tell": "forget", "id": 3},
+        {"ask": "order", "jobs": [each for each in jobs if each["id"] != 3]},
+    ]
+    said = []
+    for _ in range(2):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, done.stderr
+        said.append([json.loads(line) for line in done.stdout.splitlines()])
+    assert said[0] == said[1]
+    hello, *answers = said[0]
+    assert hello == {"hocket_policy": 1, "keeps": False}
+    assert [answer["order"] for answer in answers] == [[3, 5, 2, 4, 1], [5, 2, 4, 1]]
+
+
+def test_when_the_examples_process_is_killed_fair_goes_on_and_says_so(
+    world: World, alone: Callable[..., list[str]], example: tuple[pathlib.Path, str]
+) -> None:
+    file, policy = example
+
+    def kill() -> None:
+        pid = pid_of(world, policy)
+        assert pid
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        patience = world.patience()
+        while f"{policy} (has failed, fair decides: " not in (said := world.hocket("status").stdout):
+            patience.look(f"a policy that has failed: {said}")
+
+    two_jobs(world, str(file), kill, policy)
+    for name in ("first", "second"):
+        assert world.losses(name).read_text().split() == alone("train", *SMALL)
+    assert "fair decides" in world.hocket("logs").stdout
 
 
 def test_a_policy_in_cpp_is_compiled_again_where_what_it_is_made_of_is_other(
