@@ -3,6 +3,9 @@
 #define HOCKET_TESTS_ALLOCATOR_JOB_H_
 
 #include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "allocator/caching_allocator.h"
 #include "csrc/base/check.h"
@@ -69,6 +72,48 @@ class Job {
 
   ScriptedGate gate;
   std::unique_ptr<CachingAllocator> allocator;
+};
+
+// What a job says of its lane's arena, kept until it is delivered, as the coordinator would: allocators of
+// one process stand for processes.
+class Announced {
+ public:
+  explicit Announced(Job& job) : job_(job) {
+    job.gate.grew = [this](ArenaChunkId id, Bytes size, UniqueFd fd) {
+      grew.emplace_back(id, size, std::move(fd));
+    };
+    job.gate.lost = [this](ArenaChunkId id) { lost.push_back(id); };
+  }
+  ~Announced() {
+    job_.gate.grew = [](ArenaChunkId, Bytes, UniqueFd) {};
+    job_.gate.lost = [](ArenaChunkId) {};
+  }
+  Announced(const Announced&) = delete;
+  Announced& operator=(const Announced&) = delete;
+
+  // All of it, also on an error, which is that of the last chunk that was not added.
+  absl::Status TryDeliverTo(Job& job) {
+    absl::Status delivered;
+    for (auto& [id, size, fd] : grew) {
+      const absl::Status added = job.allocator->AddArenaChunk(id, size, std::move(fd));
+      if (!added.ok()) delivered = added;
+    }
+    for (const ArenaChunkId id : lost) job.allocator->DropArenaChunk(id);
+    job.allocator->CheckInvariants();
+    grew.clear();
+    lost.clear();
+    return delivered;
+  }
+  void DeliverTo(Job& job) {
+    const absl::Status delivered = TryDeliverTo(job);
+    HOCKET_CHECK(delivered.ok()) << delivered.message();
+  }
+
+  std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> grew;
+  std::vector<ArenaChunkId> lost;
+
+ private:
+  Job& job_;
 };
 
 }  // namespace hocket::testing

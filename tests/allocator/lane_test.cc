@@ -15,31 +15,11 @@ extern char** environ;
 namespace hocket {
 namespace {
 
+using testing::Announced;
 using testing::EmulatedGpu;
 using ::testing::HasSubstr;
 using testing::Job;
 using testing::kChunk;
-
-// What the coordinator would pass on, kept until it is delivered: allocators of one process stand for
-// processes.
-struct Announced {
-  std::vector<std::tuple<ArenaChunkId, Bytes, UniqueFd>> grew;
-  std::vector<ArenaChunkId> lost;
-
-  explicit Announced(Job& job) {
-    job.gate.grew = [this](ArenaChunkId id, Bytes size, UniqueFd fd) {
-      grew.emplace_back(id, size, std::move(fd));
-    };
-    job.gate.lost = [this](ArenaChunkId id) { lost.push_back(id); };
-  }
-  void DeliverTo(Job& job) {
-    for (auto& [id, size, fd] : grew) EXPECT_TRUE(job.allocator->AddArenaChunk(id, size, std::move(fd)).ok());
-    for (const ArenaChunkId id : lost) job.allocator->DropArenaChunk(id);
-    job.allocator->CheckInvariants();
-    grew.clear();
-    lost.clear();
-  }
-};
 
 class LaneTest : public ::testing::Test {
  protected:
