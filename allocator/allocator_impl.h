@@ -268,20 +268,20 @@ class AllocatorImpl final : public CachingAllocator {
 
   // --- turns.cc ---
   absl::Status WaitForDevice();
-  enum class Work { kNone, kSome, kUnknown };
-  // Whether there is any on the device, queued by whom ever. kUnknown: a capture that Hocket has not been
-  // told of, or a driver that fails.
-  Work LookForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether there is work on the device, queued by whom ever. An error: that cannot be seen (a capture that
+  // Hocket has not been told of, or a driver that fails).
+  absl::StatusOr<bool> LookForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same in two steps: what was queued before the first is seen by the second, which comes when all else
   // that was queued then should be done.
   absl::Status BeginLook(ScopedEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Work Seen(ScopedEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<bool> SeesWork(ScopedEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RecordBehindWork(ScopedEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // OK where there is none.
   absl::Status CheckIdle(const char* when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckNone(Work seen, const char* when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // No thread of this job that Hocket knows of works now: counts whoever does.
-  Work NoteStray() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckNone(const absl::StatusOr<bool>& work, const char* when)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // No thread of this job that Hocket knows of works now: counts whoever does. False: nobody does.
+  bool NoteStray() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Strays are to be expected: spilled memory has its copy behind its addresses at all times.
   bool MapsAtOnce() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Before other memory lies at spilled addresses, work that uses what is mapped there now must be over.

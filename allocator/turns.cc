@@ -80,31 +80,36 @@ absl::Status AllocatorImpl::BeginLook(ScopedEvent& event) {
   return RecordBehindWork(event);
 }
 
-AllocatorImpl::Work AllocatorImpl::Seen(ScopedEvent& event) {
+absl::StatusOr<bool> AllocatorImpl::SeesWork(ScopedEvent& event) {
   const InContext in_context(driver_, context_);
-  const absl::StatusOr<bool> done = event.DoneWithin(kLook);
-  if (!done.ok()) return Work::kUnknown;
-  return *done ? Work::kNone : Work::kSome;
+  HOCKET_ASSIGN_OR_RETURN(const bool done, event.DoneWithin(kLook));
+  return !done;
 }
 
-AllocatorImpl::Work AllocatorImpl::LookForWork() {
+absl::StatusOr<bool> AllocatorImpl::LookForWork() {
   ScopedEvent event(driver_);
-  return BeginLook(event).ok() ? Seen(event) : Work::kUnknown;
+  HOCKET_RETURN_IF_ERROR(BeginLook(event));
+  return SeesWork(event);
 }
 
 absl::Status AllocatorImpl::CheckIdle(const char* when) { return CheckNone(LookForWork(), when); }
 
-absl::Status AllocatorImpl::CheckNone(Work seen, const char* when) {
+absl::Status AllocatorImpl::CheckNone(const absl::StatusOr<bool>& work, const char* when) {
+  if (!work.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it cannot be seen whether the device has work of this job: ", work.status().message()));
+  }
   // Where the look says nothing of some streams, they are at least done now.
-  if (seen == Work::kNone) return sees_all_streams_ ? absl::OkStatus() : WaitForDevice();
+  if (!*work) return sees_all_streams_ ? absl::OkStatus() : WaitForDevice();
   return absl::FailedPreconditionError(
       absl::StrCat("the device has work of this job, or of a thread that Hocket has not seen before", when));
 }
 
-AllocatorImpl::Work AllocatorImpl::NoteStray() {
-  const Work seen = Capturing() ? Work::kUnknown : LookForWork();
-  if (seen == Work::kSome) ++totals_.strays;
-  return seen;
+bool AllocatorImpl::NoteStray() {
+  if (Capturing()) return true;
+  const absl::StatusOr<bool> work = LookForWork();
+  if (work.ok() && *work) ++totals_.strays;
+  return work.value_or(true);
 }
 
 // During a capture nothing can be waited for, and whoever captures is at the beginning of his work.
@@ -112,7 +117,7 @@ void AllocatorImpl::AwaitStrays() {
   if (Capturing()) return;
   const auto spilled = [](const Space& space) { return space.region().BytesIn(Region::State::kSpilled); };
   if (spilled(*persistent_) + spilled(*transient_) == 0) return;
-  const bool idle = NoteStray() == Work::kNone && sees_all_streams_;
+  const bool idle = !NoteStray() && sees_all_streams_;
   if (!idle && !WaitForDevice().ok()) return;
   persistent_->DropUnneeded();
   transient_->DropUnneeded();
@@ -123,7 +128,7 @@ absl::Status AllocatorImpl::AmongStrays(absl::FunctionRef<absl::Status()> restor
   const Bytes before = totals_.restored_total;
   const absl::Status restored = restore();
   // One that came while bytes were on their way back may have looked too early.
-  if (totals_.restored_total > before && sent_.empty()) NoteStray();
+  if (totals_.restored_total > before && sent_.empty()) (void)NoteStray();
   return restored;
 }
 
@@ -369,11 +374,11 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
     const auto look = [&]()
                           ABSL_NO_THREAD_SAFETY_ANALYSIS { began = BeginLook(behind_work.emplace(driver_)); };
     const auto was_idle = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      const absl::Status idle =
-          CheckNone(began.ok() ? Seen(*behind_work) : Work::kUnknown,
-                    ", and has had it while memory was copied to the host: what may have changed stays");
-      totals_.strays += idle.ok() ? 0 : 1;
-      return idle;
+      const absl::StatusOr<bool> work = began.ok() ? SeesWork(*behind_work) : began;
+      // Who captures without a word is one, too.
+      totals_.strays += work.value_or(absl::IsFailedPrecondition(work.status())) ? 1 : 0;
+      return CheckNone(work,
+                       ", and has had it while memory was copied to the host: what may have changed stays");
     };
     HOCKET_RETURN_IF_ERROR(spiller_->Spill(space->region(), positions, in_part,
                                            {.contents = contents,
@@ -410,7 +415,7 @@ bool AllocatorImpl::UnmapSpilled() {
   // A turn may have begun since the caller looked: what the device has then is the job's own.
   if (in_turn_ || !sent_.empty() || MapsAtOnce()) return false;
   const InContext in_context(driver_, context_);
-  if (NoteStray() != Work::kNone || !sees_all_streams_) return false;
+  if (NoteStray() || !sees_all_streams_) return false;
   // What follows its turn is read there until it has come (Region::StartArrival): it would be mapped again.
   const auto some = [](Space& space) {
     return space.region().UnmapSome(kTogether,
