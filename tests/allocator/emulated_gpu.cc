@@ -20,6 +20,7 @@ struct Script {
   std::mutex mutex;
   DriverTable real;
   std::map<std::string, int> calls;
+  std::map<std::string, int> given;
   int fail_in = 0;  // the call that counts this down to 0 fails; 0: none
   cuda::Result error = 0;
   std::string fail_always;
@@ -29,7 +30,7 @@ struct Script {
   std::function<void()> happens;
   bool maps_host_memory = true;
   bool maps_read_only = true;
-  bool failed = false;
+  std::string failed;
 };
 
 Script& TheScript() {
@@ -72,8 +73,28 @@ std::optional<cuda::Result> Next(const char* name) {
     return script.error;
   }
   if (script.fail_in == 0 || !MayFail(name) || --script.fail_in > 0) return std::nullopt;
-  script.failed = true;
+  script.failed = name;
   return script.error;
+}
+
+// A call gives something (1) or takes it back (-1).
+void Succeeded(const std::string& name) {
+  static const std::map<std::string, std::pair<std::string, int>> changes = {
+      {"MemAddressReserve", {"MemAddressReserve", 1}},
+      {"MemAddressFree", {"MemAddressReserve", -1}},
+      {"MemCreate", {"MemCreate", 1}},
+      {"MemImport", {"MemCreate", 1}},
+      {"MemRelease", {"MemCreate", -1}},
+      {"MemHostRegister", {"MemHostRegister", 1}},
+      {"MemHostUnregister", {"MemHostRegister", -1}},
+      {"StreamCreate", {"StreamCreate", 1}},
+      {"StreamDestroy", {"StreamCreate", -1}},
+      {"EventCreate", {"EventCreate", 1}},
+      {"EventDestroy", {"EventCreate", -1}}};
+  const auto found = changes.find(name);
+  if (found == changes.end()) return;
+  const std::lock_guard<std::mutex> lock(TheScript().mutex);
+  TheScript().given[found->second.first] += found->second.second;
 }
 
 template <auto Member, const char* const& Name, typename Function>
@@ -83,7 +104,9 @@ struct Wrapped<Member, Name, cuda::Result (*)(Args...)> {
   static cuda::Result Call(Args... args) {
     Happen(Name);
     if (const std::optional<cuda::Result> answer = Next(Name)) return *answer;
-    return (TheScript().real.*Member)(args...);
+    const cuda::Result result = (TheScript().real.*Member)(args...);
+    if (result == cuda::kSuccess) Succeeded(Name);
+    return result;
   }
 };
 
@@ -229,7 +252,7 @@ void EmulatedGpu::FailCall(int n, cuda::Result error) {
   const std::lock_guard<std::mutex> lock(script.mutex);
   script.fail_in = n;
   script.error = error;
-  script.failed = false;
+  script.failed.clear();
 }
 
 void EmulatedGpu::FailEvery(const std::string& name, cuda::Result error) {
@@ -269,6 +292,7 @@ void EmulatedGpu::FailNoCall() {
   Script& script = TheScript();
   const std::lock_guard<std::mutex> lock(script.mutex);
   script.fail_in = 0;
+  script.failed.clear();
   script.fail_always.clear();
   script.fail_next.clear();
   script.skip_always.clear();
@@ -282,10 +306,18 @@ void EmulatedGpu::SetMapsHostMemory(bool maps) {
   TheScript().maps_host_memory = maps;
 }
 
-bool EmulatedGpu::Failed() const {
+std::string EmulatedGpu::FailedCall() const {
   Script& script = TheScript();
   const std::lock_guard<std::mutex> lock(script.mutex);
   return script.failed;
+}
+
+std::map<std::string, int> EmulatedGpu::Given() const {
+  Script& script = TheScript();
+  const std::lock_guard<std::mutex> lock(script.mutex);
+  std::map<std::string, int> given = script.given;
+  std::erase_if(given, [](const auto& each) { return each.second == 0; });
+  return given;
 }
 
 std::map<std::string, int> EmulatedGpu::Calls() const {

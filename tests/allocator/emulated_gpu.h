@@ -71,8 +71,13 @@ class EmulatedGpu {
   void TakeContextEventsAway();
   // The driver refuses to map memory for reading only, until FailNoCall().
   void ForbidReadOnly();
-  // True if a call failed since FailCall().
-  bool Failed() const;
+  // True if a call has failed since FailCall(), until FailNoCall().
+  bool Failed() const { return !FailedCall().empty(); }
+  // Which one: "MemCreate". Empty: none.
+  std::string FailedCall() const;
+  // Of what the driver has given (addresses, memory of the device and of the host, pinned memory, streams,
+  // events) how many it has not been given back, by the name of the call that gives it.
+  std::map<std::string, int> Given() const;
   // Calls of each function since ForgetCalls(), by its name.
   std::map<std::string, int> Calls() const;
   void ForgetCalls();
