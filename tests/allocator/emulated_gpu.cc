@@ -27,6 +27,7 @@ struct Script {
   std::string fail_next;
   std::string skip_always;
   std::string awaited;  // its next call begins with `happens`
+  int awaited_in = 0;   // or the call that counts this down to 0
   std::function<void()> happens;
   bool maps_host_memory = true;
   bool maps_read_only = true;
@@ -52,11 +53,17 @@ bool MayFail(const std::string& name) {
   return never.count(name) == 0;
 }
 
+bool IsOfMemory(const std::string& name) {
+  return name.starts_with("Mem") && name != "MemGetInfo" && name != "MemGetAllocationGranularity";
+}
+
 void Happen(const char* name) {
   std::function<void()> happens;
   {
-    const std::lock_guard<std::mutex> lock(TheScript().mutex);
-    if (TheScript().awaited == name) happens = std::exchange(TheScript().happens, nullptr);
+    Script& script = TheScript();
+    const std::lock_guard<std::mutex> lock(script.mutex);
+    const bool counted = script.awaited_in > 0 && IsOfMemory(name) && --script.awaited_in == 0;
+    if (counted || script.awaited == name) happens = std::exchange(script.happens, nullptr);
   }
   if (happens) happens();
 }
@@ -288,6 +295,12 @@ void EmulatedGpu::OnNext(const std::string& name, std::function<void()> happens)
   TheScript().happens = std::move(happens);
 }
 
+void EmulatedGpu::OnMemoryCall(int n, std::function<void()> happens) {
+  const std::lock_guard<std::mutex> lock(TheScript().mutex);
+  TheScript().awaited_in = n;
+  TheScript().happens = std::move(happens);
+}
+
 void EmulatedGpu::FailNoCall() {
   Script& script = TheScript();
   const std::lock_guard<std::mutex> lock(script.mutex);
@@ -297,6 +310,7 @@ void EmulatedGpu::FailNoCall() {
   script.fail_next.clear();
   script.skip_always.clear();
   script.awaited.clear();
+  script.awaited_in = 0;
   script.maps_host_memory = true;
   script.maps_read_only = true;
 }

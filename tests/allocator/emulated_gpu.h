@@ -65,6 +65,10 @@ class EmulatedGpu {
   void FailNoCall();
   // The next call named `name` begins with this, unless FailNoCall() comes before.
   void OnNext(const std::string& name, std::function<void()> happens);
+  // The `n`-th call from now on (1: the next; 0: none) that reserves, takes, maps, copies or gives back
+  // memory begins with this, unless FailNoCall() comes before. Those of events and of questions are not
+  // counted: how many they are depends on times.
+  void OnMemoryCall(int n, std::function<void()> happens);
   // Whether the driver says that it maps host memory at device addresses, until FailNoCall().
   void SetMapsHostMemory(bool maps);
   // The driver has no cuCtxRecordEvent, as before CUDA 12.5, until FailNoCall().
