@@ -58,7 +58,7 @@ HostMemory::HostMemory(const Driver& driver, Bytes budget, std::function<Bytes()
 HostMemory::~HostMemory() {
   HOCKET_CHECK(used_ == 0) << used_ << " bytes of spilled memory are left";
   for (auto piece = pieces_.begin(); piece != pieces_.end();) piece = GiveBack(piece);
-  for (SpareChunk& spare : spares_) GiveBack(std::move(spare.memory));
+  for (SpareChunk& spare : spares_) (void)GiveBack(spare);
 }
 
 Bytes HostMemory::FreeNow() { return std::min(MachineFree(), FreeInMemoryGroup()); }
@@ -123,7 +123,7 @@ absl::Status HostMemory::MakeRoom(Bytes size) {
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     piece = piece->second.unused() ? GiveBack(piece) : std::next(piece);
   }
-  for (; !spares_.empty(); spares_.pop_back()) GiveBack(std::move(spares_.back().memory));
+  GiveBackSpares(kNoLimit, [](const SpareChunk&) { return true; });
   if (size <= budget_ - taken_) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("cannot spill ", FormatBytes(size), " to host memory: ", FormatBytes(used_),
@@ -228,10 +228,25 @@ void HostMemory::Free(HostChunk::Memory memory) {
   spares_.push_back({std::move(memory), std::nullopt});
 }
 
-void HostMemory::GiveBack(HostChunk::Memory memory) {
-  (void)memory.chunk.UnmapFrom(memory.range.address());
+bool HostMemory::GiveBack(SpareChunk& spare) {
+  if (!spare.memory.chunk.UnmapFrom(spare.memory.range.address()).ok()) return false;
+  spare.memory = HostChunk::Memory();
   taken_ -= chunk_size_;
   --chunks_;
+  return true;
+}
+
+void HostMemory::GiveBackSpares(Bytes most, absl::FunctionRef<bool(const SpareChunk&)> may) {
+  std::vector<SpareChunk> stay;
+  Bytes bytes = 0;
+  for (SpareChunk& spare : spares_) {
+    if (bytes < most && may(spare) && GiveBack(spare)) {
+      bytes += chunk_size_;
+    } else {
+      stay.push_back(std::move(spare));
+    }
+  }
+  spares_ = std::move(stay);
 }
 
 void HostMemory::ReturnIdleChunks(Clock::time_point now) {
@@ -239,13 +254,7 @@ void HostMemory::ReturnIdleChunks(Clock::time_point now) {
     if (!spare.idle_since) spare.idle_since = now;
   }
   // Those that were not used for the longest stand first.
-  const auto begin = spares_.begin();
-  auto end = begin;
-  for (Bytes bytes = 0; end != spares_.end() && bytes < kPiece && now - *end->idle_since >= kIdle; ++end) {
-    GiveBack(std::move(end->memory));
-    bytes += chunk_size_;
-  }
-  spares_.erase(begin, end);
+  GiveBackSpares(kPiece, [&](const SpareChunk& spare) { return now - *spare.idle_since >= kIdle; });
 }
 
 void HostMemory::ReturnIdle(Clock::time_point now) {

@@ -153,7 +153,11 @@ class HostMemory {
   absl::Status TakeChunk();
   absl::StatusOr<HostChunk::Memory> CreateChunk() const;
   Pieces::iterator GiveBack(Pieces::iterator piece);
-  void GiveBack(HostChunk::Memory memory);
+  // False: it cannot be unmapped now, and is as it was.
+  bool GiveBack(SpareChunk& spare);
+  // The first of those that `may`, together no more than it takes to come to `most`. What cannot be unmapped
+  // stays, to be tried again.
+  void GiveBackSpares(Bytes most, absl::FunctionRef<bool(const SpareChunk&)> may);
   void ReturnIdleChunks(Clock::time_point now);
   // The address of `size` bytes in the smallest free part that holds them; nullptr: none.
   std::byte* BestFit(Bytes size);

@@ -201,6 +201,19 @@ TEST_F(HostChunkTest, IsGivenBackWhenItWasNotUsedForAWhile) {
   EXPECT_EQ(memory.taken(), 0u);
 }
 
+TEST_F(HostChunkTest, IsKeptWhereItCannotBeUnmappedAndGivenBackLater) {
+  { const HostChunk chunk = *memory.AllocateChunk(); }
+  const Clock::time_point start;
+  memory.ReturnIdle(start);
+  EmulatedGpu::Get().FailNext("MemUnmap", 999);
+  memory.ReturnIdle(start + HostMemory::kIdle);
+  EXPECT_EQ(memory.taken(), kSize);
+  EXPECT_TRUE(memory.AllocateChunk().ok()) << "it can be used";
+  memory.ReturnIdle(start + 2 * HostMemory::kIdle);
+  memory.ReturnIdle(start + 3 * HostMemory::kIdle);
+  EXPECT_EQ(memory.taken(), 0u);
+}
+
 TEST_F(HostChunkTest, WhereMemoryIsShortAnotherIsAskedFor) {
   EmulatedGpu& gpu = EmulatedGpu::Get();
   HostChunk kept = *memory.AllocateChunk();
