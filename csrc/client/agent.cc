@@ -213,6 +213,7 @@ void ClientImpl::Yielded(const wire::Yield& yield) {
   turn_.pass = yield.pass;
   turn_.shorter_pauses = std::min<Clock::duration>(
       kLongestPause, std::chrono::nanoseconds(std::min<std::uint64_t>(yield.idle_ns, INT64_MAX)));
+  const bool asked = (word_.Load() & kAskIdle) != 0;
   if (yield.now && yield.stop_step != 0) {
     StopTogether(yield);
   } else {
@@ -221,7 +222,8 @@ void ClientImpl::Yielded(const wire::Yield& yield) {
   }
   if (phase_ != Phase::kHeld) return;
   if (stand_by_) NotifyAll();  // who stands between two steps gives the turn
-  SetGuessedCheck();
+  // Who is asked once more does not begin to rest by it.
+  if (!asked || guessed_check_at_ == Clock::time_point::max()) SetGuessedCheck();
   if (Count(word_.Load()) > 0) return;  // the end of the step arms the check
   SetIdleCheck();
   // Somebody asks in a pause that began before.

@@ -1,5 +1,6 @@
 // Steps that do not use the turn: those that nobody has said may last longer than the work in them, and the
 // thread of one that was said may wait for another job.
+#include <atomic>
 #include <functional>
 #include <thread>
 
@@ -86,6 +87,22 @@ TEST_P(UnusedTurnTest, PassesInTheMidstOfTheStep) {
   step.Ends();
   EXPECT_EQ(scene.job().Info().steps, 1u) << "it is counted where it ends";
   EXPECT_EQ(scene.allocator().touched_while_spilled(), 0);
+}
+
+TEST_P(UnusedTurnTest, PassesAlsoWhereItIsAskedForAgainAndAgain) {
+  StepThatPauses step(scene, guessed());
+  HasTurnThatIsWanted(scene, step);
+  std::atomic<bool> passed = false;
+  std::thread asks([&] {
+    while (!passed) scene.Says(wire::Yield{.turn = 1, .now = true});
+  });
+  scene.Expects<wire::TurnOver>();
+  passed = true;
+  asks.join();
+  step.GoesOn();
+  scene.Expects<wire::Wait>();
+  scene.Grants(2);
+  step.Ends();
 }
 
 TEST_P(UnusedTurnTest, AStepInsideTheStepWaitsForAnother) {
