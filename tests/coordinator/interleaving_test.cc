@@ -8,7 +8,7 @@ namespace {
 
 // Of each cast, the shortest histories first.
 #if defined(__SANITIZE_ADDRESS__)  // twenty times as slow
-constexpr size_t kStates = 1'000;
+constexpr size_t kStates = 1'200;
 #else
 constexpr size_t kStates = 4'000;
 #endif
