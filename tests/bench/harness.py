@@ -30,7 +30,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tests.bench import sizes, source
+from tests.bench import monitor, sizes, source
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -356,14 +356,10 @@ def device_name() -> str:
     """``emulated``, or what the driver, and so torch, calls the GPU. Makes no context: other jobs are measured yet."""
     if PLACE.emulated:
         return EMULATED
-    driver, device, name = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.create_string_buffer(256)
-    for answer in (
-        driver.cuInit(0),
-        driver.cuDeviceGet(ctypes.byref(device), 0),
-        driver.cuDeviceGetName(name, len(name), device),
-    ):
-        if answer:
-            raise RuntimeError(f"the driver does not say which device it has: error {answer}")
+    driver, device = monitor.device_0()
+    name = ctypes.create_string_buffer(256)
+    if answer := driver.cuDeviceGetName(name, len(name), device):
+        raise RuntimeError(f"the driver does not say which device it has: error {answer}")
     return name.value.decode()
 
 

@@ -12,12 +12,18 @@ import sys
 from collections.abc import Callable
 
 
+def device_0() -> tuple[ctypes.CDLL, ctypes.c_int]:
+    """The driver, and its first device; without a context on it."""
+    driver, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+    assert driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(device), 0) == 0
+    return driver, device
+
+
 def memory_of_device_0() -> Callable[[], tuple[int, int]]:
     """A function that gives the driver's word for it: bytes free, bytes in all."""
-    driver = ctypes.CDLL("libcuda.so.1")
-    device, context = ctypes.c_int(), ctypes.c_void_p()
+    driver, device = device_0()
+    context = ctypes.c_void_p()
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    assert driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(device), 0) == 0
     assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
     assert driver.cuCtxSetCurrent(context) == 0
 
