@@ -372,7 +372,7 @@ def test_progress_is_told_while_the_trainings_run(recorded: RecordedStage, monke
 
 def test_a_training_has_no_turn_before_the_other_has_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = iter([None, {}, {"gpt": 0}, {"gpt": 0}, {"gpt": 1, "digits": 0}])
-    said = iter([None, {}, None, {}])  # the coordinator is too busy for every other question
+    said = iter([None, None, {}])  # the coordinator is too busy at first
     asked: list[tuple[str, str]] = []
 
     def look() -> tuple[watch.Sample, dict[str, int]] | None:
@@ -392,7 +392,7 @@ def test_a_training_has_no_turn_before_the_other_has_joined(monkeypatch: pytest.
     watch.until_all_have_joined(processes)
     for process in processes.values():
         process.communicate()
-    assert asked == [("pause", "gpt"), ("pause", "gpt"), ("resume", "gpt"), ("resume", "gpt")]
+    assert asked == [("pause", "gpt"), ("resume", "gpt"), ("resume", "gpt")], "it may be paused all the same"
     assert next(seen, "all was seen") == "all was seen"
 
 

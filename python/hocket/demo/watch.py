@@ -63,15 +63,17 @@ def look() -> tuple[Sample, dict[str, int]] | None:
 def until_all_have_joined(processes: dict[str, subprocess.Popen[str]]) -> None:
     """Gives a job no turns until the others have joined, too: then they want the GPU at the same time, however long one
     of them took to start. Returns, too, when one has ended."""
-    paused: set[str] = set()
+    asked: set[str] = set()
     while all(process.poll() is None for process in processes.values()):
         seen = look()
         joined = processes.keys() & seen[1].keys() if seen else set()
         if joined == processes.keys():
             break
-        paused |= {name for name in joined - paused if ask("pause", job=name) is not None}
+        for name in joined - asked:
+            asked.add(name)
+            ask("pause", job=name)  # unanswered: a busy coordinator may still do it
         time.sleep(PERIOD)
-    while paused := {name for name in paused if processes[name].poll() is None and ask("resume", job=name) is None}:
+    while asked := {name for name in asked if processes[name].poll() is None and ask("resume", job=name) is None}:
         time.sleep(PERIOD)
 
 
