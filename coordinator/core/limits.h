@@ -48,6 +48,8 @@ inline constexpr absl::Duration kRealignAfter = absl::Seconds(1);
 inline constexpr absl::Duration kIdleLimit = absl::Milliseconds(5);
 // So long, or for half of its usual step where that is shorter, a holder is not asked whether it idles.
 inline constexpr absl::Duration kHolderBegins = absl::Milliseconds(1);
+// More than this is not believed of messages on their way (JobView::last_passage).
+inline constexpr absl::Duration kLongestPassage = absl::Milliseconds(10);
 // No turn is kept longer than this for the sake of few hand-overs.
 inline constexpr absl::Duration kMaxQuantum = absl::Seconds(60);
 // A device is kept free no longer than this for a job that may be back soon.

@@ -127,11 +127,12 @@ struct Job {
   StepWatch watch;                             // of its steps beside nobody
   absl::Time alone_at = absl::InfinitePast();  // its last sample
   bool accompanied = false;                    // somebody has run beside it in this part
-  bool alone_first = false;  // it found no room beside others: not again before a turn alone
-  int asides = 0;            // how often it was told to step aside in this part, as a guest
-  Estimator gap;             // from the end of its turn until it asks again
-  Estimator ready;           // from the grant until it runs
-  absl::Duration last_ready;
+  bool alone_first = false;   // it found no room beside others: not again before a turn alone
+  int asides = 0;             // how often it was told to step aside in this part, as a guest
+  Estimator gap;              // from the end of its turn until it asks again
+  Estimator ready;            // from the grant until it runs
+  absl::Duration last_ready;  // of this turn, or of the last one; not yet known: zero
+  absl::Duration last_passage;
 
   // Standing aside.
   bool paused = false;

@@ -9,6 +9,15 @@
 #include "coordinator/core/limits.h"
 
 namespace hocket::coordinator {
+namespace {
+
+// What it says of its hand-over, without the wait that is known here.
+absl::Duration PassageOf(const Job& job, const wire::TurnOver& last) {
+  const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.hand_over_ns, INT64_MAX)));
+  return std::clamp(said - (job.granted - job.asked), absl::ZeroDuration(), kLongestPassage);
+}
+
+}  // namespace
 
 // --- the job's messages ---------------------------------------------------------------------------
 
@@ -311,6 +320,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   job.grant_open = job.wait != 0;
   job.steps_before = job.steps;
   job.granted_after = now_ - std::max(job.asked, device.free_since);
+  job.last_ready = job.last_passage = absl::ZeroDuration();
   turn.granted.insert(job.id);
   const bool changed_lane = !grant.lane_lock.empty();
   TellLimit(job);
@@ -482,6 +492,7 @@ void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
   const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
   job.last_ready = std::min(said, now_ - job.granted);
   job.ready.Add(job.last_ready);
+  job.last_passage = PassageOf(job, last);
   const absl::Duration used =
       std::max(absl::ZeroDuration(), now_ - job.granted - job.last_ready - IdleAtEnd(job, last) - job.stood);
   if (last.turn_steps > 0) LearnStep(job, turn, used, last.turn_steps);

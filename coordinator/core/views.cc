@@ -43,6 +43,7 @@ JobView Core::ViewOf(EntityId entity) const {
     if (rank.gap.mean() >= view.gap.mean()) view.gap = rank.gap;
     if (rank.ready.mean() >= view.ready.mean()) view.ready = rank.ready;
     view.last_ready = std::max(view.last_ready, rank.last_ready);
+    view.last_passage = std::max(view.last_passage, rank.last_passage);
   }
   return view;
 }

@@ -37,12 +37,14 @@ struct JobView {
   std::uint64_t steps = 0;        // completed; of a holder, those of this turn by estimate
   std::uint64_t total_steps = 0;  // 0: unknown
   // Measured.
-  Estimate step;              // time in its turn for a step
-  Estimate alone;             // the same, where others waited and none ran beside it; lately, or unknown
-  Estimate gap;               // from the end of its turn until it asks again
-  Estimate ready;             // from the grant until it runs: the lock, room, bytes that come back
-  absl::Duration last_ready;  // of the turn that it has, or had last
-  absl::Time now;             // of the event at hand
+  Estimate step;   // time in its turn for a step
+  Estimate alone;  // the same, where others waited and none ran beside it; lately, or unknown
+  Estimate gap;    // from the end of its turn until it asks again
+  Estimate ready;  // from the grant until it runs: the lock, room, bytes that come back
+  // Of the turn that ends, or had last; while one lasts: not known yet, zero.
+  absl::Duration last_ready;
+  absl::Duration last_passage;  // what its hand-over took beside that and the wait: messages, and the giving
+  absl::Time now;               // of the event at hand
 };
 
 // What a policy may look at when it chooses.

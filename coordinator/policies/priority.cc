@@ -59,6 +59,10 @@ absl::Duration ProductionFirst::EarnedInCycle(const JobView& production) const {
   return (Usual(production.step) + Usual(production.gap)) * bound_;
 }
 
+absl::Duration ProductionFirst::Passage(const JobView& production) const {
+  return std::min(production.last_passage, EarnedInCycle(production) / 2);
+}
+
 bool ProductionFirst::CheaperInPauses(absl::Duration cost) const {
   if (accounts_.size() != 1) return false;
   const Estimate& gap = accounts_.begin()->second.gap;
@@ -148,7 +152,7 @@ absl::Duration ProductionFirst::LastWorthwhile(const JobView& absent, const JobV
   if (other.step.settled() && budget >= -Most()) last = absent.gap.Lower() - price.worst;
   const absl::Duration in_time = Usual(absent.gap) - price.usual;
   const absl::Duration spare = budget - Reserve() - price.back;  // there is plenty
-  const absl::Duration earned = EarnedInCycle(absent) - price.back;
+  const absl::Duration earned = EarnedInCycle(absent) - Passage(absent) - price.back;
   if (spare >= absl::ZeroDuration()) last = std::max(last, in_time + spare);
   if (budget >= absl::ZeroDuration() && earned >= absl::ZeroDuration())
     last = std::max(last, in_time + earned);
@@ -207,7 +211,7 @@ void ProductionFirst::Charge(const JobView& job, absl::Duration device_time, boo
     Account& account = accounts_[job.id];
     Earn(account, device_time);
     account.counted_until = job.now;
-    Pay(account, job.last_ready);  // alone it would have kept the turn
+    Pay(account, job.last_ready + Passage(job));  // alone it would have kept the turn
     return;
   }
   costs_[job.id] = Cost(job);

@@ -3,9 +3,9 @@
 //
 // Each production job has an account. It earns the bound's share of the time that it lives through (its turns
 // and its usual gaps), and pays for what it is delayed (it waited while an opportunistic job had the device;
-// its bytes had to come back afterwards). What can be saved up is what the longest opportunistic turn costs
-// and what half a second earns: so the bound holds over any few seconds, and a quiet hour does not
-// pay for a slow minute.
+// its bytes had to come back afterwards, its turns had to be given and asked for). What can be saved up is
+// what the longest opportunistic turn costs and what half a second earns: so the bound holds over any few
+// seconds, and a quiet hour does not pay for a slow minute.
 //
 // What is earned is little, and goes first to where it buys most: to steps that should end in time. While a
 // production job is between two steps, an opportunistic step that would begin `t` after its gap's begin
@@ -98,6 +98,10 @@ class ProductionFirst final : public Policy {
   absl::Duration Most() const;
   // What a step, and a gap as usual, of `production` earn.
   absl::Duration EarnedInCycle(const JobView& production) const;
+  // What its last hand-over cost it beside the wait, which it pays in each cycle, whoever ran in the gap.
+  // Half of what is earned at most: where steps and gaps are so short that this is more, the bound does not
+  // hold, but the others get something.
+  absl::Duration Passage(const JobView& production) const;
   // Until how long after `absent` left its last turn a step of `other` may begin; negative: not at all.
   absl::Duration LastWorthwhile(const JobView& absent, const JobView& other, bool to_begin) const;
   // The same, from when on there is plenty for a whole step, however soon `absent` comes back.

@@ -105,6 +105,7 @@ absl::Status CheckSaid(wire::TurnOver& over) {
                        {"turn_steps", over.turn_steps, kMaxCount},
                        {"drain_ns", over.drain_ns, kMaxCount},
                        {"ready_ns", over.ready_ns, kMaxCount},
+                       {"hand_over_ns", over.hand_over_ns, kMaxCount},
                        {"persistent", over.persistent, kMaxBytes},
                        {"spilled", over.spilled, kMaxBytes},
                        {"transient_peak", over.transient_peak, kMaxBytes},

@@ -174,6 +174,7 @@ void ClientImpl::Granted(const wire::Grant& grant) {
   if (!grant.lane_lock.empty()) lane_.SetPath(grant.lane_lock);
   if (!progress_.AcceptGrant(waits_)) return AskAgain();
   turn_ = {.number = grant.turn, .granted_ns = Progress::NowNs(), .first_step = progress_.steps()};
+  turn_.hand_over_ns = turn_.granted_ns - asked_ns_ + std::exchange(giving_ns_, 0);
   word_.Unask(kAsks);
   if (grant.contended) word_.Ask(kAskIdle);
   phase_ = Phase::kGranted;

@@ -137,8 +137,9 @@ class ClientImpl final : public Client {
     std::uint64_t number = 0;  // 0: the coordinator's number is not known
     std::uint64_t granted_ns = 0;
     std::uint64_t ready_ns = 0;
-    std::uint64_t first_step = 0;  // steps completed when it began
-    bool has_lane = false;         // its lock: nobody else can adopt chunks of the arena
+    std::uint64_t hand_over_ns = 0;  // before it: as in TurnOver
+    std::uint64_t first_step = 0;    // steps completed when it began
+    bool has_lane = false;           // its lock: nobody else can adopt chunks of the arena
     Bytes restored = 0;
     std::uint64_t idle_ns = 0;  // so long it had not been used when it was given up for that
     // It is not to be given up in shorter pauses; 0: in each that is longer than ClientTuning::idle_limit.
@@ -441,7 +442,9 @@ class ClientImpl final : public Client {
   // Read from with receive_mutex_ held, written to with mutex_, attached and detached with both.
   Connection connection_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kNone;
-  std::uint64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;  // sent so far: the number of the last
+  std::uint64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;      // sent so far: the number of the last
+  std::uint64_t asked_ns_ ABSL_GUARDED_BY(mutex_) = 0;   // when that was sent
+  std::uint64_t giving_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // of the turn before: what giving it took a thread
   Turn turn_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t takings_ ABSL_GUARDED_BY(mutex_) = 0;  // another number: the turn has gone back since
   const ThreadRecord* taker_ ABSL_GUARDED_BY(mutex_) = nullptr;          // the thread that took a turn last

@@ -163,6 +163,7 @@ void ClientImpl::TellWait(const Holdings& held) {
     wait.spilled = held.spilled;
     wait.host_left = held.host_left;
   }
+  asked_ns_ = Progress::NowNs();
   Tell(wait);
 }
 

@@ -89,14 +89,18 @@ void ClientImpl::LaneIsOurs() {
 
 // REQUIRES: phase giving. False: a graph is being captured, and the turn stays.
 bool ClientImpl::Give() {
-  bool drained;
+  bool given;
+  std::uint64_t drained = 0;
   {
     const MutexUnlock unlock(&mutex_);
     const std::uint64_t start = Progress::NowNs();
-    drained = DrainDevice() && FinishGiving(Progress::NowNs() - start);
+    given = DrainDevice();
+    drained = Progress::NowNs();
+    given = given && FinishGiving(drained - start);
   }
-  if (!drained) AbortGive();
-  return drained;
+  if (!given) AbortGive();
+  giving_ns_ = given ? Progress::NowNs() - drained : 0;
+  return given;
 }
 
 // In an allocation that finds no room, perhaps in the midst of a step. False: a thread computes in a step of
@@ -175,7 +179,8 @@ void ClientImpl::EndTurn(std::uint64_t drain_ns, const Holdings& held, bool in_o
                       .stood_aside = std::exchange(stands_aside_, false),
                       .idle_ns = turn_.idle_ns,
                       .host_left = held.host_left,
-                      .passed = pass});
+                      .passed = pass,
+                      .hand_over_ns = turn_.hand_over_ns});
   if (page && !connection_.has_queue()) page->Pass(pass);
   word_.Unask(kAsks | kStandBy);
   stand_by_.reset();

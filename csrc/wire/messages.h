@@ -189,10 +189,14 @@ struct TurnOver {
   // before that job is told. Only where nothing of the arena has changed in this turn, and no room was asked
   // for.
   uint64_t passed = 0;
+  // What the hand-over before this turn took of the job's own time, by its clock: from asking until the
+  // Grant's arrival, and, where a thread gave the turn before between two steps, what that took it after its
+  // drain.
+  uint64_t hand_over_ns = 0;
   // Retired, never to be used again: 7.
   HOCKET_FIELDS(F(1, turn) F(2, steps) F(3, turn_steps) F(4, drain_ns) F(5, persistent) F(6, spilled)
                     F(8, transient_peak) F(9, movable) F(10, why_not_movable) F(11, ready_ns) F(12, restored)
-                        F(13, stood_aside) F(14, idle_ns) F(15, host_left) F(16, passed))
+                        F(13, stood_aside) F(14, idle_ns) F(15, host_left) F(16, passed) F(17, hand_over_ns))
 };
 
 // The holder's device is full. Answered by Room, or by nobody once TurnOver was sent. One outstanding per

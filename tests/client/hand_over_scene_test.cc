@@ -36,6 +36,30 @@ TEST(HandOverTest, AYieldIsObeyedAtTheEndOfTheStep) {
   EXPECT_EQ(over.persistent, 100u);
 }
 
+// By the job's clock: at least what passed between two moments within it, at most what passed around it.
+TEST(HandOverTest, ATurnsEndSaysWhatItsComingAndTheGivingOfTheOneBeforeTook) {
+  using Clock = std::chrono::steady_clock;
+  Scene scene(Scene::NeverIdle());
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = true});
+  scene.AgentHasObeyed();
+  const Clock::time_point before = Clock::now();
+  scene.job().EndStep(true);
+  scene.Expects<wire::TurnOver>();
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  const Clock::time_point asked = Clock::now();
+  while (Clock::now() == asked) continue;
+  const Clock::time_point grants = Clock::now();
+  scene.Grants(2);
+  scene.Says(wire::Yield{.turn = 2, .now = true});
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  thread.join();
+  EXPECT_GE(std::chrono::nanoseconds(over.hand_over_ns), grants - asked);
+  EXPECT_LE(std::chrono::nanoseconds(over.hand_over_ns), Clock::now() - before);
+}
+
 TEST(HandOverTest, AWaitingThreadRunsOneStepWhateverYieldSays) {
   Scene scene;
   std::thread thread([&] { scene.Step(); });

@@ -90,6 +90,24 @@ TEST_F(PriorityAccountTest, WhatProductionTakesToBeReadyIsPaidByWhoBeginsATurnNo
   EXPECT_GT(GoesOnFor(), Milliseconds(15.5));
 }
 
+TEST_F(PriorityAccountTest, WhatAHandOverTookItselfIsPaidInEachCycle) {
+  Has(Milliseconds(0.1));
+  production_.last_passage = Milliseconds(0.3);
+  EXPECT_TRUE(LetsIn(Milliseconds(15.4))) << "20 - 5, and 0.8 that are earned, less 0.3";
+  EXPECT_FALSE(LetsIn(Milliseconds(15.6)));
+  Has(Milliseconds(7) + 2 * Milliseconds(0.3));  // two charges
+  EXPECT_THAT(policy_.Standing(other_), HasSubstr("it can spare 0.007 s"));
+  policy_.Charge(production_, absl::ZeroDuration(), /*contended=*/true);
+  EXPECT_THAT(policy_.Standing(other_), HasSubstr("it can spare 0.0067 s"));
+}
+
+TEST_F(PriorityAccountTest, WhereHandOversCostMoreThanIsEarnedHalfOfItIsLeftForTheOthers) {
+  Has(Milliseconds(0.1));
+  production_.last_passage = Milliseconds(10);
+  EXPECT_TRUE(LetsIn(Milliseconds(15.3))) << "20 - 5, and half of 0.8";
+  EXPECT_FALSE(LetsIn(Milliseconds(15.5)));
+}
+
 TEST_F(PriorityAccountTest, AHolderGoesOnUntilTheLastWorthwhileMoment) {
   Has(Milliseconds(0.1));
   EXPECT_NEAR(absl::ToDoubleMilliseconds(GoesOnFor()), 15.8, 0.2);

@@ -184,7 +184,8 @@ void Script::GivesUp(const std::string& name, GiveUp how) {
                             .stood_aside = how.stood_aside,
                             .idle_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.idle)),
                             .host_left = HostLeft(name),
-                            .passed = how.passed});
+                            .passed = how.passed,
+                            .hand_over_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(how.hand_over))});
   for (auto& [other, next] : actors_) {
     if (how.passed == 0 || !next.alive || next.stopped || !next.promise || next.promise->pass != how.passed)
       continue;

@@ -70,6 +70,7 @@ struct GiveUp {
   absl::Duration idle;
   Bytes transient = 0;       // that it needed in this turn
   std::uint64_t passed = 0;  // it passes the turn on, by this number: who was promised it has it
+  absl::Duration hand_over;  // before this turn, by its own clock
 };
 
 class Script {

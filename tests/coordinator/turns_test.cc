@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/core/limits.h"
 #include "tests/coordinator/script.h"
 
 namespace hocket::coordinator {
@@ -38,6 +39,29 @@ TEST(TurnsTest, WhoeverWaitsMakesTheHolderYieldAndGetsTheTurnWhenItIsOver) {
   EXPECT_FALSE(s.Holds("b"));
   s.GivesUp("a");
   EXPECT_EQ(s.Holder(), "b") << s.Story();
+}
+
+// It says 31 ms, of which it has waited 30 for the other one.
+TEST(TurnsTest, OfAHandOverTheMessagesWayIsWhatIsLeftWithoutTheWait) {
+  Script s;
+  s.Joins("a");
+  s.Joins("b");
+  const auto passage = [&] { return s.core().state().jobs.at(s.IdOf("b")).last_passage; };
+  const auto turn_of_b = [&](absl::Duration said) {
+    s.Asks("a");
+    s.Asks("b");
+    s.Passes(Milliseconds(30));
+    s.GivesUp("a");
+    EXPECT_EQ(passage(), absl::ZeroDuration()) << "not known yet\n" << s.Story();
+    s.Passes(Milliseconds(10));
+    s.GivesUp("b", {.hand_over = said});
+  };
+  turn_of_b(Milliseconds(31));
+  EXPECT_EQ(passage(), Milliseconds(1));
+  turn_of_b(Milliseconds(20));
+  EXPECT_EQ(passage(), absl::ZeroDuration()) << "its clock, or an older client";
+  turn_of_b(absl::Hours(3));
+  EXPECT_EQ(passage(), kLongestPassage);
 }
 
 TEST(TurnsTest, ATurnGivenWhileOthersWaitSaysSo) {
