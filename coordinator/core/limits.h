@@ -48,6 +48,10 @@ inline constexpr absl::Duration kRealignAfter = absl::Seconds(1);
 inline constexpr absl::Duration kIdleLimit = absl::Milliseconds(5);
 // So long, or for half of its usual step where that is shorter, a holder is not asked whether it idles.
 inline constexpr absl::Duration kHolderBegins = absl::Milliseconds(1);
+// What was in use on a device besides what the ledger knows is reckoned with at grants for so long. Who asks
+// for room says what the driver says; whoever had it before he asked does not. So what other programs have
+// given back is found out after that.
+inline constexpr absl::Duration kUnseenGoodFor = absl::Seconds(10);
 // More than this is not believed of messages on their way (JobView::last_passage).
 inline constexpr absl::Duration kLongestPassage = absl::Milliseconds(10);
 // No turn is kept longer than this for the sake of few hand-overs.

@@ -437,10 +437,13 @@ void Core::SaySilent(Job& job, absl::Duration since, const std::string& to_what)
       "silent", job.id);
 }
 
-// At the grant already: what the ledger says will be missing is asked for before the job has noticed.
+// At the grant already: what the ledger says will be missing, beside what it does not know, is asked for
+// before the job has noticed.
 void Core::ForeseeRoom(Job& job) {
   if (job.need == 0) return;
-  const Bytes free = Free(DeviceOf(job));
+  const Device& device = DeviceOf(job);
+  const Bytes unseen = now_ < device.unseen_at + kUnseenGoodFor ? device.unseen : 0;
+  const Bytes free = Free(device) - std::min(Free(device), unseen);
   if (job.need <= free) return;
   job.room = RoomRequest{.bytes = job.need - free, .restoring = true, .since = now_};
 }
@@ -546,8 +549,10 @@ void Core::Compare(Device& device, Bytes driver_free) {
   });
   if (returning.empty()) {
     const Bytes known = Free(device);
-    if (!moves && now_ >= state_.window_ends + kDeadMemoryLimit)
+    if (!moves && now_ >= state_.window_ends + kDeadMemoryLimit) {
       device.unseen = known - std::min(known, driver_free);
+      device.unseen_at = now_;
+    }
     return;
   }
   Bytes seen = 0;  // of what is on its way

@@ -239,6 +239,7 @@ struct Device {
   Bytes beside = 0;              // moved for others while somebody used the device, and
   absl::Duration beside_time;    // that took so long of the link
   Bytes unseen = 0;  // in use besides what the ledger knows, as seen last: the driver's own, other programs'
+  absl::Time unseen_at = absl::InfinitePast();      // when that was
   absl::Time counted_until = absl::InfinitePast();  // guarantees know what it has done
   absl::Time kept_until = absl::InfinitePast();     // free until then for `kept_for`, which may be back soon
   EntityId kept_for = 0;

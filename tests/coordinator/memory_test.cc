@@ -200,6 +200,21 @@ TEST(RoomTest, WhatIsForeseenAtTheGrantIsNotAskedForAgain) {
   EXPECT_EQ(s.TimesTold<wire::Spill>("a"), 1);
 }
 
+// 20 are free by the ledger, 5 by the driver: other programs, and what each process takes for itself.
+TEST(RoomTest, WhatTheLedgerDoesNotKnowIsForeseenAtTheGrantAsLongAsItIsNews) {
+  for (const auto& [later, bytes] : {std::pair(Seconds(9), Bytes{55}), std::pair(Seconds(11), Bytes{40})}) {
+    Script s("fifo", 100);
+    s.Joins("a", {.persistent = 70});
+    s.Joins("b", {.persistent = 10, .spilled = 60});
+    s.Asks("a");
+    s.NeedsRoom("a", 15, /*restoring=*/false, /*device_free=*/5);
+    s.Passes(later);
+    s.GivesUp("a", {.movable = true});
+    s.Asks("b");
+    EXPECT_EQ(s.Told<wire::Spill>("a")->bytes, bytes) << s.Story();
+  }
+}
+
 // Whoever has not asked yet has not been answered either: the time in which a refusal may change begins anew.
 TEST(RoomTest, WhatWasForeseenInVainTakesNothingFromTheNextQuestion) {
   Script s("fifo", 100);
