@@ -176,6 +176,7 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Attempt(Request& request, bool* turn_lo
   block->requested = request.asked;
   block->birth = request.birth;
   CountAllocated(*block);
+  if (survivors_.InStep() && survivors_.IsOfThisStep(block->birth)) BornBeside(*block) += block->size;
   return block->address;
 }
 
@@ -211,6 +212,7 @@ void AllocatorImpl::Decide(Request& request) {
   }
   totals_.step_allocations += survivors_.InStep() ? 1 : 0;
   totals_.planned_allocations += request.planned != nullptr ? 1 : 0;
+  totals_.deviating_allocations += request.deviates ? 1 : 0;
   request.space = survives ? persistent_.get() : transient_.get();
 }
 
@@ -412,6 +414,7 @@ void AllocatorImpl::Free(DevicePtr address) {
       << (block == nullptr ? 0 : block->address);
   CountFreed(*block);
   if (serves_segments_) return FreeSegment(*block);
+  if (survivors_.InStep() && survivors_.IsOfThisStep(block->birth)) BornBeside(*block) -= block->size;
   survivors_.Freed(block->birth, address);
   if (!look_alikes_.empty() && block->birth.step > 0 && !transient_->region().Contains(address)) {
     ++look_alikes_[block->size];

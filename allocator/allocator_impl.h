@@ -352,6 +352,9 @@ class AllocatorImpl final : public CachingAllocator {
   void CountAllocated(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountFreed(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);     // PyTorch gave it back
   void CountInactive(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // and no stream uses it
+  // What was born in the step that is under way and lives.
+  Bytes& BornBeside(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountSurvivors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // its step has ended
   void CountReserved() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is counted only now and then; counting changes nothing else.
   void CountPools() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -421,7 +424,10 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns
   Bytes turn_peak_ ABSL_GUARDED_BY(mutex_) = 0;            // of this one, until its use was forgotten last
   Bytes most_alive_ ABSL_GUARDED_BY(mutex_) = 0;           // at a step's end
-  Bytes most_reserved_ ABSL_GUARDED_BY(mutex_) = 0;        // at any time; PyTorch's peaks can be reset
+  // Born in this step, and not freed: of the transient region, and of the persistent one.
+  Bytes born_transient_ ABSL_GUARDED_BY(mutex_) = 0;
+  Bytes born_persistent_ ABSL_GUARDED_BY(mutex_) = 0;
+  Bytes most_reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // at any time; PyTorch's peaks can be reset
   mutable DeviceStats stats_ ABSL_GUARDED_BY(mutex_);
   Holdings totals_ ABSL_GUARDED_BY(mutex_);  // only the sums since the start
 };

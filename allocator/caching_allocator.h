@@ -74,19 +74,26 @@ struct Holdings {
   Bytes restored_total = 0;          // and back
   std::uint64_t host_taking_ns = 0;  // that taking host memory from the system took since the start
   Bytes spared_total = 0;            // constant ones that spills did not copy because the host had them
-  Bytes adopted_total = 0;           // bytes of survivors' chunks adopted since the start
+  Bytes adopted_total = 0;           // bytes of survivors' chunks adopted since the start, and
+  Bytes adopted_last = 0;            // of these, at the last hand-over
+  Bytes adopted = 0;                 // such chunks that it holds now, resident and spilled
   Bytes gathered_total =
       0;  // bytes of empty chunks mapped elsewhere since the start, before others were taken
   // How often device work was seen, since the start, of a thread that Hocket has not seen while the job was
   // spilled, about to be or on its way. Work that came and went between two looks is not counted.
   std::uint64_t strays = 0;
   bool maps_spilled = false;  // spilled addresses map their host copy: such work is slow, and right
-  // Allocations in steps since the start: all, and those that a plan placed (the others deviated or had
-  // none).
+  // Allocations in steps since the start: all, those that a plan placed, and those that deviated from the
+  // plan that was followed (for the others none was, or they outlived their step without a home in it).
   std::uint64_t step_allocations = 0;
   std::uint64_t planned_allocations = 0;
+  std::uint64_t deviating_allocations = 0;
   // Of the planned ones, those that lie in private chunks while what outlives a step is away.
   std::uint64_t lodged_allocations = 0;
+  // Bytes of blocks that outlived the step they were born in, since the start; and of these, of those that
+  // lay in persistent memory, as foreseen: nothing of them is to be adopted.
+  Bytes survived_total = 0;
+  Bytes foreseen_total = 0;
 };
 
 // The blocks in use of a graph's private pool, as they were at one moment.

@@ -48,6 +48,7 @@ void AllocatorImpl::BeginStep() {
 void AllocatorImpl::EndStep() {
   MutexLock lock(&mutex_);
   if (!survivors_.EndStep()) return;
+  CountSurvivors();
   most_alive_ = std::max(most_alive_, static_cast<Bytes>(stats_.active_bytes[kAggregate].current));
   look_alikes_.clear();
   if (survivors_.step().empty()) return;

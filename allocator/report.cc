@@ -1,6 +1,7 @@
 // What the allocator says of itself: statistics, snapshot, out-of-memory text, invariants.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -113,6 +114,16 @@ void AllocatorImpl::CountInactive(const Block& block) {
   Decrease(stats_.active, type, 1);
   Decrease(stats_.active_bytes, type, block.size);
   Decrease(stats_.requested_bytes, type, block.requested);
+}
+
+Bytes& AllocatorImpl::BornBeside(const Block& block) {
+  return transient_->region().Contains(block.address) ? born_transient_ : born_persistent_;
+}
+
+void AllocatorImpl::CountSurvivors() {
+  const Bytes foreseen = std::exchange(born_persistent_, 0);
+  totals_.foreseen_total += foreseen;
+  totals_.survived_total += foreseen + std::exchange(born_transient_, 0);
 }
 
 Bytes AllocatorImpl::Reserved() const { return persistent_->reserved() + transient_->reserved(); }
@@ -263,6 +274,7 @@ Holdings AllocatorImpl::HeldLocked() const {
   held.following = persistent_->region().arriving() + transient_->region().arriving();
   held.arena = arena_.size() * chunk_size_;
   held.spilled = persistent_->spilled() + transient_->spilled();
+  held.adopted = transient_->resident() + transient_->spilled();
   held.host_left = host_->budget() - host_->used();
   held.host_taking_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(host_->taking()).count());
   held.maps_spilled = host_->maps_chunks();

@@ -264,11 +264,13 @@ void AllocatorImpl::PassTurn() {
 }
 
 void AllocatorImpl::AdoptSurvivors() {
+  const Bytes before = totals_.adopted_total;
   for (const Position position : transient_->blocks().WithLiveBlocks()) {
     if (transient_->region().state(position) != Region::State::kArena) continue;
     Adopt(position);
     totals_.adopted_total += chunk_size_;
   }
+  totals_.adopted_last = totals_.adopted_total - before;
 }
 
 void AllocatorImpl::Adopt(Position position) {

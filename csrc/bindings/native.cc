@@ -92,7 +92,12 @@ py::dict Holding(const Process::DeviceHoldings& on) {
       py::arg("spilled") = on.held.spilled, py::arg("transient_peak") = on.held.transient_peak,
       py::arg("spilled_total") = on.held.spilled_total, py::arg("restored_total") = on.held.restored_total,
       py::arg("spared_total") = on.held.spared_total, py::arg("adopted_total") = on.held.adopted_total,
-      py::arg("strays") = on.held.strays, py::arg("maps_spilled") = on.held.maps_spilled);
+      py::arg("adopted_last") = on.held.adopted_last, py::arg("adopted") = on.held.adopted,
+      py::arg("survived_total") = on.held.survived_total, py::arg("foreseen_total") = on.held.foreseen_total,
+      py::arg("step_allocations") = on.held.step_allocations,
+      py::arg("planned_allocations") = on.held.planned_allocations,
+      py::arg("deviating_allocations") = on.held.deviating_allocations, py::arg("strays") = on.held.strays,
+      py::arg("maps_spilled") = on.held.maps_spilled);
 }
 
 py::list HoldingsOfDevices() {

@@ -25,6 +25,13 @@ class DeviceHoldings(TypedDict):
     restored_total: int
     spared_total: int
     adopted_total: int
+    adopted_last: int
+    adopted: int
+    survived_total: int
+    foreseen_total: int
+    step_allocations: int
+    planned_allocations: int
+    deviating_allocations: int
     strays: int
     maps_spilled: bool
 

@@ -310,6 +310,41 @@ TEST_F(CachingAllocatorTest, SurvivorsOfTheSecondStepAreBornPersistentInTheThird
   for (const DevicePtr block : kept) job.Free(block);
 }
 
+TEST_F(CachingAllocatorTest, WhatOutlivesItsStepIsCountedAndWhatOfItWasForeseen) {
+  Job job;
+  std::vector<DevicePtr> kept;
+  const auto step = [&](bool handed_over) {
+    job.allocator->BeginStep();
+    kept.push_back(job.Malloc(kChunk));
+    const DevicePtr transient = job.Malloc(3 * kChunk);
+    job.Free(transient);
+    job.allocator->EndStep();
+    if (!handed_over) return;
+    job.PassTurn();
+    job.TakeTurn();
+  };
+  step(/*handed_over=*/false);
+  step(/*handed_over=*/true);
+  EXPECT_EQ(job.Held().survived_total, 2 * kChunk);
+  EXPECT_EQ(job.Held().foreseen_total, 0u);
+  EXPECT_EQ(job.Held().adopted_last, 2 * kChunk);
+  EXPECT_EQ(job.Held().adopted, 2 * kChunk);
+  ASSERT_TRUE(job.Spill(kEverything).ok());
+  EXPECT_EQ(job.Held().adopted, 2 * kChunk) << "on the host it is held, too";
+  job.TakeTurn();
+
+  step(/*handed_over=*/true);
+  EXPECT_EQ(job.Held().survived_total, 3 * kChunk);
+  EXPECT_EQ(job.Held().foreseen_total, kChunk) << "born persistent";
+  EXPECT_EQ(job.Held().adopted_last, 0u);
+  EXPECT_EQ(job.Held().adopted_total, 2 * kChunk);
+  for (const DevicePtr block : kept) job.Free(block);
+  EXPECT_EQ(job.Held().survived_total, 3 * kChunk) << "what is freed later has survived its step";
+  job.PassTurn();
+  EXPECT_EQ(job.Held().adopted, 0u);
+  job.TakeTurn();
+}
+
 TEST_F(CachingAllocatorTest, APositionWhoseAdoptedChunkIsEmptyTakesArenaChunksAgain) {
   Job job;
   job.allocator->BeginStep();

@@ -346,6 +346,15 @@ TEST_F(PlannedJobTest, FromTheThirdStepOnEveryAllocationIsPlanned) {
   EXPECT_EQ(Planned(), before + 7);
 }
 
+TEST_F(PlannedJobTest, WhatIsLikeNothingInThePlanThatIsFollowedHasDeviated) {
+  for (int i = 0; i < 4; ++i) Step();
+  EXPECT_EQ(job.Held().deviating_allocations, 0u) << "steps without a plan deviate from none";
+  const std::uint64_t planned = Planned();
+  Step(6, [&] { Free(Malloc(512)); });
+  EXPECT_EQ(job.Held().deviating_allocations, 1u);
+  EXPECT_EQ(Planned(), planned + 7);
+}
+
 TEST_F(PlannedJobTest, ALoopOfManyShapesIsPlannedAllTheWayRound) {
   constexpr int kShapes = 20;
   const auto round = [this] {
