@@ -289,7 +289,11 @@ class ClientImpl final : public Client {
   Clock::time_point MaySeeToMappingAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMovable(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrySpill(Bytes wanted, wire::Spilled& answer);
-  SpillParts PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told);
+  struct PartsTold {  // of a spill, so far
+    Bytes freed = 0;
+    Bytes spilled_total = 0;  // of the allocator, then
+  };
+  SpillParts PartsOf(Bytes wanted, const wire::Spilled& answer, PartsTold& told);
   void TellSpilled(wire::Spilled& answer, const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool BeginSpill(std::string* why_not);
   bool BeginRestore();

@@ -231,24 +231,26 @@ void ClientImpl::TrySpill(Bytes wanted, wire::Spilled& answer) {
   CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
   if (allocator == nullptr) return;
   const Holdings before = Held();
-  Bytes told = 0;
+  PartsTold told{.spilled_total = before.spilled_total};
   const absl::StatusOr<Bytes> freed = allocator->SpillInParts(wanted, PartsOf(wanted, answer, told));
   const Holdings after = Held();
   const Bytes all = freed.ok() ? *freed : before.persistent - std::min(before.persistent, after.persistent);
-  answer.freed = all - std::min(all, told);
+  answer.freed = all - std::min(all, told.freed);
+  answer.copied = after.spilled_total - told.spilled_total;
   if (!freed.ok()) answer.why_not = std::string(freed.status().message());
 }
 
 // Whoever needs the room copies his bytes in while the next part is copied out. The last part is not told of
 // here.
-SpillParts ClientImpl::PartsOf(Bytes wanted, const wire::Spilled& answer, Bytes& told) {
+SpillParts ClientImpl::PartsOf(Bytes wanted, const wire::Spilled& answer, PartsTold& told) {
   MutexLock lock(&mutex_);
   if (!hears_parts_) return {};
   return {.size = tuning_.part,
           .told = [this, wanted, &answer, &told](Bytes given_back, const Holdings& held) {
-            if (given_back <= told || given_back >= wanted) return;
+            if (given_back <= told.freed || given_back >= wanted) return;
             wire::Spilled part = answer;
-            part.freed = given_back - std::exchange(told, given_back);
+            part.freed = given_back - std::exchange(told.freed, given_back);
+            part.copied = held.spilled_total - std::exchange(told.spilled_total, held.spilled_total);
             part.more = true;
             MutexLock lock(&mutex_);
             TellSpilled(part, held);
@@ -283,6 +285,7 @@ void ClientImpl::On(const wire::Restore& order, UniqueFd descriptor) {
     answer.restored =
         restored.ok() ? *restored : after.persistent - std::min(after.persistent, before.persistent);
     answer.took_ns = Progress::NowNs() - start;
+    answer.copied = after.restored_total - before.restored_total;
   }
   const Holdings held = Held();
   answer.persistent = held.persistent;

@@ -39,6 +39,14 @@ void Progress::Holds(const Holdings& held) {
   Store(words().spilled_total, held.spilled_total);
   Store(words().restored_total, held.restored_total);
   Store(words().strays, held.strays);
+  Store(words().step_allocations, held.step_allocations);
+  Store(words().planned_allocations, held.planned_allocations);
+  Store(words().deviating_allocations, held.deviating_allocations);
+  Store(words().survived_total, held.survived_total);
+  Store(words().foreseen_total, held.foreseen_total);
+  Store(words().adopted, held.adopted);
+  Store(words().adopted_last, held.adopted_last);
+  Store(words().adopted_total, held.adopted_total);
 }
 
 }  // namespace hocket

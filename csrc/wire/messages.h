@@ -29,6 +29,8 @@ namespace hocket::wire {
 
 // Of host memory for spilled bytes, from a job that does not say what it has.
 inline constexpr uint64_t kNoHostLimit = UINT64_MAX;
+// Of bytes that were copied, from a job that does not say how many: all of those that changed sides.
+inline constexpr uint64_t kAllCopied = UINT64_MAX;
 
 // First message of a job's connection. Carries one descriptor: the job's shared page (shared_page.h).
 // Sent again, with `rejoin`, to a coordinator that was restarted.
@@ -248,8 +250,9 @@ struct Spilled {
   bool more = false;                  // another part follows; only to a coordinator that hears_parts
   uint64_t host_left = kNoHostLimit;  // so much more its host memory for spilled bytes holds
   uint64_t host_taking_ns = 0;        // of this part's time, that host memory was taken and pinned for it
+  uint64_t copied = kAllCopied;       // bytes of `freed`, in this part: the live ones that the host had not
   HOCKET_FIELDS(F(1, request) F(2, freed) F(3, persistent) F(4, spilled) F(5, movable) F(6, why_not)
-                    F(7, more) F(8, host_left) F(9, host_taking_ns))
+                    F(7, more) F(8, host_left) F(9, host_taking_ns) F(10, copied))
 };
 
 // Holder -> coordinator: a new arena chunk, with its descriptor. The coordinator passes it on as ArenaAdd
@@ -397,7 +400,9 @@ struct Restored {
   uint64_t spilled = 0;
   uint64_t took_ns = 0;
   uint64_t piece = 0;  // bytes come back in pieces of so many: an order for less brings none; 0: not known
-  HOCKET_FIELDS(F(1, request) F(2, restored) F(3, persistent) F(4, spilled) F(5, took_ns) F(6, piece))
+  uint64_t copied = kAllCopied;  // bytes of `restored`: the live ones
+  HOCKET_FIELDS(F(1, request) F(2, restored) F(3, persistent) F(4, spilled) F(5, took_ns) F(6, piece)
+                    F(7, copied))
 };
 
 // To a job in its turn, whose Join says stands_by: somebody who serves has a request. Stand still where the

@@ -101,7 +101,15 @@ PageValues SharedPageView::Read() const {
           .spilled_total = word(words.spilled_total),
           .restored_total = word(words.restored_total),
           .step_begun_ns = word(words.step_begun_ns),
-          .strays = word(words.strays)};
+          .strays = word(words.strays),
+          .step_allocations = word(words.step_allocations),
+          .planned_allocations = word(words.planned_allocations),
+          .deviating_allocations = word(words.deviating_allocations),
+          .survived_total = word(words.survived_total),
+          .foreseen_total = word(words.foreseen_total),
+          .adopted = word(words.adopted),
+          .adopted_last = word(words.adopted_last),
+          .adopted_total = word(words.adopted_total)};
 }
 
 }  // namespace hocket::wire

@@ -44,6 +44,15 @@ struct PageWords {
   std::atomic<uint64_t> step_begun_ns;  // CLOCK_MONOTONIC; the latest, of a job with several threads in steps
   std::atomic<uint64_t> grant;          // whose is the Grant sent last: grant_word.h
   std::atomic<uint64_t> strays;         // so often work of an unseen thread was seen around a spill
+  // Of the allocator, as in Holdings (allocator/caching_allocator.h): since the start, but for two of them.
+  std::atomic<uint64_t> step_allocations;       // in steps, and of these
+  std::atomic<uint64_t> planned_allocations;    // placed by plan, and
+  std::atomic<uint64_t> deviating_allocations;  // that deviated from it
+  std::atomic<uint64_t> survived_total;         // bytes that outlived their step, and of these
+  std::atomic<uint64_t> foreseen_total;         // in persistent memory from their birth
+  std::atomic<uint64_t> adopted;                // bytes held now in chunks adopted for survivors
+  std::atomic<uint64_t> adopted_last;           // bytes of chunks adopted at the last hand-over
+  std::atomic<uint64_t> adopted_total;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(PageWords) <= kPageSize);
 
@@ -61,6 +70,14 @@ struct PageValues {
   uint64_t restored_total = 0;
   uint64_t step_begun_ns = 0;
   uint64_t strays = 0;
+  uint64_t step_allocations = 0;
+  uint64_t planned_allocations = 0;
+  uint64_t deviating_allocations = 0;
+  uint64_t survived_total = 0;
+  uint64_t foreseen_total = 0;
+  uint64_t adopted = 0;
+  uint64_t adopted_last = 0;
+  uint64_t adopted_total = 0;
 };
 
 // A mapping of the page; move-only.

@@ -40,6 +40,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<bool> fail_spill{false};
   std::atomic<bool> fail_spill_after_part{false};
   std::atomic<std::uint64_t> host_taking_ns_a_part{0};
+  std::atomic<Bytes> empty{0};  // of each part that moves: nothing is alive there, and nothing is copied
   std::atomic<Bytes> device_free{0};
   std::atomic<Bytes> most_held{0};
   std::atomic<Bytes> most_transient{0};
@@ -102,7 +103,7 @@ class FakeAllocator : public CachingAllocator {
     const Bytes back = std::min({at_most, spilled_, free_ahead.load()});
     spilled_ -= back;
     persistent_ += back;
-    restored_total_ += back;
+    restored_total_ += back - std::min<Bytes>(back, empty);
     strays_ += idle ? 0 : 1;
     Record("restore ahead");
     if (fail_ahead) return absl::InternalError("a copy failed");
@@ -147,7 +148,7 @@ class FakeAllocator : public CachingAllocator {
       if (parts.size > 0) moved = std::min(moved, parts.size);
       persistent_ -= moved;
       spilled_ += moved;
-      spilled_total_ += moved;
+      spilled_total_ += moved - std::min<Bytes>(moved, empty);
       host_taking_ns_ += host_taking_ns_a_part;
       given_back += moved;
       if (parts.told) parts.told(given_back, HeldLocked());

@@ -49,6 +49,15 @@ TEST(MemoryTest, ALargeSpillIsToldInParts) {
   }
 }
 
+TEST(MemoryTest, EachPartOfASpillSaysHowMuchOfItWasCopied) {
+  Scene scene({.part = 25});
+  scene.allocator().empty = 10;
+  for (const std::uint64_t request : {1, 2}) {
+    scene.Says(wire::Spill{.request = request, .bytes = 40});
+    for (const Bytes copied : {15, 5}) EXPECT_EQ(scene.Expects<wire::Spilled>().copied, copied);
+  }
+}
+
 TEST(MemoryTest, ASpillSaysForHowLongHostMemoryWasTaken) {
   Scene scene({.part = 25});
   scene.allocator().host_taking_ns_a_part = 7;
@@ -177,6 +186,19 @@ TEST(MemoryTest, AJobThatIsNextBringsItsBytesBackBeforeItsTurn) {
   thread.join();
   scene.Says(wire::Yield{.turn = 1, .now = true});
   EXPECT_EQ(scene.Expects<wire::TurnOver>().restored, 20u) << "in the turn itself";
+}
+
+TEST(MemoryTest, WhatComesBackBeforeTheTurnSaysHowMuchOfItWasCopied) {
+  Scene scene;
+  std::thread thread;
+  SpillsAndWaits(scene, thread);
+  scene.allocator().empty = 10;
+  for (const std::uint64_t request : {7, 8}) {
+    scene.Says(wire::Restore{.request = request, .bytes = 30});
+    EXPECT_EQ(scene.Expects<wire::Restored>().copied, 20u);
+  }
+  scene.Grants(1);
+  thread.join();
 }
 
 TEST(MemoryTest, BytesComeBackBeforeTheTurnAsFarAsThereIsRoom) {

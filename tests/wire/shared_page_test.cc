@@ -28,7 +28,9 @@ TEST(SharedPageTest, WhatOneWritesTheOtherReads) {
   page.words().steps.store(41, std::memory_order_relaxed);
   page.words().steps.fetch_add(1, std::memory_order_relaxed);
   page.words().restored_total.store(7, std::memory_order_relaxed);
+  page.words().adopted_total.store(8, std::memory_order_relaxed);
   EXPECT_EQ(view.Read().steps, 42u);
+  EXPECT_EQ(view.Read().adopted_total, 8u);
   EXPECT_EQ(view.Read().restored_total, 7u);
   EXPECT_EQ(view.Read().turns, 0u);
 }
