@@ -41,8 +41,11 @@ void Core::On(Job* job, const wire::Restored& event) {
   DeviceOf(*job).link.Add(restored, now_ - order.sent);
   if (job->turn == 0) CountMoved(*job, restored);
   job->restored_ahead += restored;
-  job->restored_total += restored;
+  const Bytes copied = std::min<Bytes>(event.copied, restored);
+  job->restored_total += copied;
   job->ahead_time += std::min(took, now_ - order.sent);
+  job->restores.Add(order.foretold,
+                    {.bytes = restored, .copied = copied, .time = std::min(took, now_ - order.sent)});
   auto turn = state_.turns.find(order.turn);
   // Somebody whom nobody knows of has it. What is freed from now on is there.
   if (restored == 0 && order.bytes >= event.piece && turn != state_.turns.end())
@@ -73,7 +76,11 @@ void Core::LookAhead(Turn& turn) {
                /*guaranteed_too=*/false);
   const Bytes bytes = std::min({room, missing, part});
   if (next.ahead || bytes == 0 || bytes < next.piece) return;
-  next.ahead = RestoreOrder{.request = next_restore_++, .bytes = bytes, .turn = turn.number, .sent = now_};
+  next.ahead = RestoreOrder{.request = next_restore_++,
+                            .bytes = bytes,
+                            .turn = turn.number,
+                            .sent = now_,
+                            .foretold = ForetoldMove(next, bytes)};
   SendTo(next.id, wire::Restore{.request = next.ahead->request, .bytes = bytes});
 }
 

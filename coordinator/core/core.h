@@ -135,6 +135,8 @@ class Core {
   double LinkShare(const Job& job) const;
   // For which share it was, in the part of a turn that it has; none: it does not use one (yet).
   std::optional<double> LinkShareUsed(const Job& job) const;
+  // What it would take to move so many bytes of the job, there or back: by the rate that the link has shown.
+  Foretold ForetoldMove(const Job& job, Bytes bytes) const;
 
   // Aborts, naming the first invariant that does not hold.
   void CheckInvariants() const;
@@ -215,6 +217,7 @@ class Core {
   void Charge(Turn& turn, bool contended);
   absl::Duration IdleAtEnd(const Job& job, const wire::TurnOver& last) const;
   void Learn(Job& job, Turn& turn, const wire::TurnOver& last);
+  void CountRestored(Job& job, const wire::TurnOver& last);
   void LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint64_t steps);
   bool KeepFree(Device& device, EntityId next);
   std::pair<EntityId, absl::Time> WaitedFor(const Device& device, EntityId next) const;

@@ -34,6 +34,12 @@ void Core::RestoresFrom(Job& job, absl::Time begin) {
   job.link.from = begin + DeviceOf(job).link.TimeFor(job.spilled);
 }
 
+Foretold Core::ForetoldMove(const Job& job, Bytes bytes) const {
+  const LinkRate& link = DeviceOf(job).link;
+  if (link.bytes_per_s() == 0) return {.bytes = bytes};
+  return {.bytes = bytes, .time = link.TimeFor(bytes)};
+}
+
 // `bytes` of `mover` have moved. Time is counted by the rate that the link has shown: a process that slept
 // took nothing of it.
 void Core::CountMoved(const Job& mover, Bytes bytes) {

@@ -76,7 +76,8 @@ void Core::On(Job* job, const wire::Spilled& event) {
   if (job == nullptr) return;
   Holds(*job, event.persistent, event.spilled, event.movable, event.host_left);
   if (!event.movable) job->why_not_movable = event.why_not;
-  job->spilled_total += event.freed;
+  const Bytes copied = std::min<Bytes>(event.copied, event.freed);
+  job->spilled_total += copied;
   if (job->turn == 0 && job->restored_ahead > 0) {  // in vain
     const Bytes left = job->restored_ahead - std::min<Bytes>(job->restored_ahead, event.freed);
     job->ahead_time *= static_cast<double>(left) / static_cast<double>(job->restored_ahead);
@@ -92,6 +93,7 @@ void Core::On(Job* job, const wire::Spilled& event) {
   Credit(order, event.freed, taking);
   order.bytes -= moved;
   order.freed += event.freed;
+  order.copied += copied;
   order.sent = now_;
   order.host_taking += taking;
   // While host memory is taken the link is mostly idle.
@@ -101,6 +103,7 @@ void Core::On(Job* job, const wire::Spilled& event) {
   if (more) return;
   if (order.freed == 0 && event.movable)
     job->cannot_spill = event.why_not.empty() ? "it has nothing to spill" : event.why_not;
+  job->spills.Add(order.foretold, {.bytes = order.freed, .copied = order.copied, .time = took});
   RecordSpill(*job, order);
   job->spill.reset();
 }
@@ -371,8 +374,12 @@ Bytes Core::AskToSpill(Job& job, Bytes wanted, const std::vector<Job*>& victims,
     if (kept == victim->persistent) continue;
     const Bytes bytes = kept == 0 ? wanted - coming : std::min(wanted - coming, victim->persistent - kept);
     active_.insert(victim->id);
-    victim->spill =
-        SpillOrder{.request = next_spill_++, .bytes = bytes, .for_job = job.id, .sent = now_, .begun = now_};
+    victim->spill = SpillOrder{.request = next_spill_++,
+                               .bytes = bytes,
+                               .for_job = job.id,
+                               .sent = now_,
+                               .begun = now_,
+                               .foretold = ForetoldMove(*victim, std::min(bytes, victim->persistent))};
     SendTo(victim->id, wire::Spill{.request = victim->spill->request, .bytes = victim->spill->bytes});
     coming += std::min(victim->spill->bytes, victim->persistent);
   }

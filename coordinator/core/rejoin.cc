@@ -27,7 +27,12 @@ std::string CutTo(std::size_t limit, const std::string& text) {
 void Core::On(Job*, const JobJoins& event) {
   JobJoins joins = event;
   std::vector<int> former_lanes;
+  MoveRecord spills, restores;  // so far, of one that joins again
   for (JobId former : event.replaces) {
+    if (joins.join.rejoin) {
+      spills = job(former).spills;
+      restores = job(former).restores;
+    }
     former_lanes.push_back(job(former).lane);
     Replace(job(former), joins);
   }
@@ -55,6 +60,8 @@ void Core::On(Job*, const JobJoins& event) {
   job.persistent = join.persistent;
   job.spilled = join.spilled;
   job.steps = join.steps;
+  job.spills = spills;
+  job.restores = restores;
   SendTo(id, wire::Joined{.job = id,
                           .name = job.info.name,
                           .lane_lock = LaneLock(job, job.lane),

@@ -19,6 +19,7 @@
 #include "coordinator/core/lack.h"
 #include "coordinator/core/link_rate.h"
 #include "coordinator/core/link_sense.h"
+#include "coordinator/core/move_record.h"
 #include "coordinator/core/owner.h"
 #include "coordinator/core/slowdown.h"
 #include "coordinator/core/step_watch.h"
@@ -40,6 +41,8 @@ struct SpillOrder {
   Bytes freed = 0;    // by the parts so far
   absl::Time begun;
   absl::Duration host_taking;  // of the time since then, as told
+  Bytes copied = 0;            // of what was freed, over the link
+  Foretold foretold;
 };
 
 // A Restore sent to a job that waits, and not answered yet.
@@ -48,6 +51,7 @@ struct RestoreOrder {
   Bytes bytes = 0;
   TurnNumber turn = 0;  // the other's, in which it was sent
   absl::Time sent;
+  Foretold foretold;
 };
 
 // When the job counts as silent.
@@ -181,10 +185,13 @@ struct Job {
   absl::Duration held;    // with the turn, in all
   absl::Duration waited;  // for it, in all
   std::optional<absl::Duration>
-      switch_cost;          // running average of what the begin of a turn costs when bytes move
-  bool first_cost = false;  // that is the first of them
-  Bytes spilled_total = 0;
-  Bytes restored_total = 0;
+      switch_cost;           // running average of what the begin of a turn costs when bytes move
+  bool first_cost = false;   // that is the first of them
+  Bytes spilled_total = 0;   // copied, as told; the shared page may know of more
+  Bytes restored_total = 0;  // the same
+  MoveRecord spills;
+  MoveRecord restores;
+  Foretold coming;  // what is to come back in the turn that it has
 };
 
 struct Gang {

@@ -314,6 +314,7 @@ void Core::GrantJob(Job& job, Turn& turn) {
   job.asides = 0;
   job.link.time = absl::ZeroDuration();
   RestoresFrom(job, now_);
+  job.coming = ForetoldMove(job, job.spilled);
   job.stood = absl::ZeroDuration();
   job.turn = job.told_turn = turn.number;
   job.granted = now_;
@@ -526,6 +527,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
     if (!turn.within_stay) LearnSwitchCost(job, turn, last);
   }
   if (how == PartEnds::kGiven && !job.after_others) Learn(job, turn, last);
+  if (how == PartEnds::kGiven) CountRestored(job, last);
   if (!guest && !aside) LearnReach(job, turn);
   if (how == PartEnds::kGiven) job.alone_first = job.after_others && (job.accompanied || job.alone_first);
   const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
@@ -561,6 +563,18 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
       turn.asked_long_idle && !turn.asked_idle && last.turn_steps > 1 && idle > absl::ZeroDuration();
   LeavePart(job);
   job.left -= idle;  // its gap began when its last step was over
+}
+
+// At the begin of its turn, which has ended. Who has stood aside for want of room had not all of it.
+void Core::CountRestored(Job& job, const wire::TurnOver& last) {
+  Foretold foretold = std::exchange(job.coming, {});
+  if (foretold.bytes == 0 && last.restored == 0) return;
+  if (job.after_others) foretold.time.reset();
+  const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
+  const Bytes back = foretold.bytes - std::min(foretold.bytes, job.spilled);
+  job.restores.Add(foretold, {.bytes = std::max<Bytes>(back, last.restored),
+                              .copied = last.restored,
+                              .time = std::min(ready, now_ - job.granted)});
 }
 
 void Core::LeavePart(Job& job) {

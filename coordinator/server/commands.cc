@@ -381,7 +381,9 @@ Result Explain(Server& server, const Json& arguments) {
               {"state", job["state"]},
               {"why", job["why"]},
               {"lacks", LackJson(server.core(), id)},
-              {"measured", job["measured"]}};
+              {"measured", job["measured"]},
+              {"moves", job["moves"]},
+              {"allocator", job["allocator"]}};
 }
 
 // All that is added until now is on disk as soon as written + lost reach records.

@@ -121,6 +121,55 @@ Json EstimateJson(const Estimator& estimate) {
 
 }  // namespace
 
+namespace {
+
+Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json TimeOf(const Foretold& foretold) {
+  return foretold.time ? Json(absl::ToDoubleSeconds(*foretold.time)) : Json();
+}
+
+Json MoveJson(const MoveRecord& record, const Foretold& now) {
+  const Foretold& foretold = record.last_foretold();
+  const Moved& last = record.last_moved();
+  Json json = {{"moves", record.moves()},
+               {"bytes", record.moved().bytes},
+               {"copied", record.moved().copied},
+               {"s", absl::ToDoubleSeconds(record.moved().time)},
+               {"foretold_bytes", record.foretold_bytes()},
+               {"bytes_error", OrNull(record.BytesError())},
+               {"timed",
+                {{"moves", record.timed()},
+                 {"s", absl::ToDoubleSeconds(record.timed_time())},
+                 {"foretold_s", absl::ToDoubleSeconds(record.foretold_time())},
+                 {"error", OrNull(record.TimeError())}}},
+               {"last", nullptr},
+               {"now", {{"bytes", now.bytes}, {"s", TimeOf(now)}}}};
+  if (record.moves() > 0)
+    json["last"] = {{"bytes", last.bytes},
+                    {"copied", last.copied},
+                    {"s", absl::ToDoubleSeconds(last.time)},
+                    {"foretold_bytes", foretold.bytes},
+                    {"foretold_s", TimeOf(foretold)}};
+  return json;
+}
+
+Json MovesJson(const Core& core, const Job& job) {
+  return {{"spill", MoveJson(job.spills, core.ForetoldMove(job, job.persistent))},
+          {"restore", MoveJson(job.restores, core.ForetoldMove(job, job.spilled))}};
+}
+
+// null: PyTorch's own allocator, no step yet, or a job too old to say.
+Json AllocatorJson(const wire::PageValues& page) {
+  if (page.step_allocations == 0) return nullptr;
+  return {{"allocations", page.step_allocations},   {"planned", page.planned_allocations},
+          {"deviated", page.deviating_allocations}, {"survived", page.survived_total},
+          {"foreseen", page.foreseen_total},        {"adopted", page.adopted},
+          {"adopted_last", page.adopted_last},      {"adopted_total", page.adopted_total}};
+}
+
+}  // namespace
+
 Json MeasuredJson(const Job& job) {
   return {{"step", EstimateJson(job.step)},
           {"beside", EstimateJson(job.beside)},
@@ -318,6 +367,8 @@ Json JobJson(Server& server, JobId id) {
            (job.set_aside && job.entity == id) || (job.turn != 0 && core.state().turns.at(job.turn).overdue)},
           {"beside", core.Beside(id)},
           {"measured", MeasuredJson(job)},
+          {"moves", MovesJson(core, job)},
+          {"allocator", AllocatorJson(page)},
           {"slower", SlowerJson(core, job)},
           {"link", LinkJson(core, job)},
           {"quota", QuotaJson(core, id)},

@@ -90,6 +90,22 @@ TEST(OtherVersionTest, WordsThatAnOlderPeersPageDoesNotHaveAreZero) {
   EXPECT_EQ(Page(daemon, "older")["step_time_ms"], 0.0);
 }
 
+// It cannot say what its allocator counts, and takes no chunk's bytes for less than copied.
+TEST(OtherVersionTest, AnOlderJobSaysNothingOfItsAllocatorAndOfWhatItCopied) {
+  Daemon daemon;
+  wire::SharedPage page = wire::SharedPage::Create().value();
+  page.words().length = offsetof(wire::PageWords, step_allocations);
+  page.words().step_allocations = 7;  // not a word of its page: whatever lies there
+  Peer peer(daemon);
+  peer.Say(wire::Join{.name = "older", .device = "gpu0", .capacity = 100}, page.fd());
+  peer.Hear<wire::Joined>();
+  EXPECT_EQ(Page(daemon, "older")["allocator"], nullptr);
+  peer.Say(wire::Spilled{.freed = 60, .persistent = 40, .spilled = 60});
+  Json job = Page(daemon, "older");
+  while (job["spilled"] != 60) job = Page(daemon, "older");
+  EXPECT_EQ(job["spilled_total"], 60);
+}
+
 TEST(OtherVersionTest, AMessageThatTheDaemonDoesNotKnowIsSkipped) {
   Daemon daemon;
   Peer peer(daemon, {.name = "a"});

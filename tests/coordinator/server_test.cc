@@ -138,6 +138,27 @@ TEST(ServerTest, TheSharedPageIsShownInStatus) {
   EXPECT_EQ(job["state"], "idle");
 }
 
+TEST(ServerTest, WhatAJobsAllocatorCountsIsShownInStatusAndExplain) {
+  Daemon daemon;
+  wire::SharedPage page = wire::SharedPage::Create().value();
+  Peer a(daemon);
+  a.Say(wire::Join{.name = "a", .device = "gpu0", .capacity = 100}, page.fd());
+  a.Hear<wire::Joined>();
+  EXPECT_EQ(JobNamed(daemon, "a")["allocator"], nullptr) << "it has made none in a step";
+  uint64_t value = 1;
+  for (auto* word :
+       {&page.words().step_allocations, &page.words().planned_allocations,
+        &page.words().deviating_allocations, &page.words().survived_total, &page.words().foreseen_total,
+        &page.words().adopted, &page.words().adopted_last, &page.words().adopted_total})
+    word->store(value++);
+  const Json shown = {{"allocations", 1}, {"planned", 2}, {"deviated", 3},     {"survived", 4},
+                      {"foreseen", 5},    {"adopted", 6}, {"adopted_last", 7}, {"adopted_total", 8}};
+  EXPECT_EQ(JobNamed(daemon, "a")["allocator"], shown);
+  const Json explained = daemon.Ask("explain", {{"job", "a"}}).value();
+  EXPECT_EQ(explained["allocator"], shown);
+  EXPECT_EQ(explained["moves"], JobNamed(daemon, "a")["moves"]);
+}
+
 TEST(ServerDeathTest, AHolderThatIsKilledPassesTheTurnOn) {
   Daemon daemon;
   Peer b(daemon, {.name = "b"});
