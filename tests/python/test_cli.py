@@ -644,6 +644,38 @@ def test_explain_says_what_is_foretold_and_how_that_held(answers) -> None:
     )
 
 
+def a_move(**other: object) -> dict[str, object]:
+    nothing = {"moves": 0, "bytes": 0, "copied": 0, "s": 0.0, "foretold_bytes": 0, "bytes_error": None,
+               "timed": {"moves": 0, "s": 0.0, "foretold_s": 0.0, "error": None}, "last": None,
+               "now": {"bytes": 0, "s": None}}  # fmt: skip
+    return nothing | other
+
+
+def test_explain_says_what_moved_and_what_the_allocator_foresaw(answers) -> None:
+    fake, _ = answers
+    timed = {"moves": 11, "s": 2.0, "foretold_s": 1.9, "error": 0.124}
+    spill = a_move(moves=12, bytes=3 << 30, s=2.5, bytes_error=0.004, timed=timed, now={"bytes": 1 << 30, "s": 0.25})
+    restore = a_move(now={"bytes": 1 << 20, "s": None})
+    allocator = {"allocations": 2000, "planned": 1996, "deviated": 3, "survived": 4 << 20, "foreseen": 3 << 20,
+                 "adopted": 1 << 20, "adopted_last": 3 << 19, "adopted_total": 2 << 20}  # fmt: skip
+    told = {"name": "resnet", "why": "waits", "moves": {"spill": spill, "restore": restore}, "allocator": allocator}
+    assert hocket("explain", "resnet", **fake(explain=told)).stdout == (
+        "resnet waits.\n"
+        "  spills: 12, 3.0 GiB in 2.50 s; foretold but for 0% of the bytes, 12% of the time; "
+        "all of it now: 1.0 GiB, 250.0 ms\n"
+        "  restores: all of it now: 1.0 MiB\n"
+        "  placed by plan: 99.8% of 2000 allocations in steps, 3 deviated\n"
+        "  survivors: 75.0% of 4.0 MiB foreseen; "
+        "adopted 1.5 MiB at the last hand-over, 2.0 MiB in all, 1.0 MiB held now\n"
+    )
+
+
+def test_explain_says_nothing_of_what_has_not_been(answers) -> None:
+    fake, _ = answers
+    told = {"name": "resnet", "why": "waits", "moves": {"spill": a_move(), "restore": a_move()}, "allocator": None}
+    assert hocket("explain", "resnet", **fake(explain=told)).stdout == "resnet waits.\n"
+
+
 @pytest.mark.parametrize(
     "command",
     [

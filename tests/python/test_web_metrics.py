@@ -162,6 +162,33 @@ def test_a_restarted_coordinator_takes_nothing_from_the_counters(scene: Scene) -
     assert scene.counts.restarts == 1
 
 
+def test_what_the_allocator_counts_goes_on_and_what_moved_is_counted_anew(scene: Scene) -> None:
+    def comes(planned: int, foretold_s: float) -> None:
+        allocator = {"allocations": 2 * planned, "planned": planned, "deviated": 1, "survived": 9, "foreseen": 8,
+                     "adopted": 1, "adopted_last": 0, "adopted_total": 4}  # fmt: skip
+        moves = {"spill": {"timed": {"moves": 1, "s": 2 * foretold_s, "foretold_s": foretold_s, "error": 0.5}}}
+        scene.coordinator.jobs = [a_job(allocator=allocator, moves=moves)]
+        scene.look()
+
+    comes(planned=10, foretold_s=1.0)
+    scene.coordinator.starts_anew()
+    comes(planned=15, foretold_s=0.25)
+    labels = [("device", GPU), ("name", "resnet"), ("user", "root")]
+    shown = samples(scene)
+    for name, value in (("step_allocations", 30), ("planned_allocations", 15), ("adopted_bytes", 4)):
+        assert shown[f"hocket_job_{name}_total{labels}"] == value
+    spill = sorted([*labels, ("move", "spill")])
+    assert shown[f"hocket_job_move_seconds_total{spill}"] == 2.5
+    assert shown[f"hocket_job_move_foretold_seconds_total{spill}"] == 1.25
+
+
+def test_a_job_that_says_nothing_of_its_allocator_has_the_other_counters(scene: Scene) -> None:
+    scene.coordinator.jobs = [a_job(steps=3, allocator=None)]
+    scene.look()
+    assert scene.total("steps") == 3
+    assert scene.total("planned") == 0
+
+
 def test_the_next_job_of_a_name_adds_to_it(scene: Scene) -> None:
     scene.coordinator.jobs = [a_job(1, steps=10)]
     scene.look()

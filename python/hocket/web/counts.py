@@ -30,9 +30,21 @@ OF_A_JOB = {
     "spilled": "spilled_total",
     "restored": "restored_total",
 }
+# The same, of its allocator; an older coordinator, or job, does not say.
+OF_AN_ALLOCATOR = {
+    "allocations": "allocations",
+    "planned": "planned",
+    "deviated": "deviated",
+    "survived": "survived",
+    "foreseen": "foreseen",
+    "adopted": "adopted_total",
+}
+# Of a job's `moves`, of those whose time was foretold.
+OF_A_MOVE = ("s", "foretold_s")
 # Of an estimate in a job's `measured`.
 OF_AN_ESTIMATE = ("foretold", "inside", "above")
-COUNTED_BY_THE_JOB = ("steps", "spilled", "restored")  # and told again to the next coordinator
+COUNTED_BY_THE_JOB = ("steps", "spilled", "restored", *OF_AN_ALLOCATOR)  # and told again to the next coordinator
+ALL_OF_A_JOB = (*OF_A_JOB, *OF_AN_ALLOCATOR)
 
 Key = tuple[str, int | None, str]  # a job's name, its user's uid (None: an older coordinator does not say), its device
 
@@ -79,8 +91,9 @@ class OfADevice:
 class OfAJob:
     """Totals of all jobs of a user that have had this name on this device, one after the other."""
 
-    totals: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(OF_A_JOB, 0))
+    totals: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(ALL_OF_A_JOB, 0))
     estimates: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)  # (time, of OF_AN_ESTIMATE)
+    moves: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)  # (spill or restore, of OF_A_MOVE)
     seen: float = 0.0  # seconds
 
 
@@ -91,9 +104,10 @@ class _Known:
     pid: int | None = None  # None: known from its turns only
     stale: bool = False  # it was seen under an earlier coordinator
     seen: float = 0.0  # seconds
-    last: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(OF_A_JOB, 0))
+    last: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(ALL_OF_A_JOB, 0))
     by_turns: dict[str, float] = dataclasses.field(default_factory=dict)  # what its ended turns come to
     estimates: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)
+    moves: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)
 
 
 def _growth(last: dict[Any, float], key: Any, value: float) -> float:
@@ -146,15 +160,25 @@ class Counts:
         if known is None or known.pid not in (None, job["pid"]):
             known = self._known[job["id"]] = _Known()
         if known.stale:  # it has come back to another coordinator
-            for what in OF_A_JOB:
+            for what in ALL_OF_A_JOB:
                 if what not in COUNTED_BY_THE_JOB:
                     known.last[what] = 0
             known.by_turns = {"steps": known.last["steps"]}
             known.estimates.clear()
+            known.moves.clear()
             known.stale = False
         known.pid = job["pid"]
         key = key_of(job)
-        self._grow(key, known, {what: job[name] for what, name in OF_A_JOB.items()}, now)
+        allocator = job.get("allocator") or {}
+        counted = {what: job[name] for what, name in OF_A_JOB.items()}
+        counted |= {what: allocator[name] for what, name in OF_AN_ALLOCATOR.items() if name in allocator}
+        self._grow(key, known, counted, now)
+        moves = self.jobs[key].moves
+        for move, record in job.get("moves", {}).items():
+            for what in OF_A_MOVE:
+                moves[move, what] = moves.get((move, what), 0) + _growth(
+                    known.moves, (move, what), record["timed"][what]
+                )
         totals = self.jobs[key].estimates
         for time, estimate in job.get("measured", {}).items():
             for what in OF_AN_ESTIMATE:

@@ -29,6 +29,12 @@ JOB_COUNTERS = {
     "hocket_job_waited_seconds": ("Time waited for turns, the present wait included.", "waited_s"),
     "hocket_job_spilled_bytes": ("Bytes moved from the device to the host.", "spilled"),
     "hocket_job_restored_bytes": ("Bytes moved from the host back to the device.", "restored"),
+    "hocket_job_step_allocations": ("Allocations of device memory in steps.", "allocations"),
+    "hocket_job_planned_allocations": ("Of these, those that a plan placed.", "planned"),
+    "hocket_job_deviating_allocations": ("Of these, those that deviated from the plan that was followed.", "deviated"),
+    "hocket_job_survived_bytes": ("Bytes that outlived the step they were allocated in.", "survived"),
+    "hocket_job_foreseen_bytes": ("Of these, those in persistent memory from the beginning.", "foreseen"),
+    "hocket_job_adopted_bytes": ("Bytes of chunks that left the lane's arena for survivors.", "adopted"),
 }
 # name without _total: (help, what counts.OfADevice has)
 DEVICE_COUNTERS = {
@@ -60,6 +66,11 @@ JOB_GAUGES = {
 }
 
 
+# name without _total: (help, what counts.OfAJob.moves has)
+MOVES = {
+    "hocket_job_move_seconds": ("Time of moves to the host or back, of those whose time was foretold.", "s"),
+    "hocket_job_move_foretold_seconds": ("What these were foretold to take.", "foretold_s"),
+}
 # name without _total: (help, what counts.OfAJob.estimates has)
 FORETOLD = {
     "hocket_job_foretold": ("Times that came when there were bounds for them.", "foretold"),
@@ -135,6 +146,13 @@ def _counted(counts: Counts) -> Iterator[Metric]:
             for (time, counted), total in job.estimates.items():
                 if counted == what:
                     family.add_metric([*_labels(key), time], total)
+        yield family
+    for name, (help_text, what) in MOVES.items():
+        family = CounterMetricFamily(name, help_text, labels=[*OF_A_JOB, "move"])
+        for key, job in counts.jobs.items():
+            for (move, counted), total in job.moves.items():
+                if counted == what:
+                    family.add_metric([*_labels(key), move], total)
         yield family
     for name, (help_text, what) in DEVICE_COUNTERS.items():
         family = CounterMetricFamily(name, help_text, labels=["device"])
