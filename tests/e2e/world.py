@@ -252,15 +252,20 @@ class World:
         """Watches the coordinator until job ``name`` has waited for turns for so long, as the coordinator has it."""
         self._until("waited_s", lambda jobs: jobs.get(name, 0) > seconds, f"{name} has waited for {seconds} s")
 
+    def until_jobs(self, reached: Callable[[dict[str, dict[str, Any]]], bool], what: str) -> dict[str, dict[str, Any]]:
+        """Watches the coordinator until what ``reached`` makes of all jobs, by name, is true; the jobs as they were."""
+        return self._watch(lambda status: {job["name"]: job for job in status["jobs"]}, reached, what)
+
     def _until(self, key: str, reached: Callable[[dict[str, Any]], bool], what: str) -> None:
         self._watch(lambda status: {job["name"]: job[key] for job in status["jobs"]}, reached, what)
 
-    def _watch(self, part: Callable[[dict[str, Any]], T], reached: Callable[[T], bool], what: str) -> None:
+    def _watch(self, part: Callable[[dict[str, Any]], T], reached: Callable[[T], bool], what: str) -> T:
         watch = self.start(*hocket_command(), "status", "--watch", "--json", "--interval", "0.1", emulated=False)
         patience = self.patience()
         while not reached(seen := part(json.loads(watch.expect("{")))):
             patience.look(f"{what}: {seen}")
         watch.kill()
+        return seen
 
     def patience(self) -> Patience:
         return Patience(self.look)

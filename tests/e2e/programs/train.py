@@ -1,13 +1,15 @@
 """A training whose persistent memory can be chosen; says where it is, and waits there when told to.
 
     train.py --name a --steps 8 --layers 4 --width 512 [--losses FILE] [--plain] [--late] [--rest S] [--hold PLACE]
-    [--idle] [--more] [--end HOW]
+    [--idle] [--more] [--counts] [--end HOW]
 
 Lines: "built", "step N" inside step N, "more" after the last one where there are more, "done turns=T steps=S
 spilled_total=BYTES restored_total=BYTES".
 ``--hold built`` or ``--hold N`` waits for a line on standard input there; in a step it uses its turn meanwhile, without
 ``--idle``. With ``--more`` it then goes on with steps whose losses nobody asks for, until there is a line on standard
-input. ``--end`` (in step ``--at``): raise, exit, sys.exit or kill.
+input. With ``--counts`` it says "trained" when its steps are done, and is away; at a line on standard input it says
+"counts NAME=N ...", of what its allocator counts, and ends at another. ``--end`` (in step ``--at``): raise, exit,
+sys.exit or kill.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--hold", default="")
     parser.add_argument("--idle", action="store_true", help="held in a step it does nothing with its turn")
     parser.add_argument("--more", action="store_true", help="after its steps it makes others, until it is told")
+    parser.add_argument("--counts", action="store_true", help="says what its allocator counts, when it is told")
     parser.add_argument("--end", default="", choices=["", "raise", "exit", "sys.exit", "kill"])
     parser.add_argument("--at", type=int, default=-1)
     return parser.parse_args()
@@ -147,6 +150,13 @@ def main() -> None:
             file.writelines(f"{loss.hex()}\n" for loss in losses)
     from hocket import _native
 
+    if options.counts:
+        print("trained", flush=True)
+        with hocket.away():
+            sys.stdin.readline()
+            held = _native.holdings()[0]
+            print("counts", *(f"{key}={value}" for key, value in held.items() if type(value) is int), flush=True)
+            sys.stdin.readline()
     info = _native.info()
     moved = {key: sum(device[key] for device in _native.holdings()) for key in ("spilled_total", "restored_total")}
     counts = {"turns": info["turns"], "steps": info["steps"], **moved}
