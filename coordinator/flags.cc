@@ -24,11 +24,14 @@ Jobs start it themselves; there is no need to do so by hand.
                           years: never
   --policy=NAME           who is next: fair, fifo, pack, priority, round-robin, srtf (default: what `hocket policy`
                           has set last, or fair)
+  --policy-patience-seconds=X
+                          how long an answer of a policy of your own may take, during which no turn is given (default
+                          1); then fair decides, until it is tried again
   --switch-share=X        at most this share of the time goes into hand-overs that move bytes (default: what
                           people have set last, or 0.02)
   (before anybody has set one, $HOCKET_POLICY, $HOCKET_SWITCH_SHARE, $HOCKET_LINK_BOUND and $HOCKET_OVERDUE;
-  $HOCKET_GRACE_SECONDS, $HOCKET_HISTORY_SIZE, $HOCKET_HISTORY_DAYS and $HOCKET_LOG_LEVEL stand for those flags:
-  Hocket sets them from its config file, see `hocket config`)
+  $HOCKET_POLICY_PATIENCE_SECONDS, $HOCKET_GRACE_SECONDS, $HOCKET_HISTORY_SIZE, $HOCKET_HISTORY_DAYS and
+  $HOCKET_LOG_LEVEL stand for those flags: Hocket sets them from its config file, see `hocket config`)
   --mute-seconds=N        close connections that have said nothing for N seconds (default 10)
   --history-size=SIZE     turns are kept in the folder history beside the log, in so many bytes at most (default
                           256MiB); 0: only the last 100,000, in memory
@@ -64,6 +67,14 @@ absl::Status SetMute(const std::string& value, Flags& flags) {
   HOCKET_ASSIGN_OR_RETURN(const double seconds, ToNumber("mute-seconds", value));
   if (!(seconds > 0)) return absl::InvalidArgumentError("--mute-seconds is more than 0.");
   flags.server.mute = absl::Seconds(seconds);
+  return absl::OkStatus();
+}
+
+absl::Status SetPolicyPatience(const std::string& value, Flags& flags) {
+  HOCKET_ASSIGN_OR_RETURN(const double seconds, ToNumber("policy-patience-seconds", value));
+  if (!(seconds >= 0.001 && seconds <= 3600))
+    return absl::InvalidArgumentError("--policy-patience-seconds is 0.001 to 3600.");
+  flags.server.policy_patience = absl::Seconds(seconds);
   return absl::OkStatus();
 }
 
@@ -126,10 +137,15 @@ absl::Status SetFirstOverdue(const std::string& value, Flags& flags) {
 // What the config file says comes as variables: whoever starts a daemon reads it. Flags win over them.
 absl::Status ReadEnvironment(Flags& flags) {
   static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kVariables = {
-      {"HOCKET_POLICY", SetFirstPolicy},       {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
-      {"HOCKET_OVERDUE", SetFirstOverdue},     {"HOCKET_GRACE_SECONDS", SetGrace},
-      {"HOCKET_LOG_LEVEL", SetLogLevel},       {"HOCKET_HISTORY_SIZE", SetHistorySize},
-      {"HOCKET_HISTORY_DAYS", SetHistoryDays}, {"HOCKET_LINK_BOUND", SetFirstLinkBound},
+      {"HOCKET_POLICY", SetFirstPolicy},
+      {"HOCKET_SWITCH_SHARE", SetFirstSwitchShare},
+      {"HOCKET_OVERDUE", SetFirstOverdue},
+      {"HOCKET_GRACE_SECONDS", SetGrace},
+      {"HOCKET_LOG_LEVEL", SetLogLevel},
+      {"HOCKET_HISTORY_SIZE", SetHistorySize},
+      {"HOCKET_HISTORY_DAYS", SetHistoryDays},
+      {"HOCKET_LINK_BOUND", SetFirstLinkBound},
+      {"HOCKET_POLICY_PATIENCE_SECONDS", SetPolicyPatience},
   };
   for (const auto& [name, set] : kVariables) {
     const char* const value = std::getenv(name.c_str());
@@ -145,10 +161,15 @@ absl::Status ReadEnvironment(Flags& flags) {
 
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   static const std::map<std::string, absl::Status (*)(const std::string&, Flags&)> kFlags = {
-      {"grace-seconds", SetGrace},          {"policy", SetPolicyFlag},
-      {"switch-share", SetSwitchShareFlag}, {"runtime-dir", SetRuntimeDir},
-      {"log-level", SetLogLevel},           {"mute-seconds", SetMute},
-      {"history-size", SetHistorySize},     {"history-days", SetHistoryDays},
+      {"grace-seconds", SetGrace},
+      {"policy", SetPolicyFlag},
+      {"switch-share", SetSwitchShareFlag},
+      {"runtime-dir", SetRuntimeDir},
+      {"log-level", SetLogLevel},
+      {"mute-seconds", SetMute},
+      {"history-size", SetHistorySize},
+      {"history-days", SetHistoryDays},
+      {"policy-patience-seconds", SetPolicyPatience},
   };
   Flags flags;
   HOCKET_RETURN_IF_ERROR(ReadEnvironment(flags));

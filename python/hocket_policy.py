@@ -9,7 +9,8 @@
 ``before`` is all that is needed. The other methods say more, or keep an account; their defaults do nothing. The policy
 runs in a process of its own, which knows no torch; the coordinator asks it over its standard input and output, so what
 it prints goes to standard error. An exception, an answer that takes longer than 1 s or the end of the process hands
-the decisions to ``fair``, which the coordinator's log says.
+the decisions to ``fair``, which ``hocket status`` says; it is started again after a pause, and then told ``asked`` of
+those who wait.
 
     python -m hocket_policy FILE           serves the policy in FILE
     python -m hocket_policy --check FILE   tries it on three jobs; says what is wrong with it, status 1 if anything is

@@ -12,7 +12,8 @@
 // Before() is all that is needed. The other methods say more, or keep an account; their defaults do nothing.
 // The program runs in a process of its own; the coordinator asks it over its standard input and output (the
 // README beside this file has the lines), so it prints to standard error. An exception, an answer that takes
-// longer than 1 s or the end of the process hands the decisions to `fair`, which the coordinator's log says.
+// longer than 1 s or the end of the process hands the decisions to `fair`, which `hocket status` says; it is
+// started again after a pause, and then told Asked() of those who wait.
 //
 // Only this header is needed, and nlohmann's JSON (Debian: nlohmann-json3-dev). C++17. One thread.
 #ifndef HOCKET_COORDINATOR_OWN_HOCKET_POLICY_H_

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "csrc/base/steady.h"
@@ -47,12 +48,23 @@ class FreshAttributes {
   posix_spawn_file_actions_t actions_;
 };
 
+// Those that were killed and had not ended yet: one that hangs in the kernel ends when it will.
+std::vector<pid_t>& Ending() {
+  static auto* const ending = new std::vector<pid_t>;
+  return *ending;
+}
+
+void Reap() {
+  std::erase_if(Ending(), [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LineProcess>> LineProcess::Start(const std::vector<std::string>& command) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return absl::UnavailableError(absl::StrCat("cannot make a socket: ", std::strerror(errno)));
+  Reap();
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   FreshAttributes fresh;
@@ -71,8 +83,8 @@ absl::StatusOr<std::unique_ptr<LineProcess>> LineProcess::Start(const std::vecto
 
 LineProcess::~LineProcess() {
   kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  Ending().push_back(pid_);
+  Reap();
 }
 
 // A slice that lasts longer counts as one: the whole machine may have stood still, and the child with it.

@@ -1,7 +1,8 @@
 // A child process that is spoken to in lines over one socket, its standard input and output.
 //
 // Whatever the child does (dies, stops, floods, never reads), no call here blocks for longer than it says,
-// and memory stays bounded. Time in which this process, too, stood still does not count. Not thread-safe.
+// and memory stays bounded. Time in which this process, too, stood still does not count. Not thread-safe, nor
+// are two of them.
 #ifndef HOCKET_COORDINATOR_OWN_LINE_PROCESS_H_
 #define HOCKET_COORDINATOR_OWN_LINE_PROCESS_H_
 
@@ -26,7 +27,7 @@ class LineProcess {
   // `command`: a program, by its path, and its arguments. Its standard error is ours. kUnavailable: it cannot
   // be started; the text says why.
   static absl::StatusOr<std::unique_ptr<LineProcess>> Start(const std::vector<std::string>& command);
-  // Kills the child.
+  // Kills the child, and does not wait until it has ended.
   ~LineProcess();
   LineProcess(const LineProcess&) = delete;
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 
@@ -93,6 +94,18 @@ std::optional<std::vector<JobView>> Ordered(const std::vector<JobView>& jobs, co
   return ordered;
 }
 
+std::string OrderQuestion(const std::vector<JobView>& jobs) {
+  return Json{{"ask", "order"}, {"jobs", Views(jobs)}}.dump();
+}
+
+Json TellOf(const char* what, const JobView& job) { return {{"tell", what}, {"job", View(job)}}; }
+
+std::string NoOrder(const std::string& line, const Json& answer) {
+  const std::string error = TextOf(answer, "error");
+  return !error.empty() ? error
+                        : absl::StrCat("it answers ", Quoted(line), ", not with the order of the jobs");
+}
+
 }  // namespace
 
 bool IsOwnPolicy(const std::string& name) { return !name.empty() && name[0] == '/'; }
@@ -109,10 +122,17 @@ absl::Status CheckOwnPolicy(const std::string& name) {
   return absl::OkStatus();
 }
 
-OwnPolicy::OwnPolicy(const std::string& name, std::function<void(const std::string&)> say,
-                     absl::Duration patience)
-    : title_(PolicyTitle(name)), say_(std::move(say)), patience_(patience) {
-  auto program = LineProcess::Start(absl::StrSplit(name, '\t'));
+OwnPolicy::OwnPolicy(const std::string& name, OwnPolicyOptions options)
+    : name_(name), title_(PolicyTitle(name)), options_(std::move(options)) {
+  Start();
+}
+
+void OwnPolicy::Start() const {
+  stage_ = Stage::kStarts;
+  since_ = options_.now();
+  tried_on_.clear();
+  keeps_ = false;
+  auto program = LineProcess::Start(absl::StrSplit(name_, '\t'));
   if (program.ok()) {
     program_ = *std::move(program);
   } else {
@@ -120,35 +140,96 @@ OwnPolicy::OwnPolicy(const std::string& name, std::function<void(const std::stri
   }
 }
 
-void OwnPolicy::Fail(const std::string& why) const {
+void OwnPolicy::Fail(const std::string& why, absl::Duration cost) const {
+  const absl::Time now = options_.now();
+  const bool served_well = stage_ == Stage::kDecides && now - since_ >= kServesWell;
+  pause_ = served_well ? kFirstPause : std::clamp(2 * pause_, kFirstPause, kLongestPause);
+  pause_ = std::max(pause_, cost);
   program_.reset();
+  stage_ = Stage::kPauses;
+  since_ = now;
   trouble_ = why;
-  say_(absl::StrCat("policy ", title_, ": ", why,
-                    ". From now on fair decides; correct it, then give it again with `hocket policy`."));
+  if (options_.give_up) return options_.give_up(why);
+  options_.say(absl::StrCat("policy ", title_, ": ", why, ". Now fair decides", WhenAgain(),
+                            " (`hocket policy FILE` does it at once)"));
+}
+
+std::string OwnPolicy::WhenAgain() const {
+  if (options_.give_up) return "";
+  if (stage_ == Stage::kStarts) return "; it is being started again";
+  if (stage_ == Stage::kIsTried)
+    return "; it has been started again, and has to answer once before it decides";
+  const absl::Duration left = std::max(since_ + pause_ - options_.now(), absl::ZeroDuration());
+  return absl::StrCat("; it is tried again in ", absl::FormatDuration(absl::Ceil(left, absl::Seconds(1))));
+}
+
+bool OwnPolicy::Decides() const {
+  if (stage_ == Stage::kPauses && !options_.give_up && options_.now() >= since_ + pause_) Start();
+  if (stage_ == Stage::kStarts) HearReady(absl::ZeroDuration());
+  if (stage_ == Stage::kIsTried) HearTrial();
+  return stage_ == Stage::kDecides;
+}
+
+void OwnPolicy::Await(absl::Duration patience) const {
+  if (stage_ == Stage::kStarts) HearReady(patience);
 }
 
 // Its first line says that it is ready, and which questions it answers.
-bool OwnPolicy::Decides() const {
-  if (program_ == nullptr || ready_) return program_ != nullptr;
-  const absl::StatusOr<std::string> line = program_->Receive(absl::ZeroDuration());
-  if (absl::IsDeadlineExceeded(line.status())) return false;  // still starting
-  const Json hello = line.ok() ? Parse(*line) : Json::object();
-  if (!line.ok()) {
-    Fail(std::string(line.status().message()));
-  } else if (const std::string error = TextOf(hello, "error"); !error.empty()) {
-    Fail(error);
-  } else if (!hello.contains("hocket_policy") || hello["hocket_policy"] != 1) {
-    Fail(absl::StrCat("its first line is ", Quoted(*line), ", not that of a policy"));
-  } else {
-    ready_ = true;
-    keeps_ = hello.contains("keeps") && hello["keeps"] == true;
-    say_(absl::StrCat("policy ", title_, " decides (pid ", program_->pid(), ")"));
+void OwnPolicy::HearReady(absl::Duration patience) const {
+  const absl::StatusOr<std::string> line = program_->Receive(patience);
+  const absl::Duration most = std::max(kMostToStart, options_.patience);
+  if (absl::IsDeadlineExceeded(line.status()) && patience < most && options_.now() - since_ < most) return;
+  if (absl::IsDeadlineExceeded(line.status()))
+    return Fail(absl::StrCat("it has not said within ", absl::FormatDuration(most), " that it is ready"));
+  if (!line.ok()) return Fail(std::string(line.status().message()));
+  const Json hello = Parse(*line);
+  if (const std::string error = TextOf(hello, "error"); !error.empty()) return Fail(error);
+  if (!hello.contains("hocket_policy") || hello["hocket_policy"] != 1)
+    return Fail(absl::StrCat("its first line is ", Quoted(*line), ", not that of a policy"));
+  keeps_ = hello.contains("keeps") && hello["keeps"] == true;
+  stage_ = Stage::kIsTried;
+  std::vector<std::string> lines;
+  for (auto [id, job] : waiting_) {
+    job.now = std::max(job.now, told_);
+    lines.push_back(TellOf("asked", job).dump());
   }
-  return program_ != nullptr;
+  if (!lines.empty()) Tell(absl::StrJoin(lines, "\n"));
+  if (stage_ == Stage::kIsTried && trouble_.empty()) TakeOver();
+}
+
+void OwnPolicy::Try(const std::vector<JobView>& waiting) const {
+  if (stage_ != Stage::kIsTried || !tried_on_.empty()) return;
+  tried_on_ = waiting;
+  since_ = options_.now();
+  Tell(OrderQuestion(waiting));
+}
+
+void OwnPolicy::HearTrial() const {
+  if (tried_on_.empty()) return;
+  const absl::StatusOr<std::string> line = program_->Receive(absl::ZeroDuration());
+  if (absl::IsDeadlineExceeded(line.status())) {
+    if (options_.now() - since_ > options_.patience)
+      Fail(absl::StrCat("it has not answered within ", absl::FormatDuration(options_.patience)));
+  } else if (!line.ok()) {
+    Fail(std::string(line.status().message()));
+  } else if (const Json answer = Parse(*line); Ordered(tried_on_, answer)) {
+    TakeOver();
+  } else {
+    Fail(NoOrder(*line, answer));
+  }
+}
+
+void OwnPolicy::TakeOver() const {
+  options_.say(absl::StrCat("policy ", title_, " decides", trouble_.empty() ? "" : " again", " (pid ",
+                            program_->pid(), ")"));
+  stage_ = Stage::kDecides;
+  since_ = options_.now();
+  trouble_.clear();
 }
 
 void OwnPolicy::Tell(const std::string& line, absl::Duration patience) const {
-  if (program_ == nullptr) return;
+  if (stage_ != Stage::kIsTried && stage_ != Stage::kDecides) return;
+  const absl::Time begin = options_.now();
   const absl::Status sent = program_->Send(line, patience);
   if (sent.ok()) return;
   std::string why(sent.message());
@@ -156,31 +237,33 @@ void OwnPolicy::Tell(const std::string& line, absl::Duration patience) const {
        word = program_->Receive(absl::ZeroDuration())) {
     if (std::string error = TextOf(Parse(*word), "error"); !error.empty()) why = std::move(error);
   }
-  Fail(why);
+  Fail(why, options_.now() - begin);
 }
 
 std::optional<std::string> OwnPolicy::Ask(const std::string& question) const {
-  if (!Decides()) return std::nullopt;
-  Tell(question, patience_);
-  if (program_ == nullptr) return std::nullopt;
-  const absl::StatusOr<std::string> answer = program_->Receive(patience_);
+  Tell(question, options_.patience);
+  if (stage_ != Stage::kDecides) return std::nullopt;
+  const absl::Time begin = options_.now();
+  const absl::StatusOr<std::string> answer = program_->Receive(options_.patience);
   if (answer.ok()) return *answer;
-  Fail(std::string(answer.status().message()));
+  Fail(std::string(answer.status().message()), options_.now() - begin);
   return std::nullopt;
 }
 
 std::vector<JobView> OwnPolicy::Order(std::vector<JobView> waiting) const {
   if (waiting.empty()) return waiting;
-  const std::optional<std::string> line = Ask(Json{{"ask", "order"}, {"jobs", Views(waiting)}}.dump());
+  if (!Decides()) {
+    Try(waiting);
+    return fair_.Order(std::move(waiting));
+  }
+  const std::optional<std::string> line = Ask(OrderQuestion(waiting));
   if (!line) return fair_.Order(std::move(waiting));
   const Json answer = Parse(*line);
   if (auto ordered = Ordered(waiting, answer)) {
     reason_ = TextOf(answer, "reason");
     return *std::move(ordered);
   }
-  const std::string error = TextOf(answer, "error");
-  Fail(!error.empty() ? error
-                      : absl::StrCat("it answers ", Quoted(*line), ", not with the order of the jobs"));
+  Fail(NoOrder(*line, answer));
   return fair_.Order(std::move(waiting));
 }
 
@@ -189,18 +272,29 @@ bool OwnPolicy::Before(const JobView& a, const JobView& b) const {
 }
 
 std::string OwnPolicy::Reason(const JobView& next) const {
-  if (program_ != nullptr && ready_) return reason_.empty() ? absl::StrCat("first by ", title_) : reason_;
+  if (stage_ == Stage::kDecides) return reason_.empty() ? absl::StrCat("first by ", title_) : reason_;
   return fair_.Reason(next);
 }
 
 std::string OwnPolicy::Standing(const JobView& job) const {
-  if (trouble_.empty()) return "";
-  return absl::StrCat(title_, " has failed (", trouble_, "), fair decides; ", fair_.Standing(job));
+  if (stage_ == Stage::kDecides) return "";
+  const std::string how = trouble_.empty() ? " is starting, until then"
+                                           : absl::StrCat(" has failed (", trouble_, WhenAgain(), "),");
+  return absl::StrCat(title_, how, " fair decides; ", fair_.Standing(job));
 }
 
 std::string OwnPolicy::Trouble() const {
-  (void)Decides();
-  return trouble_;
+  if (Decides()) HearUnasked();
+  return trouble_.empty() ? "" : absl::StrCat(trouble_, WhenAgain());
+}
+
+// It has ended, say, and nobody is to be chosen just now.
+void OwnPolicy::HearUnasked() const {
+  const absl::StatusOr<std::string> line = program_->Receive(absl::ZeroDuration());
+  if (absl::IsDeadlineExceeded(line.status())) return;
+  if (!line.ok()) return Fail(std::string(line.status().message()));
+  const std::string error = TextOf(Parse(*line), "error");
+  Fail(!error.empty() ? error : absl::StrCat("it says ", Quoted(*line), " and was asked nothing"));
 }
 
 absl::Duration OwnPolicy::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
@@ -223,23 +317,30 @@ absl::Duration OwnPolicy::Keep(const JobView& holder, absl::Duration held, const
 
 void OwnPolicy::Asked(const JobView& job) {
   fair_.Asked(job);
-  Tell(Json{{"tell", "asked"}, {"job", View(job)}}.dump());
+  told_ = job.now;
+  waiting_[job.id] = job;
+  Tell(TellOf("asked", job).dump());
 }
 
 void OwnPolicy::Granted(const JobView& job) {
   fair_.Granted(job);
-  Tell(Json{{"tell", "granted"}, {"job", View(job)}}.dump());
+  told_ = job.now;
+  waiting_.erase(job.id);
+  Tell(TellOf("granted", job).dump());
 }
 
 void OwnPolicy::Charge(const JobView& job, absl::Duration device_time, bool contended) {
   fair_.Charge(job, device_time, contended);
-  Tell(Json{
-      {"tell", "charge"}, {"job", View(job)}, {"seconds", Seconds(device_time)}, {"contended", contended}}
-           .dump());
+  told_ = job.now;
+  Json line = TellOf("charge", job);
+  line["seconds"] = Seconds(device_time);
+  line["contended"] = contended;
+  Tell(line.dump());
 }
 
 void OwnPolicy::Forget(EntityId job) {
   fair_.Forget(job);
+  waiting_.erase(job);
   Tell(Json{{"tell", "forget"}, {"id", job}}.dump());
 }
 

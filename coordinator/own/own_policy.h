@@ -4,15 +4,29 @@
 //   Core -> OwnPolicy -> line on a socket -> the user's program
 //                 \----> Fair, which is told everything, too
 //
-// Nothing that the program does can harm the daemon: it is a process of its own, and the first time that it
-// ends, does not answer in time or answers nonsense it is killed, and from then on fair decides, which knows
-// what everybody has had. Until it has said that it is ready, fair decides as well.
+// Nothing that the program does can harm the daemon: it is a process of its own, and when it ends, does not
+// answer in time or answers nonsense it is killed, and fair decides, which knows what everybody has had.
+// After a pause it is tried again:
 //
-// The daemon waits for an answer, for kPatience at most and, of a program that does not answer, once.
+//                       says that it is ready, at first
+//             +-----------------------------------------------+
+//             |                                               v
+//   start -> starts --------> is tried ------------------> decides
+//             ^    is ready,     |    answers a choice        |
+//             |    after that    |    that fair makes         | fails
+//             |                  v fails                      |
+//             +-- 1 s, 2 s, 4 s, ... later -- pauses <--------+
+//
+// The pauses grow to kLongestPause, and begin anew once it has decided for kServesWell. Nobody waits for it
+// while it starts and while it is tried. When it decides, the daemon waits for an answer, for the patience it
+// is given at most and, of a program that does not answer, once in a pause.
+//
+// What it was told before is gone with a process. The next one is told who waits, before anything else.
 #ifndef HOCKET_COORDINATOR_OWN_OWN_POLICY_H_
 #define HOCKET_COORDINATOR_OWN_OWN_POLICY_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +36,7 @@
 #include "coordinator/own/line_process.h"
 #include "coordinator/policies/fair.h"
 #include "coordinator/policies/policy.h"
+#include "csrc/base/steady.h"
 
 namespace hocket::coordinator {
 
@@ -30,13 +45,27 @@ bool IsOwnPolicy(const std::string& name);
 // kInvalidArgument: the program does not exist or may not be run.
 absl::Status CheckOwnPolicy(const std::string& name);
 
+struct OwnPolicyOptions {
+  // Told, in a sentence, when it takes over and when it has failed.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
+  absl::Duration patience = absl::Seconds(1);  // for an answer
+  std::function<absl::Time()> now = SteadyNow;
+  // Where this is set, one that has failed is not tried again: this is told why, and nobody else.
+  std::function<void(const std::string& why)> give_up = nullptr;
+};
+
 class OwnPolicy final : public Policy {
  public:
-  static constexpr absl::Duration kPatience = absl::Seconds(1);
+  static constexpr absl::Duration kFirstPause = absl::Seconds(1);
+  static constexpr absl::Duration kLongestPause = absl::Minutes(5);
+  static constexpr absl::Duration kServesWell = absl::Minutes(1);
+  static constexpr absl::Duration kMostToStart = absl::Minutes(1);  // or its patience, where that is more
 
-  // Starts the program. `say` is told, in a sentence, when it takes over and when it has failed.
-  OwnPolicy(const std::string& name, std::function<void(const std::string&)> say,
-            absl::Duration patience = kPatience);
+  // Starts the program.
+  OwnPolicy(const std::string& name, OwnPolicyOptions options);
+
+  // Waits until it decides or has failed: where no daemon stands still meanwhile.
+  void Await(absl::Duration patience) const;
 
   std::vector<JobView> Order(std::vector<JobView> waiting) const override;
   bool Before(const JobView& a, const JobView& b) const override;
@@ -47,26 +76,43 @@ class OwnPolicy final : public Policy {
   void Granted(const JobView& job) override;
   void Charge(const JobView& job, absl::Duration device_time, bool contended) override;
   void Forget(EntityId job) override;
-  // Also of a program that nobody has asked yet: what it has said by itself is heard.
+  // Why it has failed, and when it is tried again. Also of a program that nobody has asked yet: what it has
+  // said by itself is heard, and where its pause is over it is started.
   std::string Trouble() const override;
 
  private:
-  // Questions change nothing that the core knows of, so they are const; the conversation goes on in them.
-  bool Decides() const;
-  void Tell(const std::string& line, absl::Duration patience = absl::ZeroDuration()) const;
-  // The answer to `question`; none: the program has failed, now or before, or is not ready.
-  std::optional<std::string> Ask(const std::string& question) const;
-  void Fail(const std::string& why) const;
+  enum class Stage { kPauses, kStarts, kIsTried, kDecides };
 
+  // Questions change nothing that the core knows of, so they are const; the conversation goes on in them.
+  void Start() const;
+  bool Decides() const;
+  void HearReady(absl::Duration patience) const;
+  void HearTrial() const;
+  void HearUnasked() const;
+  // Where it is tried, and has no question yet: fair makes this choice.
+  void Try(const std::vector<JobView>& waiting) const;
+  void TakeOver() const;
+  void Tell(const std::string& line, absl::Duration patience = absl::ZeroDuration()) const;
+  // The answer to `question`; none: it does not decide, or has failed now.
+  std::optional<std::string> Ask(const std::string& question) const;
+  // `cost`: for so long the daemon has waited for it.
+  void Fail(const std::string& why, absl::Duration cost = absl::ZeroDuration()) const;
+  std::string WhenAgain() const;
+
+  const std::string name_;
   const std::string title_;
-  const std::function<void(const std::string&)> say_;
-  const absl::Duration patience_;
+  const OwnPolicyOptions options_;
   Fair fair_;
-  mutable std::unique_ptr<LineProcess> program_;  // none: it has failed
-  mutable bool ready_ = false;
-  mutable bool keeps_ = false;   // it wants to be asked how long a holder goes on
-  mutable std::string trouble_;  // why it has failed
-  mutable std::string reason_;   // of its last order
+  std::map<EntityId, JobView> waiting_;  // as they were when they began to
+  absl::Time told_;                      // when we were told of a job last
+  mutable Stage stage_ = Stage::kStarts;
+  mutable absl::Time since_;      // it is in this stage; kIsTried: it has been asked
+  mutable absl::Duration pause_;  // the last one; zero: it has not failed, or has served well since
+  mutable std::unique_ptr<LineProcess> program_;  // none: kPauses
+  mutable std::vector<JobView> tried_on_;         // kIsTried: it has been asked for their order
+  mutable bool keeps_ = false;                    // it wants to be asked how long a holder goes on
+  mutable std::string trouble_;                   // why it has failed; empty once it decides
+  mutable std::string reason_;                    // of its last order
 };
 
 }  // namespace hocket::coordinator

@@ -22,7 +22,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "coordinator/own/own_policy.h"
 #include "coordinator/policies/registry.h"
 #include "coordinator/server/admission.h"
 #include "coordinator/server/commands.h"
@@ -129,8 +128,9 @@ LogSubject Server::About(const Job& job, const std::string& event) {
 
 std::unique_ptr<Policy> Server::MakePolicyNamed(const std::string& name) {
   if (!IsOwnPolicy(name)) return *MakePolicy(name);
-  return std::make_unique<OwnPolicy>(
-      name, [this](const std::string& sentence) { log_.Warning(sentence, {.event = "policy"}); });
+  const auto say = [this](const std::string& sentence) { log_.Warning(sentence, {.event = "policy"}); };
+  return std::make_unique<OwnPolicy>(name,
+                                     OwnPolicyOptions{.say = say, .patience = options_.policy_patience});
 }
 
 void Server::ExpectFormerJobs() {

@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/core/core.h"
+#include "coordinator/own/own_policy.h"
 #include "coordinator/recording/recorder.h"
 #include "coordinator/server/endpoint.h"
 #include "coordinator/server/history.h"
@@ -41,15 +42,17 @@
 namespace hocket::coordinator {
 
 struct ServerOptions {
-  std::string runtime_dir;                   // exists
-  std::string state_dir;                     // the same; for what people set. May be the runtime folder
-  std::string read_only_state_dir;           // of settings that hold until others are made; empty: none
-  std::string policy;                        // a known one; empty: as people set it last
-  double switch_share = 0;                   // up to 1; 0: as people set it last
-  std::string first_policy = "fair";         // until people set one, if `policy` is empty
-  std::string first_overdue = "wait";        // likewise: "wait" or "go-on"
-  double first_switch_share = 0.02;          // likewise
-  double first_link_bound = 0.02;            // likewise
+  std::string runtime_dir;             // exists
+  std::string state_dir;               // the same; for what people set. May be the runtime folder
+  std::string read_only_state_dir;     // of settings that hold until others are made; empty: none
+  std::string policy;                  // a known one; empty: as people set it last
+  double switch_share = 0;             // up to 1; 0: as people set it last
+  std::string first_policy = "fair";   // until people set one, if `policy` is empty
+  std::string first_overdue = "wait";  // likewise: "wait" or "go-on"
+  double first_switch_share = 0.02;    // likewise
+  double first_link_bound = 0.02;      // likewise
+  absl::Duration policy_patience =
+      OwnPolicyOptions().patience;           // for each answer of a policy of the user's own
   absl::Duration grace = absl::Seconds(30);  // without a job; infinite: until stopped
   absl::Duration mute = absl::Seconds(10);   // a connection that has said nothing for so long is closed
   Bytes history_size = 256_MiB;              // on disk, in <runtime_dir>/history; 0: none

@@ -123,6 +123,9 @@ def _group(value: Any) -> str:
 KEYS = (
     Key("coordinator", "policy", "HOCKET_POLICY", "fair", _one_of(*POLICIES),
         "who is next, until `hocket policy` sets another"),
+    Key("coordinator", "policy_patience_seconds", "HOCKET_POLICY_PATIENCE_SECONDS", 1,
+        _number("seconds, from 0.001 to 3600", lambda x: 0.001 <= x <= 3600),
+        "how long an answer of a policy of your own may take, during which no turn is given"),
     Key("coordinator", "switch_share", "HOCKET_SWITCH_SHARE", 0.02,
         _number("a number above 0, 1 at most", lambda x: 0 < x <= 1),
         "most share of the time for hand-overs that move bytes, until `hocket policy` sets another"),

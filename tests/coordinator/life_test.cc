@@ -352,6 +352,7 @@ TEST(LifeTest, FlagsThatMakeNoSenseAreRefusedWithASentence) {
               HasSubstr("cannot create the folder"));
   EXPECT_THAT(daemon.Start({"--history-size=1KiB"}).second, HasSubstr("1.0 MiB or more, or 0 for none"));
   EXPECT_THAT(daemon.Start({"--history-days=0"}).second, HasSubstr("more than 0"));
+  EXPECT_THAT(daemon.Start({"--policy-patience-seconds=0"}).second, HasSubstr("is 0.001 to 3600"));
   EXPECT_EQ(daemon.Start({"--policy"}).first, 2);
 }
 

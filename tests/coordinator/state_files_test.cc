@@ -58,6 +58,14 @@ TEST_F(StateFilesTest, AGuaranteeThatNoDeviceCouldKeepIsPassedOver) {
   EXPECT_THAT(settings.dropped[0], HasSubstr("the line 'quota group a 0.5 0 18446744073709551615 0' of "));
 }
 
+// It may lie on a file system that is mounted later: the coordinator says that it is not there, and tries
+// again.
+TEST_F(StateFilesTest, APolicyOfTheUsersOwnIsKeptThoughItsFileIsNotThereNow) {
+  Put("settings", "policy /nowhere/mine\n");
+  EXPECT_EQ(files_.ReadSettings().policy, "/nowhere/mine");
+  EXPECT_THAT(files_.ReadSettings().dropped, IsEmpty());
+}
+
 TEST_F(StateFilesTest, EachSettingThatIsNotTakenUpIsNamed) {
   const std::string good =
       "policy srtf\nswitch_share 0.5\nlink_bound 0.5\nproduction_bound 0.5\nmost_together 3\n"

@@ -35,20 +35,21 @@ absl::StatusOr<std::string> LineProcess::Receive(absl::Duration patience) {
 
 namespace {
 
+void Hear(const std::string& sentence) { HOCKET_CHECK(!sentence.empty()) << "nothing is said"; }
+
 class Node {
  public:
   Node()
-      : core_({.policy = "/own", .runtime_dir = "/run", .make_policy = [](const std::string& name) {
-                 return std::make_unique<OwnPolicy>(name, [](const std::string& sentence) {
-                   HOCKET_CHECK(!sentence.empty()) << "nothing is said";
-                 });
+      : core_({.policy = "/own", .runtime_dir = "/run", .make_policy = [this](const std::string& name) {
+                 return std::make_unique<OwnPolicy>(
+                     name, OwnPolicyOptions{.say = Hear, .now = [this] { return now_; }});
                }}) {}
 
   void Play() {
     for (JobId job = 1; job <= 3; ++job)
       Apply(job,
             JobJoins{.join = {.name = absl::StrCat("j", job), .device = "gpu", .capacity = 100, .job = job}});
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 0; round < 16; ++round) {  // in which it is tried again, too
       for (JobId job = 1; job <= 3; ++job) {
         if (core_.state().jobs.at(job).turn == 0) Apply(job, wire::Wait{.number = ++waits_});
       }

@@ -240,6 +240,7 @@ def test_lines_are_those_of_an_editor(file: pathlib.Path) -> None:
     [
         ("coordinator", "history_size = 9223372036854775808"),
         ("coordinator", "history_days = 10001"),
+        ("coordinator", "policy_patience_seconds = 0"),
         ("job", "host_budget = 9223372036854775808"),
         ("job", "memory_limit = '8388608TiB'"),
     ],

@@ -58,9 +58,11 @@ def command(
     """Show who decides whose turn is next and what else there is; with NAME, change it, from the next turn on.
 
     NAME may be a policy of your own: a Python file (./mine.py, see `python -m pydoc hocket_policy`), a C++ file
-    (./mine.cc, see hocket_policy.h), or a program that speaks as one.
+    (./mine.cc, see hocket_policy.h), or a program that speaks as one. Where it fails, or answers later than
+    `policy_patience_seconds` of `hocket config` says, fair decides, and it is tried again after a pause; given again
+    here, at once.
     """
-    own = _program(name) if name and ("/" in name or name.endswith(".py")) else None
+    own = program(name) if name and is_own(name) else None
     settings = {
         "switch_share": switch_share,
         "bound": bound,
@@ -78,7 +80,7 @@ def command(
         click.echo(json.dumps(answer, indent=1))
         return
     if answer.get("trouble"):
-        click.echo(f"{answer['policy']} has failed, so fair decides: {answer['trouble']}")
+        click.echo(f"{answer['policy']} has failed, fair decides: {answer['trouble']}")
     share = f"{answer['switch_share']:.1%}"
     click.echo(f"policy {answer['policy']}; hand-overs that move bytes take at most {share} of the time")
     if answer["policy"] == "priority":
@@ -98,7 +100,12 @@ def _at_most(link_bound: float) -> str:
     return "without a limit" if link_bound >= 1 else f"by at most {link_bound:.1%}"
 
 
-def _program(file: str) -> str:
+def is_own(name: str) -> bool:
+    """Whether it is the file of a policy of the user's own."""
+    return "/" in name or name.endswith((".py", ".cc", ".cpp"))
+
+
+def program(file: str) -> str:
     """The command that serves the policy in ``file``, as the coordinator takes it; it is tried first."""
     path = os.path.abspath(file)
     if not os.path.isfile(path):
