@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "coordinator/core/limits.h"
+#include "coordinator/own/own_policy.h"
 #include "coordinator/policies/registry.h"
 #include "coordinator/simulator/queue.h"
 
@@ -12,7 +13,20 @@ namespace {
 
 constexpr int kParts = 32;  // of a large spill, as csrc/client has it
 
-std::unique_ptr<Policy> MakeSimulated(const std::string& name) {
+constexpr absl::Duration kPatience = absl::Minutes(10);  // with an own policy: for what hangs
+
+std::unique_ptr<Policy> MakeOwn(const std::string& name, std::string& trouble) {
+  const auto give_up = [&trouble](const std::string& why) {
+    if (trouble.empty()) trouble = why;
+  };
+  auto policy =
+      std::make_unique<OwnPolicy>(name, OwnPolicyOptions{.patience = kPatience, .give_up = give_up});
+  policy->Await(kPatience);
+  return policy;
+}
+
+std::unique_ptr<Policy> MakeSimulated(const std::string& name, std::string& trouble) {
+  if (IsOwnPolicy(name)) return MakeOwn(name, trouble);
   if (name == kQueue) return std::make_unique<Queue>();
   return *MakePolicy(name);
 }
@@ -25,7 +39,7 @@ Node::Node(const SimulationOptions& options, Plan plan)
       core_({.policy = options.policy,
              .switch_share = options.switch_share,
              .policy_settings = {.most_together = options.together},
-             .make_policy = MakeSimulated}) {}
+             .make_policy = [this](const std::string& name) { return MakeSimulated(name, trouble_); }}) {}
 
 void Node::Place(Player& player, absl::Time now) {
   now_ = now;

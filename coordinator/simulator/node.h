@@ -81,6 +81,8 @@ class Node {
   std::uint64_t turns() const { return turns_; }
   Bytes moved() const { return moved_; }
   Bytes peak() const { return peak_; }
+  // Why an own policy has failed here; empty: none has.
+  const std::string& trouble() const { return trouble_; }
 
  private:
   void Handle(JobId job, decltype(Event::what) what);
@@ -108,6 +110,7 @@ class Node {
 
   const SimulationOptions options_;
   const Plan plan_;
+  std::string trouble_;
   Core core_;
   std::map<JobId, Player*> players_;
   std::set<JobId> running_;  // of them

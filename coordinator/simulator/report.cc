@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/own/own_policy.h"
 #include "coordinator/policies/registry.h"
 #include "coordinator/simulator/cluster.h"
 #include "coordinator/simulator/queue.h"
@@ -30,7 +31,9 @@ Prints JSON. For pack the JSON has to say what jobs run at beside each other, as
 {"jobs": [{"kind": "a", ...}, ...], "pairs": {"a": {"b": 0.7, ...}, "b": {"a": 0.8, ...}}}; 0, both ways: they do
 not fit beside each other. Beside two others a job runs at the product of its shares beside each.
 
-  --policy=NAME,...       policies to compare (default: queue,fair,srtf); queue: one job after the other
+  --policy=NAME,...       policies to compare (default: queue,fair,srtf); queue: one job after the other. May be given
+                          several times; one that begins with / is the command of a policy of your own, its words
+                          separated by tabs (`hocket simulate --policy ./mine.py` makes it)
   --devices=N             how many (default 1)
   --memory=BYTES          of each device (default 16 GiB)
   --switch-share=X        as of the daemon (default 0.02)
@@ -52,6 +55,8 @@ not fit beside each other. Beside two others a job runs at the product of its sh
                           had become slower
 )";
 
+constexpr int kMostPrograms = 64;
+
 double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
 
 double Mean(const std::vector<double>& values) {
@@ -67,7 +72,7 @@ double Percentile(const std::vector<double>& sorted, double p) {
 
 struct Flags {
   std::string file;
-  std::vector<std::string> policies = {kQueue, "fair", "srtf"};
+  std::vector<std::string> policies;
   bool each = false;
   SimulationOptions options;
 };
@@ -77,21 +82,30 @@ absl::Status WrongFlag(const std::string& argument) {
       "'", argument, "' is no flag of hocketd simulate, or no value for it. Try: hocketd simulate --help"));
 }
 
-absl::Status CheckPolicies(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (name == kQueue) continue;
-    if (const absl::Status known = MakePolicy(name).status(); !known.ok())
-      return absl::InvalidArgumentError(
-          absl::StrCat(known.message(), " And, for simulations: ", kQueue, "."));
+absl::Status AddPolicy(const std::string& name, std::vector<std::string>& policies) {
+  if (IsOwnPolicy(name)) {
+    HOCKET_RETURN_IF_ERROR(CheckOwnPolicy(name));
+  } else if (const absl::Status known = MakePolicy(name).status(); name != kQueue && !known.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(known.message(), " And, for simulations: ", kQueue, "."));
   }
+  for (const std::string& other : policies) {
+    if (other != name && PolicyTitle(other) == PolicyTitle(name))
+      return absl::InvalidArgumentError(
+          absl::StrCat("two of the policies are called ", PolicyTitle(name), ": rename one."));
+  }
+  policies.push_back(name);
+  return absl::OkStatus();
+}
+
+absl::Status AddPolicies(const std::string& value, std::vector<std::string>& policies) {
+  if (IsOwnPolicy(value)) return AddPolicy(value, policies);
+  const std::vector<std::string> names = absl::StrSplit(value, ',');
+  for (const std::string& name : names) HOCKET_RETURN_IF_ERROR(AddPolicy(name, policies));
   return absl::OkStatus();
 }
 
 absl::Status SetFlag(const std::string& name, const std::string& value, Flags& flags) {
-  if (name == "policy") {
-    flags.policies = absl::StrSplit(value, ',');
-    return CheckPolicies(flags.policies);
-  }
+  if (name == "policy") return AddPolicies(value, flags.policies);
   double number = 0;
   if (!absl::SimpleAtod(value, &number) || !(number >= 0) || number > 1e15) return WrongFlag("--" + name);
   SimulationOptions& options = flags.options;
@@ -133,6 +147,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   }
   if (flags.file.empty())
     return absl::InvalidArgumentError("name the file to simulate. Try: hocketd simulate --help");
+  if (flags.policies.empty()) flags.policies = {kQueue, "fair", "srtf"};
   return flags;
 }
 
@@ -154,7 +169,11 @@ absl::Status CheckCluster(const Flags& flags) {
   for (const std::string& name : flags.policies) {
     if (flags.options.nodes > 0 && name != "srtf" && name != "fifo")
       return absl::InvalidArgumentError(
-          absl::StrCat("--nodes goes with the policies srtf and fifo, not with ", name, "."));
+          absl::StrCat("--nodes goes with the policies srtf and fifo, not with ", PolicyTitle(name), "."));
+    if (IsOwnPolicy(name) && flags.options.devices > kMostPrograms)
+      return absl::InvalidArgumentError(
+          absl::StrCat("a policy of your own is a program for each device: it goes with ", kMostPrograms,
+                       " devices at most, not with ", flags.options.devices, "."));
   }
   return absl::OkStatus();
 }
@@ -274,7 +293,12 @@ int SimulateMain(int argc, char** argv) {
     flags->options.policy = policy;
     const SimulationOptions& options = flags->options;
     const auto result = options.nodes > 0 ? SimulateCluster(jobs, options) : Simulate(jobs, options);
-    policies[policy] = Report(result, options.devices * std::max(1, options.nodes), flags->each);
+    if (!result.trouble.empty())
+      return Fail(absl::UnavailableError(absl::StrCat("the policy ", PolicyTitle(policy),
+                                                      " has failed: ", result.trouble,
+                                                      ". Correct it; `hocket policy FILE` tries it, too.")),
+                  1);
+    policies[PolicyTitle(policy)] = Report(result, options.devices * std::max(1, options.nodes), flags->each);
   }
   const Json answer{
       {"simulated", true}, {"options", OptionsJson(flags->options)}, {"policies", std::move(policies)}};

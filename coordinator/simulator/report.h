@@ -20,7 +20,8 @@ namespace hocket::coordinator {
 nlohmann::json Report(const SimulationResult& result, int devices, bool each);
 
 // hocketd simulate FILE [flags]: prints {"simulated": true, options, "policies": {name: report}} on stdout.
-// Returns the exit status: 0, 1 (FILE cannot be simulated) or 2 (wrong flags), with a sentence on stderr.
+// Returns the exit status: 0, 1 (FILE cannot be simulated, or a policy of the user's own has failed) or 2
+// (wrong flags), with a sentence on stderr.
 int SimulateMain(int argc, char** argv);
 
 }  // namespace hocket::coordinator

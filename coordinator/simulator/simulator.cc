@@ -26,8 +26,8 @@ class Simulation {
  public:
   Simulation(const std::vector<SimulatedJob>& workload, const SimulationOptions& options)
       : options_(options),
-        policy_(options.policy == kQueue ? std::make_unique<Queue>() : *MakePolicy(options.policy)),
         by_policy_(options.policy == "srtf"),
+        policy_(by_policy_ ? *MakePolicy(options.policy) : nullptr),
         at_once_(AtOnce(options)),
         jobs_(static_cast<size_t>(options.devices)),
         claimed_(static_cast<size_t>(options.devices)),
@@ -65,6 +65,7 @@ class Simulation {
       result.turns += node->turns();
       result.moved += node->moved();
       result.peak = std::max(result.peak, node->peak());
+      if (result.trouble.empty()) result.trouble = node->trouble();
     }
     return result;
   }
@@ -253,8 +254,8 @@ class Simulation {
   }
 
   const SimulationOptions options_;
-  const std::unique_ptr<Policy> policy_;  // of the node: start-ups and places
   const bool by_policy_;                  // start-ups and places; otherwise by arrival
+  const std::unique_ptr<Policy> policy_;  // that one; null: by arrival
   const size_t at_once_;                  // jobs of a device
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Player> players_;

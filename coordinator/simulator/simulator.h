@@ -21,7 +21,11 @@
 // its shares beside each of them: nobody has measured three. One that does not fit beside another (share 0)
 // finds no room there, and stands aside. Whose `transient` bytes do not fit beside others' is no guest.
 //
-// The same workload and options give the same result. Not simulated: arenas (but for who fits beside whom),
+// A policy of the user's own is a program for each device that has had jobs (own/own_policy.h), which is
+// waited for. Once one has failed the rest is played under fair, and is not worth looking at.
+//
+// The same workload and options give the same result, under an own policy if it reads no clock and nothing
+// else but what it is told. Not simulated: arenas (but for who fits beside whom),
 // gangs (but see cluster.h).
 #ifndef HOCKET_COORDINATOR_SIMULATOR_SIMULATOR_H_
 #define HOCKET_COORDINATOR_SIMULATOR_SIMULATOR_H_
@@ -36,7 +40,7 @@
 namespace hocket::coordinator {
 
 struct SimulationOptions {
-  std::string policy = "fair";  // REQUIRES: a known one, or kQueue (queue.h)
+  std::string policy = "fair";  // REQUIRES: a known one, one of the user's own, or kQueue (queue.h)
   int devices = 1;
   Bytes capacity = 16_GiB;  // of each
   double switch_share = 0.02;
@@ -69,8 +73,9 @@ struct SimulationResult {
   absl::Duration makespan;
   absl::Duration busy;  // what all steps that were done take alone, of all devices
   std::uint64_t turns = 0;
-  Bytes moved = 0;  // spilled and restored
-  Bytes peak = 0;   // of the fullest device
+  Bytes moved = 0;      // spilled and restored
+  Bytes peak = 0;       // of the fullest device
+  std::string trouble;  // why an own policy has failed; empty: none has
 };
 
 SimulationResult Simulate(const std::vector<SimulatedJob>& workload, const SimulationOptions& options);

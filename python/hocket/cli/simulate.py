@@ -12,13 +12,19 @@ from typing import Any
 import click
 
 from hocket.cli import picture as picture_file
+from hocket.cli import policy as own
 from hocket.cli import serve
 from hocket.cli.options import Number, Size
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--policy", "policies", multiple=True, help="Several may be given. Default: queue, fair, srtf.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    help="Several may be given, also files of your own (./mine.py). Default: queue, fair, srtf.",
+)
 @click.option("--devices", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--memory", type=Size(), default="16GiB", show_default=True, help="Of each device.")
 @click.option("--hand-over-ms", type=Number(min=0), default=0.0, help="Cost of a turn's begin.")
@@ -36,16 +42,16 @@ def command(file: Path, policies: tuple[str, ...], devices: int, memory: int, ha
     persistent (bytes), user (a uid), weight, priority, told_steps (how many the policy is told of), kind, transient
     (bytes). The policy `queue` is the baseline: one job after the other. pack needs JSON that says what jobs run at
     beside each other, as a share of their speed alone: "pairs": {"kind": {"other kind": 0.7}}; 0, both ways: they do
-    not fit beside each other.
+    not fit beside each other. A policy of your own is a process for each device; if it fails, the command does.
     """
     flags = {
         "devices": devices, "memory": memory, "hand-over-ms": hand_over_ms, "starting": starting,
         "together": together,
-        **({"policy": ",".join(policies)} if policies else {}),
     }  # fmt: skip
+    given = [own.program(policy) if own.is_own(policy) else policy for policy in policies]
     if picture:
         picture_file.check(picture)
-    answer = play(file, flags, each=picture is not None)
+    answer = play(file, flags, given, each=picture is not None)
     click.echo(json.dumps(answer, indent=1)) if as_json else _print(answer)
     if picture:
         with picture_file.drawn(picture):
@@ -54,23 +60,27 @@ def command(file: Path, policies: tuple[str, ...], devices: int, memory: int, ha
             click.echo(f"Picture: {picture}")
 
 
-def play(file: Path, flags: dict[str, Any], each: bool) -> dict[str, Any]:
-    """What ``hocketd simulate`` answers; exit status and sentence are its own where it fails."""
+def play(file: Path, flags: dict[str, Any], policies: list[str], each: bool) -> dict[str, Any]:
+    """What ``hocketd simulate`` answers; exit status and sentence are its own where it fails. What a policy of the
+    user's own prints goes to stderr.
+    """
     program = serve.daemon()
     if not os.access(program, os.X_OK):
         raise click.ClickException(f"there is no coordinator at {program}, which simulates. Install Hocket again.")
     arguments = [f"--{name}={value}" for name, value in flags.items()] + (["--each"] if each else [])
+    arguments += [f"--policy={policy}" for policy in policies]
     done = subprocess.run(
         [program, "simulate", str(file), *arguments], capture_output=True, text=True, errors="replace", check=False
     )
     if done.returncode != 0:
         raise click.ClickException(_why(program, file, done))
+    click.echo(done.stderr, err=True, nl=False)
     return json.loads(done.stdout)
 
 
 def _why(program: Path, file: Path, done: subprocess.CompletedProcess[str]) -> str:
     """Its own sentence; where it had none, how it ended."""
-    said = done.stderr.strip().removeprefix("hocketd simulate: ")
+    said = done.stderr.strip().rpartition("hocketd simulate: ")[2]
     if done.returncode > 0 and said:
         return said
     how = f"ended with status {done.returncode} and said nothing"
