@@ -41,6 +41,24 @@ class FailsLater(Policy):
         1 / self.left
 """
 
+# Not with the jobs on which `hocket policy` tries it: those have been served.
+NOT_TODAY = """
+from hocket_policy import Policy
+
+class NotToday(Policy):
+    def asked(self, job):
+        if job.served == 0: raise ValueError("not today")
+
+    def before(self, a, b):
+        return False
+"""
+
+
+@pytest.fixture(autouse=True)
+def who_answers_has_time(world: World) -> None:
+    """A machine that stands still for a while gives no policy up."""
+    world.environment["HOCKET_POLICY_PATIENCE_SECONDS"] = str(PATIENCE)
+
 
 def written(folder: pathlib.Path, text: str) -> str:
     file = folder / "my policy.py"
@@ -62,6 +80,14 @@ def until_it_decides(world: World, file: str, policy: str) -> None:
     while pid_of(world, policy) is None:  # it has to start
         patience.look(f"{policy} decides")
         world.status()  # which looks whether it has
+
+
+def until_said(world: World, words: str) -> None:
+    """Looks until the coordinator's log has them: what a policy does by itself is heard when somebody looks."""
+    patience = world.patience()
+    while words not in (said := world.hocket("logs").stdout):
+        patience.look(f"{words}: {said}")
+        world.status()
 
 
 def two_jobs(world: World, file: str, look: Callable[[], None] | None = None, policy: str = "my policy.py") -> None:
@@ -98,18 +124,42 @@ def test_it_decides_and_explains(world: World, alone: Callable[..., list[str]], 
 def test_when_it_fails_fair_goes_on_and_says_so(
     world: World, alone: Callable[..., list[str]], tmp_path: pathlib.Path
 ) -> None:
-    def look() -> None:
-        patience = world.patience()
-        while "my policy.py (has failed" not in (said := world.hocket("status").stdout):
-            patience.look(f"a policy that has failed: {said}")
-        assert "my policy.py (has failed, fair decides: ZeroDivisionError" in said
-
-    two_jobs(world, written(tmp_path, FAILS_LATER), look)
+    why = "ZeroDivisionError: division by zero (my policy.py, line 12)"
+    failed = f"policy my policy.py: {why}. Now fair decides; it is tried again in 1s"
+    two_jobs(world, written(tmp_path, FAILS_LATER), lambda: until_said(world, failed))
     for name in ("first", "second"):
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
-    said = world.hocket("logs").stdout
-    assert "policy my policy.py: ZeroDivisionError: division by zero (my policy.py, line 12)" in said
-    assert "fair decides" in said
+
+
+def test_one_that_is_corrected_comes_back_by_itself(world: World, tmp_path: pathlib.Path) -> None:
+    """Nobody sets it again. Until somebody is to be chosen it stays as it is, so this scene has time to look."""
+    file = written(tmp_path, NOT_TODAY)
+    how = (*SMALL, "--more")
+    first = world.job("train", "--name", "first", "--hold", "4", *how)
+    first.expect("step 4")
+    until_it_decides(world, file, "my policy.py")
+    second = world.job("train", "--name", "second", "--hold", "0", *how)
+    world.until("second", "waits")
+    until_said(world, "Now fair decides")
+    why = "ValueError: not today (my policy.py, line 6); it "
+    assert f"my policy.py (has failed, fair decides: {why}" in world.hocket("status").stdout
+    assert f"my policy.py has failed, fair decides: {why}" in world.hocket("policy").stdout
+    assert f"my policy.py has failed ({why}" in world.hocket("explain", "second").stdout
+    written(tmp_path, YOUNGEST_FIRST)
+    patience = world.patience()
+    while "has to answer once" not in (trouble := world.status()["daemon"]["policy_trouble"]):
+        patience.look(f"it has been started again: {trouble}")
+    first.go_on()
+    second.expect("step 0")
+    world.until("first", "waits")
+    until_said(world, "policy my policy.py decides again (pid")
+    assert world.status()["daemon"]["policy_trouble"] == ""
+    second.go_on()
+    for job in (first, second):
+        job.go_on()  # to its end
+    for job in (first, second):
+        job.finishes()
+    assert any("is the youngest of them" in turn["reason"] for turn in world.turns()), world.turns()
 
 
 YOUNGEST_FIRST_IN_CPP = """
@@ -172,7 +222,8 @@ def example(
     return file, file.name.removesuffix(".cc")
 
 
-# What tests/coordinator/policy_contract_test.cc asks of our own, as far as it can be seen from outside.
+# Of the examples, too, tests/coordinator/policy_contract_test.cc asks what a policy promises, in virtual time. This
+# is what a user sees of it.
 def test_under_the_example_who_waits_has_turns_and_who_is_paused_has_none(
     world: World, alone: Callable[..., list[str]], example: tuple[pathlib.Path, str]
 ) -> None:
@@ -209,9 +260,8 @@ def test_under_the_example_who_waits_has_turns_and_who_is_paused_has_none(
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
     reasons, daemon = [turn["reason"] for turn in world.turns()], world.status()["daemon"]
     assert all(reasons), reasons
-    if "has not answered" not in daemon["policy_trouble"]:  # as where its process stands still for a second
-        assert (daemon["policy"], daemon["policy_trouble"]) == (policy, "")
-        assert any(f"first by {policy}" in reason for reason in reasons), reasons
+    assert (daemon["policy"], daemon["policy_trouble"]) == (policy, "")
+    assert any(f"first by {policy}" in reason for reason in reasons), reasons
 
 
 def job(number: int, step: float | None) -> dict:
@@ -258,14 +308,46 @@ def test_when_the_examples_process_is_killed_fair_goes_on_and_says_so(
         assert pid
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        patience = world.patience()
-        while f"{policy} (has failed, fair decides: " not in (said := world.hocket("status").stdout):
-            patience.look(f"a policy that has failed: {said}")
+        until_said(world, f"policy {policy}: it has ended. Now fair decides")
 
     two_jobs(world, str(file), kill, policy)
     for name in ("first", "second"):
         assert world.losses(name).read_text().split() == alone("train", *SMALL)
-    assert "fair decides" in world.hocket("logs").stdout
+
+
+def simulated(world: World, jobs: pathlib.Path, *policies: str) -> subprocess.CompletedProcess[str]:
+    return world.hocket("simulate", str(jobs), "--json", *(f"--policy={policy}" for policy in policies))
+
+
+@pytest.fixture
+def jobs(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Two jobs of long steps, and one of short steps that comes later and is done sooner, if it goes before them."""
+    file = tmp_path / "jobs.csv"
+    file.write_text("name,arrival_s,steps,step_ms\nlong,0,100,100\nlonger,0,100,100\nshort,1,100,10\n")
+    return file
+
+
+def test_the_example_is_simulated_and_twice_the_same(
+    world: World, jobs: pathlib.Path, example: tuple[pathlib.Path, str]
+) -> None:
+    file, policy = example
+    twice = [simulated(world, jobs, "fifo", str(file)) for _ in range(2)]
+    assert [done.returncode for done in twice] == [0, 0], twice
+    assert twice[0].stdout == twice[1].stdout
+    simulations = json.loads(twice[0].stdout)["policies"]
+    assert list(simulations) == ["fifo", policy]
+    # Between two short steps there is one long one, not two: the short job takes 11 s instead of 21.
+    assert simulations[policy]["mean_jct_s"] < simulations["fifo"]["mean_jct_s"] - 2
+
+
+def test_a_simulation_under_a_policy_that_fails_says_where(
+    world: World, jobs: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    failed = simulated(world, jobs, written(tmp_path, FAILS_LATER))
+    assert failed.returncode == 1
+    assert "my policy.py has failed: ZeroDivisionError: division by zero (my policy.py, line 12)" in failed.stderr
+    assert "Traceback" not in failed.stderr and not failed.stdout
+    assert "there is no file" in simulated(world, jobs, "./nowhere.py").stderr
 
 
 def test_a_policy_in_cpp_is_compiled_again_where_what_it_is_made_of_is_other(
