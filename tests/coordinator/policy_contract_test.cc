@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Case {
   std::string name;   // registered, or the command of an own one
   bool shares = true;
 };
+
+void PrintTo(const Case& policy, std::ostream* out) { *out << policy.title; }
 
 class PolicyContract : public testing::TestWithParam<Case> {
  protected:
