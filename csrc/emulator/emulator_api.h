@@ -60,6 +60,14 @@ void hocket_emulator_end_recording(HocketEmulatorStream stream, const char* name
 // Timing mode. Queues `microseconds` of device time on `stream`; returns at once.
 void hocket_emulator_launch(HocketEmulatorStream stream, const char* name, double microseconds);
 
+// Timing mode. Between begin and end kernels launched on this thread take no time: they are parts of one
+// operator, which is one piece of work on `stream`. `of` is a timing::OperatorClass; the rest is what
+// timing::KernelWork says (timing/kernel_work.h). A zero `bytes` and `operations`: it turned out to be
+// nothing, and takes no time. Operators nest: the outermost counts.
+void hocket_emulator_begin_operator(void);
+void hocket_emulator_end_operator(HocketEmulatorStream stream, const char* name, int of, int element,
+                                  double operations, double bytes);
+
 // Ends the process the way a lost device does in this emulator: message to stderr, then SIGABRT.
 void hocket_emulator_fatal(const char* message);
 

@@ -61,7 +61,7 @@ def training(context: int, width: int = 1024, pace: float = 0) -> Callable[[], N
 
 PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
     "products": products,
-    "training": lambda: training(1030),
+    "training": lambda: training(850),
     "dispatch": lambda: training(16),
     "paced": lambda: training(16, pace=STEP_SECONDS),
 }

@@ -2,7 +2,7 @@
 
     inference_job.py train|serve plain|hocket [--name NAME] [--layers N] [--batch N]
 
-``train`` trains a GPT (float32, AdamW) of some 130 ms of an H200's time a step, or, with fewer layers and a smaller
+``train`` trains a GPT (float32, AdamW) of some 150 ms of an H200's time a step, or, with fewer layers and a smaller
 batch, less; the next step is queued before the last is waited for, as in a loop that does not look at its loss.
 Requests:
 

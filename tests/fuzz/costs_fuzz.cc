@@ -12,8 +12,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto model = CostModel::Parse({reinterpret_cast<const char*>(data), size});
   HOCKET_CHECK(model.ok() || !model.status().message().empty()) << "refused without a word";
   if (!model.ok()) return 0;
-  for (double microseconds : {model->KernelMicroseconds("gemm_128", 1e9), model->ProductMicroseconds(1e12, 2),
-                              model->CopyMicroseconds(hocket::Bytes{1} << 30)})
+  const KernelWork work = {OperatorClass::kAttention, 1e9, 1e12, 2};
+  for (double microseconds :
+       {model->KernelMicroseconds("gemm_128", work), model->ProductMicroseconds(1e12, 2),
+        model->CopyMicroseconds(hocket::Bytes{1} << 30)})
     HOCKET_CHECK(FromMicroseconds(microseconds) > 0) << microseconds;
   return 0;
 }

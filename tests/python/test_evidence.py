@@ -378,12 +378,24 @@ def test_what_is_no_record_is_refused_with_a_sentence(tmp_path: pathlib.Path, te
     assert why in refused.stderr and "Traceback" not in refused.stderr
 
 
-@pytest.mark.parametrize("fact", ["setting SLICE_US", "call map_us"])
+def test_the_record_of_the_h200_still_becomes_its_data_file() -> None:
+    folder = harness.ROOT / "docs/results/h200-2026-11-26"
+    assert calibrate(folder / "record.json").stdout == (folder / "costs.txt").read_text()
+
+
+@pytest.mark.parametrize("fact", ["setting SLICE_US", "call map_us", "rate gather_bytes_per_us"])
 @pytest.mark.parametrize("value", [-1, "much", None, float("nan"), True])
 def test_a_fact_that_is_no_number_is_refused_by_name(tmp_path: pathlib.Path, value: object, fact: str) -> None:
     facts = [{"fact": "rate shortest_us", "value": 3.5}, {"fact": fact, "value": value}]
     refused = calibrate(record(tmp_path, "scripts/gpu-check", facts))
     assert refused.returncode == 1 and f"{fact.split()[1]} is {value!r}" in refused.stderr
+
+
+@pytest.mark.parametrize("value", [0, 1e-300, 1e300])
+def test_a_rate_that_no_device_has_is_refused_by_name(tmp_path: pathlib.Path, value: float) -> None:
+    facts = [{"fact": "rate reduction_bytes_per_us", "value": value}]
+    refused = calibrate(record(tmp_path, "scripts/gpu-check", facts))
+    assert refused.returncode == 1 and f"reduction_bytes_per_us is {value!r}: it must be from 1e-06" in refused.stderr
 
 
 def test_a_slice_is_what_others_have_of_the_device_in_between() -> None:

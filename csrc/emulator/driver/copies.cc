@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "csrc/emulator/driver/one_operator.h"
 #include "csrc/emulator/driver/timed_queue.h"
 
 namespace hocket::emulator {
@@ -27,8 +28,11 @@ char* Touchable(Gpu& gpu, std::uint64_t address) {
                                                                   : address);
 }
 
+// What moves the bytes within the device: the copy, or the operator that it is a part of.
+Engine OnDevice() { return operators_under_way > 0 ? Engine::kCompute : Engine::kOnDevice; }
+
 Engine EngineFor(Side to, Side from) {
-  if (to == Side::kDevice && from == Side::kDevice) return Engine::kOnDevice;
+  if (to == Side::kDevice && from == Side::kDevice) return OnDevice();
   return to == Side::kDevice ? Engine::kToDevice : Engine::kToHost;
 }
 
@@ -117,7 +121,7 @@ cuda::Result Fill(DevicePtr to, std::uint32_t value, int width, std::size_t coun
   const Side side = SideOf(gpu, to, size, cuda::kAccessReadWrite);
   if (to % width != 0 || (side != Side::kDevice && side != Side::kPinned)) return cuda::kInvalidValue;
   char* target = Touchable(gpu, to);
-  Operation operation{.name = "memory fill", .engine = Engine::kOnDevice, .bytes = size};
+  Operation operation{.name = "memory fill", .engine = OnDevice(), .bytes = size};
   operation.action = [=](std::int64_t) { FillBytes(target, value, width, count); };
   operation.uses = {{to, size, true}};
   stream->Submit(std::move(operation));

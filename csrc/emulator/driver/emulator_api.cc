@@ -12,6 +12,8 @@
 #include "csrc/emulator/driver/abi.h"
 #include "csrc/emulator/driver/faults.h"
 #include "csrc/emulator/driver/gpu.h"
+#include "csrc/emulator/driver/one_operator.h"
+#include "csrc/emulator/timing/cost.h"
 
 using namespace hocket::emulator;  // NOLINT: one file of forwarding functions
 
@@ -161,9 +163,21 @@ HOCKET_DRIVER_API void hocket_emulator_end_recording(HocketEmulatorStream handle
 
 HOCKET_DRIVER_API void hocket_emulator_launch(HocketEmulatorStream handle, const char* name,
                                               double microseconds) {
+  if (operators_under_way > 0) return;
   const auto nanoseconds = static_cast<std::int64_t>(microseconds * 1000);
   StreamOrDie(handle, name)
       ->Submit(Operation{.name = name, .engine = Engine::kCompute, .nanoseconds = nanoseconds});
+}
+
+HOCKET_DRIVER_API void hocket_emulator_begin_operator(void) { ++operators_under_way; }
+
+HOCKET_DRIVER_API void hocket_emulator_end_operator(HocketEmulatorStream handle, const char* name, int of,
+                                                    int element, double operations, double bytes) {
+  if (operators_under_way == 0)
+    hocket_emulator_fatal("hocket_emulator_end_operator() without a begin on this thread.");
+  if (--operators_under_way > 0 || (operations <= 0 && bytes <= 0)) return;
+  const timing::KernelWork work = {static_cast<timing::OperatorClass>(of), bytes, operations, element};
+  hocket_emulator_launch(handle, name, timing::CostModel::Default().KernelMicroseconds(name, work));
 }
 
 HOCKET_DRIVER_API void hocket_emulator_fatal(const char* message) {

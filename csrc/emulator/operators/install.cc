@@ -14,6 +14,7 @@
 #include "csrc/emulator/operators/dropout.h"
 #include "csrc/emulator/operators/fallback.h"
 #include "csrc/emulator/operators/selection.h"
+#include "csrc/emulator/operators/timed.h"
 #include "csrc/emulator/operators/whole.h"
 
 namespace hocket::emulator {
@@ -71,7 +72,10 @@ void Install() {
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   at::globalContext().setUserEnabledCuDNN(false);
   at::globalContext().setSDPUseCuDNN(false);
-  if (hocket_emulator_is_timing()) return;
+  if (hocket_emulator_is_timing()) {
+    InstallTimed(ForKey(DispatchKey::BackendSelect));
+    return;
+  }
   torch::Library& cuda = ForKey(DispatchKey::CUDA);
   InstallFallbacks(cuda, DispatchKey::CUDA, DispatchKey::CPU);
   InstallFallbacks(ForKey(DispatchKey::SparseCUDA), DispatchKey::SparseCUDA, DispatchKey::SparseCPU);

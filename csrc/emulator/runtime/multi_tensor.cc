@@ -3,6 +3,8 @@
 #include <cctype>
 #include <cstring>
 
+#include "csrc/emulator/runtime/mangled_type.h"
+
 namespace hocket::emulator {
 namespace {
 
@@ -16,31 +18,6 @@ int IntegerAt(const char* at) {
 const char* NextInteger(const char* at) {
   while (*at != '\0' && IntegerAt(at) == 0) ++at;
   return at;
-}
-
-bool BeginsWith(const char* text, const char* with) {
-  return std::strncmp(text, with, std::strlen(with)) == 0;
-}
-
-// Of a type by its mangled name; four bytes if it is not spelt out.
-double ElementBytes(const char* type) {
-  if (BeginsWith(type, "N3c104Half") || BeginsWith(type, "N3c108BFloat16")) return 2;
-  if (BeginsWith(type, "N3c107complexId")) return 16;
-  if (BeginsWith(type, "N3c107complexIf")) return 8;
-  if (BeginsWith(type, "N3c10")) return 1;  // Float8_...
-  switch (*type) {
-    case 'd':
-    case 'l':
-      return 8;
-    case 's':
-      return 2;
-    case 'a':
-    case 'b':
-    case 'h':
-      return 1;
-    default:
-      return 4;
-  }
 }
 
 // Norms of whole tensors leave a number a block.
@@ -65,7 +42,7 @@ std::optional<double> MultiTensorBytesPerBlock(const char* name) {
   const int named = *depth == '\0' ? 0 : IntegerAt(depth + 4);
   const int reads = fused || named == 0 ? lists : named;
   const int writes = fused ? lists - 1 : OnlyReads(lists_at) ? 0 : 1;
-  const double element = functor[7] == 'I' ? ElementBytes(functor + 8) : 4;
+  const double element = functor[7] == 'I' ? MangledTypeBytes(functor + 8) : 4;
   return kElementsPerBlock * element * (reads + writes);
 }
 

@@ -21,6 +21,8 @@ namespace hocket::emulator::timing {
 namespace {
 
 constexpr double kLongestCallUs = 3.6e9;  // an hour
+// Far beyond every device; what they leave of any work can be counted in nanoseconds.
+constexpr double kLeastRate = 1e-6, kHighestRate = 1e15;
 
 struct Rate {
   absl::string_view name;
@@ -34,6 +36,15 @@ constexpr Rate kRates[] = {
     {"operations_per_us_2_bytes", &CostModel::operations_per_us_2_bytes},
     {"operations_per_us_4_bytes", &CostModel::operations_per_us_4_bytes},
     {"operations_per_us_8_bytes", &CostModel::operations_per_us_8_bytes},
+    {"convolution_operations_per_us_2_bytes", &CostModel::convolution_operations_per_us_2_bytes},
+    {"convolution_operations_per_us_4_bytes", &CostModel::convolution_operations_per_us_4_bytes},
+    {"attention_operations_per_us_2_bytes", &CostModel::attention_operations_per_us_2_bytes},
+    {"attention_operations_per_us_4_bytes", &CostModel::attention_operations_per_us_4_bytes},
+    {"elementwise_bytes_per_us", &CostModel::elementwise_bytes_per_us},
+    {"reduction_bytes_per_us", &CostModel::reduction_bytes_per_us},
+    {"normalisation_bytes_per_us", &CostModel::normalisation_bytes_per_us},
+    {"gather_bytes_per_us", &CostModel::gather_bytes_per_us},
+    {"optimizer_bytes_per_us", &CostModel::optimizer_bytes_per_us},
     {"copy_in_bytes_per_us", &CostModel::copy_in_bytes_per_us},
     {"copy_out_bytes_per_us", &CostModel::copy_out_bytes_per_us},
 };
@@ -43,6 +54,10 @@ absl::Status SetRate(CostModel& model, absl::string_view name, double value) {
       std::find_if(std::begin(kRates), std::end(kRates), [&](const Rate& r) { return r.name == name; });
   if (rate == std::end(kRates))
     return absl::InvalidArgumentError(absl::StrCat("no rate is called '", name, "'"));
+  if (!(value >= kLeastRate && value <= kHighestRate)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(value, " is not a number from ", kLeastRate, " to ", kHighestRate));
+  }
   model.*rate->value = value;
   return absl::OkStatus();
 }
@@ -112,11 +127,11 @@ absl::Status AddRow(CostModel& model, absl::string_view line) {
   }
   if (words[0] == "setting") return AddSetting(model, words[1], words[2]);
   if (words[0] == "call") return SetCall(model, words[1], value);
+  if (words[0] == "rate") return SetRate(model, words[1], value);
+  if (words[0] != "kernel") return absl::InvalidArgumentError(absl::StrCat("unknown row '", words[0], "'"));
   if (!std::isfinite(value) || value <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(words[2], " is not a number above 0"));
   }
-  if (words[0] == "rate") return SetRate(model, words[1], value);
-  if (words[0] != "kernel") return absl::InvalidArgumentError(absl::StrCat("unknown row '", words[0], "'"));
   model.kernels.push_back({std::string(words[1]), value});
   return absl::OkStatus();
 }
@@ -138,6 +153,45 @@ CostModel FromEnvironment() {
   const absl::StatusOr<CostModel> model = CostModel::Parse(TextOf(file));
   HOCKET_CHECK(model.ok()) << "HOCKET_EMULATOR_COSTS names " << file << ": " << model.status().message();
   return *model;
+}
+
+// The rate of a class that moves bytes; 0: it has none of its own.
+double BytesPerMicrosecond(const CostModel& model, OperatorClass of) {
+  switch (of) {
+    case OperatorClass::kElementwise:
+      return model.elementwise_bytes_per_us;
+    case OperatorClass::kReduction:
+      return model.reduction_bytes_per_us;
+    case OperatorClass::kNormalisation:
+      return model.normalisation_bytes_per_us;
+    case OperatorClass::kGather:
+      return model.gather_bytes_per_us;
+    case OperatorClass::kOptimizer:
+      return model.optimizer_bytes_per_us;
+    case OperatorClass::kOther:
+    case OperatorClass::kConvolution:
+    case OperatorClass::kAttention:
+      return 0;
+  }
+  return 0;
+}
+
+double ProductRate(const CostModel& model, int element) {
+  return element <= 1   ? model.operations_per_us_1_byte
+         : element <= 2 ? model.operations_per_us_2_bytes
+         : element <= 4 ? model.operations_per_us_4_bytes
+                        : model.operations_per_us_8_bytes;
+}
+
+double OperationsPerMicrosecond(const CostModel& model, OperatorClass of, int element) {
+  const bool convolution = of == OperatorClass::kConvolution;
+  if ((!convolution && of != OperatorClass::kAttention) || element > 4) return ProductRate(model, element);
+  if (element <= 2) {
+    return convolution ? model.convolution_operations_per_us_2_bytes
+                       : model.attention_operations_per_us_2_bytes;
+  }
+  return convolution ? model.convolution_operations_per_us_4_bytes
+                     : model.attention_operations_per_us_4_bytes;
 }
 
 }  // namespace
@@ -166,19 +220,18 @@ absl::StatusOr<CostModel> CostModel::Parse(absl::string_view text) {
   return model;
 }
 
-double CostModel::KernelMicroseconds(absl::string_view name, double bytes) const {
+double CostModel::KernelMicroseconds(absl::string_view name, const KernelWork& work) const {
   for (const KernelCost& kernel : kernels) {
     if (absl::StrContains(name, kernel.part_of_name)) return kernel.microseconds;
   }
-  return std::max(shortest_us, bytes / memory_bytes_per_us);
+  const double of_class = BytesPerMicrosecond(*this, work.of);
+  const double moving = work.bytes / (of_class > 0 ? of_class : memory_bytes_per_us);
+  const double computing = work.operations / OperationsPerMicrosecond(*this, work.of, work.element);
+  return std::max({shortest_us, moving, computing});
 }
 
 double CostModel::ProductMicroseconds(double operations, int element) const {
-  const double rate = element <= 1   ? operations_per_us_1_byte
-                      : element <= 2 ? operations_per_us_2_bytes
-                      : element <= 4 ? operations_per_us_4_bytes
-                                     : operations_per_us_8_bytes;
-  return std::max(shortest_us, operations / rate);
+  return std::max(shortest_us, operations / ProductRate(*this, element));
 }
 
 double CostModel::CopyMicroseconds(Bytes size) const {

@@ -1,12 +1,14 @@
 // How long device work takes in timing mode, as data.
 //
-// A roofline: work takes as long as its bytes at the memory's rate, its operations at the arithmetic rate or
-// its copy at the link's rate say, and no kernel is shorter than `shortest_us`. The rates of the default are
-// the data sheet's, so a real GPU is slower; a row per kernel, measured, replaces the estimate where one
+// A roofline: work takes as long as its bytes, its operations or its copy at the rate for them say, whichever
+// is longest, and no kernel is shorter than `shortest_us`. Classes of operators (kernel_work.h) have rates
+// of their own. Most rates of the default are the data sheet's, so a real GPU is slower; scripts/calibrate
+// makes a file of those that were measured on one, and a row per kernel replaces the estimate where one
 // matters:
 //
 //   # what     name or part of one        value
 //   rate       memory_bytes_per_us        4.1e6
+//   rate       reduction_bytes_per_us     3.7e6
 //   kernel     vectorized_elementwise     4.2
 //   kernel     ampere_sgemm_128x64        38
 //   setting    TEARDOWN_MS                85
@@ -15,7 +17,9 @@
 //
 // A setting is one of the device's own (kSettings) that the process's environment does not name: what
 // HOCKET_EMULATOR_TEARDOWN_MS=85 would say. It holds in both modes.
-// A kernel takes the first row whose text its name contains. Copies and matrix products have no rows.
+// A kernel takes the first row whose text its (mangled) name contains; so does an operator that is taken as
+// one piece of work (csrc/emulator/operators/timed.h), by its own, as aten::_softmax. Copies and matrix
+// products have no rows. A rate is a number from 1e-6 to 1e15.
 // A call is one of the driver's own, for memory, and keeps the host thread that makes it (CallCosts).
 #ifndef HOCKET_CSRC_EMULATOR_TIMING_COST_H_
 #define HOCKET_CSRC_EMULATOR_TIMING_COST_H_
@@ -28,6 +32,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "csrc/base/bytes.h"
+#include "csrc/emulator/timing/kernel_work.h"
 #include "csrc/emulator/timing/timeline.h"
 
 namespace hocket::emulator::timing {
@@ -92,6 +97,20 @@ struct CostModel {
   double operations_per_us_2_bytes = 989e6;
   double operations_per_us_4_bytes = 67e6;
   double operations_per_us_8_bytes = 67e6;
+  // Convolutions, from the same sheet: cuDNN has the tensor cores, and rounds float32 to TF32 as PyTorch lets
+  // it (torch.backends.cudnn.allow_tf32): half of 989 TFLOP/s. Elements of eight bytes: as products of them.
+  double convolution_operations_per_us_2_bytes = 989e6;
+  double convolution_operations_per_us_4_bytes = 494.5e6;
+  // FlashAttention-2, which PyTorch brings, has 35 % of an H100's tensor cores: "FlashAttention-3" (arXiv
+  // 2407.08608), abstract. For longer elements nobody has published a figure: as products of them.
+  double attention_operations_per_us_2_bytes = 346e6;
+  double attention_operations_per_us_4_bytes = 67e6;
+  // Classes of operators that only move bytes. 0: memory_bytes_per_us, a bound that good kernels come near.
+  double elementwise_bytes_per_us = 0;
+  double reduction_bytes_per_us = 0;
+  double normalisation_bytes_per_us = 0;
+  double gather_bytes_per_us = 0;
+  double optimizer_bytes_per_us = 0;
   // Measured with nvbandwidth on a node of eight H200 behind PCIe Gen5 x16: 55.43 GB/s in, 55.06 GB/s out.
   double copy_in_bytes_per_us = 55.43e3;
   double copy_out_bytes_per_us = 55.06e3;
@@ -111,8 +130,7 @@ struct CostModel {
   // wrong.
   static absl::StatusOr<CostModel> Parse(absl::string_view text);
 
-  // A kernel that moves that many bytes through device memory.
-  double KernelMicroseconds(absl::string_view name, double bytes) const;
+  double KernelMicroseconds(absl::string_view name, const KernelWork& work) const;
   // A matrix product of that many floating-point operations on elements of `element` bytes.
   double ProductMicroseconds(double operations, int element) const;
   // A copy within the device, which reads and writes every byte.

@@ -23,7 +23,7 @@ TEST(CostTest, ACopyTakesItsBytesByTheRateOfItsLink) {
 
 TEST(CostTest, NothingIsShorterThanTheShortestKernel) {
   const CostModel& model = CostModel::Default();
-  EXPECT_EQ(model.KernelMicroseconds("fill", 4), model.shortest_us);
+  EXPECT_EQ(model.KernelMicroseconds("fill", {.bytes = 4}), model.shortest_us);
   EXPECT_EQ(model.ProductMicroseconds(2, 4), model.shortest_us);
   EXPECT_EQ(model.CopyMicroseconds(Engine::kToHost, 4), model.shortest_us);
 }
@@ -40,8 +40,33 @@ TEST(CostTest, AMeasuredKernelReplacesTheEstimate) {
       "\n"
       "rate shortest_us 2\n");
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->KernelMicroseconds("void vectorized_elementwise_kernel<4>", 1e9), 4.5);
-  EXPECT_EQ(model->KernelMicroseconds("reduce", 0), 2);
+  EXPECT_EQ(model->KernelMicroseconds("void vectorized_elementwise_kernel<4>", {.bytes = 1e9}), 4.5);
+  EXPECT_EQ(model->KernelMicroseconds("reduce", {}), 2);
+}
+
+TEST(CostTest, AClassThatMovesBytesHasTheMemorysRateUntilOneOfItsOwnIsMeasured) {
+  const KernelWork work = {.of = OperatorClass::kReduction, .bytes = 1e9};
+  const auto older = CostModel::Parse("rate memory_bytes_per_us 4e6");
+  ASSERT_TRUE(older.ok()) << older.status();
+  EXPECT_EQ(older->KernelMicroseconds("aten::sum", work), 250);
+  const auto measured = CostModel::Parse("rate memory_bytes_per_us 4e6\nrate reduction_bytes_per_us 2e6");
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(measured->KernelMicroseconds("aten::sum", work), 500);
+  EXPECT_EQ(measured->KernelMicroseconds("other", {.bytes = 1e9}), 250);
+}
+
+TEST(CostTest, OperationsOrBytesDecideWhicheverTakeLonger) {
+  const auto model = CostModel::Parse(
+      "rate memory_bytes_per_us 1e6\nrate convolution_operations_per_us_2_bytes 5e8\n"
+      "rate attention_operations_per_us_4_bytes 2e7\nrate operations_per_us_8_bytes 1e7\n");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto us = [&](OperatorClass of, double bytes, int element) {
+    return model->KernelMicroseconds("one", {of, bytes, 1e11, element});
+  };
+  EXPECT_EQ(us(OperatorClass::kConvolution, 1e6, 2), 200);
+  EXPECT_EQ(us(OperatorClass::kConvolution, 1e9, 2), 1000);
+  EXPECT_EQ(us(OperatorClass::kAttention, 1e6, 4), 5000);
+  EXPECT_EQ(us(OperatorClass::kConvolution, 1e6, 8), 10000) << "as a matrix product";
 }
 
 TEST(CostTest, ADevicesOwnSettingsStandBesideItsRates) {
@@ -79,6 +104,11 @@ TEST(CostTest, ABadRowIsNamedWithItsLine) {
   };
   EXPECT_THAT(message("\nkernel gemm"), HasSubstr("line 2 of the costs, 'kernel gemm': wanted"));
   EXPECT_THAT(message("rate speed 3"), HasSubstr("no rate is called 'speed'"));
+  EXPECT_THAT(message("rate gather_bytes_per_us 0"), HasSubstr("0 is not a number from 1e-06 to 1e+15"));
+  EXPECT_THAT(message("rate shortest_us -1"), HasSubstr("-1 is not a number from"));
+  EXPECT_THAT(message("rate shortest_us 1e300"), HasSubstr("1e+300 is not a number from"));
+  EXPECT_THAT(message("rate shortest_us nan"), HasSubstr("nan is not a number from"));
+  EXPECT_THAT(message("rate convolution_bytes_per_us 3"), HasSubstr("no rate is called"));
   EXPECT_THAT(message("kernel gemm -1"), HasSubstr("-1 is not a number above 0"));
   EXPECT_THAT(message("kernel gemm nan"), HasSubstr("nan is not a number above 0"));
   EXPECT_THAT(message("setting MEMORY 1"), HasSubstr("no setting is called 'MEMORY'"));

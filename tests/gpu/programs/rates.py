@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import torch
 
-from tests.gpu.programs import said
+from tests.gpu.programs import operators, said
 from tests.gpu.programs.host_located import (
     DEVICE,
     HOST_NUMA,
@@ -242,6 +242,7 @@ def main() -> None:
         operations_per_us_2_bytes=product(torch.bfloat16),
         operations_per_us_4_bytes=product(torch.float32),
         operations_per_us_8_bytes=product(torch.float64),
+        **{each.rate: each.counted / best(each.work, 10) for each in operators.classes(FULL)},
     )
     said.data("calls", **memory_calls(host, device))
 
