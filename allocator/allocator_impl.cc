@@ -94,6 +94,8 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
       verifies_(options.verify),
       pending_(driver),
       headroom_(gate == nullptr ? 0 : options.headroom),
+      told_limit_(options.memory_limit),
+      own_limit_(capacity),
       limit_(options.memory_limit) {}
 
 absl::Status AllocatorImpl::Reserve(bool verify) {
@@ -279,6 +281,9 @@ absl::Status AllocatorImpl::Grow(Request& request) {
 }
 
 absl::Status AllocatorImpl::AtTheLimit() const {
+  if (own_limit_ < told_limit_)
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the limit that this program has set itself (per_process_memory_fraction) is ", FormatBytes(limit_)));
   if (!limit_together_.empty() && limit_ < capacity_)
     return absl::ResourceExhaustedError(
         absl::StrCat(limit_together_, ": that leaves this one ", FormatBytes(limit_)));
@@ -464,6 +469,16 @@ absl::StatusOr<std::pair<DevicePtr, Bytes>> AllocatorImpl::BlockOf(DevicePtr add
   return absl::NotFoundError(absl::StrCat("no block of ours contains 0x", absl::Hex(address)));
 }
 
+absl::StatusOr<BlockSnapshot> AllocatorImpl::LiveBlock(DevicePtr address) const {
+  if (Owns(address)) {
+    MutexLock lock(&mutex_);
+    const Block* const block = FindBlock(address);
+    if (block != nullptr && block->state == Block::State::kAllocated && block->address == address)
+      return BlockSnapshot{address, block->size, block->requested, /*allocated=*/true, /*active=*/true};
+  }
+  return absl::NotFoundError(absl::StrCat("no block of ours begins at 0x", absl::Hex(address)));
+}
+
 bool AllocatorImpl::IsSpilled(DevicePtr address, Bytes size) const {
   if (size == 0 || !Owns(address) || !Owns(address + size - 1)) return false;
   MutexLock lock(&mutex_);
@@ -545,7 +560,14 @@ bool AllocatorImpl::DropKept() {
 void AllocatorImpl::SetMemoryLimit(Bytes limit, const std::string& together) {
   MutexLock lock(&mutex_);
   limit_together_ = together;
-  limit_ = std::min(limit, capacity_);
+  told_limit_ = std::min(limit, capacity_);
+  limit_ = std::min(told_limit_, own_limit_);
+}
+
+void AllocatorImpl::SetOwnLimit(Bytes limit) {
+  MutexLock lock(&mutex_);
+  own_limit_ = std::min(limit, capacity_);
+  limit_ = std::min(told_limit_, own_limit_);
 }
 
 Bytes AllocatorImpl::MemoryLimit() const {

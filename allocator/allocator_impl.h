@@ -55,6 +55,7 @@ class AllocatorImpl final : public CachingAllocator {
   void EmptyCache() override;
   bool Owns(DevicePtr address) const override;
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const override;
+  absl::StatusOr<BlockSnapshot> LiveBlock(DevicePtr address) const override;
   bool IsSpilled(DevicePtr address, Bytes size) const override;
   absl::StatusOr<Bytes> DeclareConstant(DevicePtr address, std::shared_ptr<const Promise> promise) override;
   void EndConstant(DevicePtr address) override;
@@ -76,6 +77,7 @@ class AllocatorImpl final : public CachingAllocator {
   std::vector<SegmentChange> TakeSegmentChanges() override;
   using CachingAllocator::SetMemoryLimit;
   void SetMemoryLimit(Bytes limit, const std::string& together) override;
+  void SetOwnLimit(Bytes limit) override;
   Bytes MemoryLimit() const override;
   Bytes LargestFree() const override;
 
@@ -418,7 +420,9 @@ class AllocatorImpl final : public CachingAllocator {
   static constexpr int kOnceInVain = 1;
   Bytes least_missing_ ABSL_GUARDED_BY(mutex_) = kNothingTried;
   int in_vain_ ABSL_GUARDED_BY(mutex_) = 0;
-  Bytes limit_ ABSL_GUARDED_BY(mutex_);
+  Bytes told_limit_ ABSL_GUARDED_BY(mutex_);
+  Bytes own_limit_ ABSL_GUARDED_BY(mutex_);
+  Bytes limit_ ABSL_GUARDED_BY(mutex_);  // the smaller of the two
   std::string limit_together_ ABSL_GUARDED_BY(mutex_);
   bool left_arena_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Bytes> turn_peaks_ ABSL_GUARDED_BY(mutex_);  // arena bytes used, of the last turns

@@ -159,6 +159,9 @@ class CachingAllocator {
   // The block that contains `address`: its start and size. kNotFound when it is not ours.
   virtual absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr address) const = 0;
 
+  // The block that starts at `address` and that PyTorch holds. kNotFound: none does.
+  virtual absl::StatusOr<BlockSnapshot> LiveBlock(DevicePtr address) const = 0;
+
   // Whether some of these bytes lie on the host now.
   virtual bool IsSpilled(DevicePtr address, Bytes size) const = 0;
 
@@ -224,6 +227,9 @@ class CachingAllocator {
   // `together`, in words, where it is what a cap of several jobs leaves this one: for the error.
   virtual void SetMemoryLimit(Bytes limit, const std::string& together) = 0;
   void SetMemoryLimit(Bytes limit) { SetMemoryLimit(limit, ""); }
+  // What the program allows itself (torch.cuda.set_per_process_memory_fraction). It lifts no other limit.
+  virtual void SetOwnLimit(Bytes limit) = 0;
+  // The smaller of the two.
   virtual Bytes MemoryLimit() const = 0;
   // The largest Malloc() that could succeed now without anybody's help.
   virtual Bytes LargestFree() const = 0;

@@ -303,7 +303,9 @@ absl::Status AllocatorImpl::OutOfMemory(const Request& request, const absl::Stat
       " is reserved by PyTorch but unallocated.\n  ", std::string(cause.message()), ".");
   if (request.over_limit && limit_ < capacity_) {
     absl::StrAppend(&text, "\n  Raise ",
-                    limit_together_.empty() ? "this job's memory limit" : "that cap, end one of these jobs",
+                    own_limit_ < told_limit_  ? "that fraction"
+                    : limit_together_.empty() ? "this job's memory limit"
+                                              : "that cap, end one of these jobs",
                     ", or make its model or batch smaller.");
   } else if (!others.ok()) {
     absl::StrAppend(&text, "\n  ", std::string(others.message()));

@@ -582,6 +582,36 @@ TEST_F(CachingAllocatorTest, WhatACapOfSeveralJobsLeavesHoldsAndTheErrorSaysWhos
   job.Free(block);
 }
 
+// A program that calls torch.cuda.set_per_process_memory_fraction(1.0) at its start had its cap lifted.
+TEST_F(CachingAllocatorTest, WhatAProgramAllowsItselfLiftsNoOtherLimit) {
+  Job job;
+  const auto error = [&] { return std::string(job.TryMalloc(30_MiB).status().message()); };
+  job.allocator->SetMemoryLimit(20_MiB, "the jobs of group vision may hold 20.0 MiB together");
+  job.allocator->SetOwnLimit(~Bytes{0});
+  EXPECT_EQ(job.allocator->MemoryLimit(), 20_MiB);
+  EXPECT_THAT(error(), HasSubstr("group vision may hold 20.0 MiB together"));
+
+  job.allocator->SetOwnLimit(10_MiB);
+  EXPECT_EQ(job.allocator->MemoryLimit(), 10_MiB);
+  EXPECT_THAT(error(),
+              HasSubstr("that this program has set itself (per_process_memory_fraction) is 10.0 MiB"));
+  EXPECT_THAT(error(), HasSubstr("Raise that fraction"));
+
+  job.allocator->SetMemoryLimit(40_MiB);
+  EXPECT_EQ(job.allocator->MemoryLimit(), 10_MiB) << "nor is its own lifted by others";
+}
+
+TEST_F(CachingAllocatorTest, ALiveBlockIsFoundByItsStartAlone) {
+  Job job;
+  const DevicePtr block = job.Malloc(1000);
+  ASSERT_TRUE(job.allocator->LiveBlock(block).ok());
+  EXPECT_EQ(job.allocator->LiveBlock(block)->requested_size, 1000u);
+  EXPECT_FALSE(job.allocator->LiveBlock(block + 512).ok());
+  EXPECT_FALSE(job.allocator->LiveBlock(12345).ok());
+  job.Free(block);
+  EXPECT_FALSE(job.allocator->LiveBlock(block).ok());
+}
+
 TEST_F(CachingAllocatorTest, ALimitAboveTheDeviceIsRefusedWithBothNumbers) {
   ScriptedGate gate;
   const auto made = CachingAllocator::Create(gpu.driver(), {.memory_limit = 1_GiB}, &gate);

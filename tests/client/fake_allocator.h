@@ -209,6 +209,7 @@ class FakeAllocator : public CachingAllocator {
   void RecordSegments(bool) override {}
   std::vector<SegmentChange> TakeSegmentChanges() override { return {}; }
   bool Owns(DevicePtr) const override { return false; }
+  absl::StatusOr<BlockSnapshot> LiveBlock(DevicePtr) const override { return absl::NotFoundError("none"); }
   absl::StatusOr<std::pair<DevicePtr, Bytes>> BlockOf(DevicePtr) const override {
     return absl::NotFoundError("none");
   }
@@ -236,6 +237,7 @@ class FakeAllocator : public CachingAllocator {
   void SetMemoryLimit(Bytes limit, const std::string& together) override {
     Record("limit " + std::to_string(limit) + (together.empty() ? "" : ": " + together));
   }
+  void SetOwnLimit(Bytes) override {}
   Bytes MemoryLimit() const override { return 0; }
   Bytes LargestFree() const override { return 0; }
   void CheckInvariants() const override {}
