@@ -28,12 +28,14 @@ struct CheckpointState : pytorch::caching::AllocatorState {
 
 }  // namespace
 
-CudaAllocator::CudaAllocator(Devices& devices, const std::atomic<bool>& forked)
+CudaAllocator::CudaAllocator(pytorch::caching::CUDAAllocator& native, Devices& devices,
+                             const std::atomic<bool>& forked)
     : pytorch::BaseAllocator(
           [this](size_t size, int device, cudaStream_t stream) {
             return Malloc(size, static_cast<c10::DeviceIndex>(device), stream);
           },
           [this](void* block, size_t, int, cudaStream_t) { Free(block); }),
+      native_(native),
       devices_(devices),
       forked_(forked) {
   installed = this;
@@ -49,6 +51,8 @@ void* CudaAllocator::Malloc(size_t size, c10::DeviceIndex device, std::optional<
   if (!caches_) [[unlikely]]
     return MallocUncached(size, device);
   Devices::Device& used = UseDevice(device);
+  if (devices_.RejectsEarly()) [[unlikely]]
+    RejectBeyondLimit(used, size);
   const cudaStream_t stream = given ? *given : c10::cuda::getCurrentCUDAStream(device).stream();
   const bool recorded = history_.enabled() && !forked_;
   if (recorded) [[unlikely]] {
@@ -143,6 +147,26 @@ void CudaAllocator::TellOutOfMemory(c10::DeviceIndex device, size_t size) {
   for (const auto& observer : observers) observer(device, size, total, free);
 }
 
+void CudaAllocator::RejectBeyondLimit(Devices::Device& device, size_t size) {
+  const Bytes allocated = device.allocator->InUse().allocated, limit = device.Limit();
+  if (allocated + size <= limit) return;
+  std::vector<pytorch::OomRejectionObserver> observers;
+  {
+    absl::MutexLock lock(&mutex_);
+    ++rejections_[static_cast<c10::DeviceIndex>(device.ordinal)];
+    observers = rejection_observers_;
+  }
+  for (const auto& observer : observers)
+    pytorch::TellRejection(observer, device.ordinal, size, allocated, device.capacity);
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false,
+      "CUDA out of memory. Allocation was preemptively rejected (throw_on_cudamalloc_oom) because "
+      "it would exceed per_process_memory_fraction limit. Requested size: ",
+      FormatBytes(size), ". This job has ", FormatBytes(allocated), " allocated on GPU ", device.ordinal,
+      ", and its limit is ", FormatBytes(limit),
+      ".\n  Raise that limit, or make the model or the batch smaller.");
+}
+
 // `size` < 0: the block is about to be freed.
 void CudaAllocator::ReportToProfiler(void* block, std::int64_t size, c10::DeviceIndex device) {
   CachingAllocator& allocator = Use(device);
@@ -159,6 +183,14 @@ c10::DataPtr CudaAllocator::allocate(size_t size) {
   const c10::DeviceIndex device = c10::cuda::current_device();
   void* block = size == 0 ? nullptr : Malloc(size, device);
   return {block, block, &Delete, c10::Device(c10::kCUDA, device)};
+}
+
+c10::DataPtr CudaAllocator::allocateWithAddress(size_t, void*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false,
+                              "hocket chooses itself where memory lies, so that no two jobs are in each "
+                              "other's way. Allocate without an address, ",
+                              kWithNative);
+  std::abort();  // not reached
 }
 
 void* CudaAllocator::raw_alloc(size_t size) {
@@ -212,7 +244,7 @@ void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) 
   TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1, "hocket: the fraction of the device's memory is ",
                     fraction, ": it must be at least 0 and at most 1.");
   const Devices::Device& used = UseDevice(device);
-  used.allocator->SetMemoryLimit(static_cast<Bytes>(fraction * static_cast<double>(used.capacity)));
+  used.allocator->SetOwnLimit(static_cast<Bytes>(fraction * static_cast<double>(used.capacity)));
 }
 
 std::pair<size_t, size_t> CudaAllocator::getMemoryInfo(c10::DeviceIndex device) {
@@ -221,15 +253,25 @@ std::pair<size_t, size_t> CudaAllocator::getMemoryInfo(c10::DeviceIndex device) 
 }
 
 pytorch::DeviceStats CudaAllocator::getDeviceStats(c10::DeviceIndex device) {
-  return Translate(Use(device).Stats());
+  pytorch::DeviceStats stats = Translate(Use(device).Stats());
+  absl::MutexLock lock(&mutex_);
+  const auto rejections = rejections_.find(device);
+  if (rejections != rejections_.end()) pytorch::SetOomRejections(stats, rejections->second);
+  return stats;
 }
 
-void CudaAllocator::resetAccumulatedStats(c10::DeviceIndex device) { Use(device).ResetAccumulatedStats(); }
+void CudaAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  Use(device).ResetAccumulatedStats();
+  absl::MutexLock lock(&mutex_);
+  rejections_.erase(device);
+}
 
 void CudaAllocator::resetPeakStats(c10::DeviceIndex device) { Use(device).ResetPeakStats(); }
 
 pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool, bool include_traces) {
   pytorch::caching::SnapshotInfo result{};
+  result.config_metadata = SettingsInUse(native_);
+  result.external_annotations = history_.Annotations();
   result.device_traces.resize(static_cast<size_t>(c10::cuda::device_count()));
   for (Devices::Device* device : devices_.table().devices) {
     const auto ordinal = static_cast<c10::DeviceIndex>(device->ordinal);
@@ -241,7 +283,8 @@ pytorch::caching::SnapshotInfo CudaAllocator::snapshot(pytorch::MempoolId_t pool
     history_.SegmentsChanged(ordinal, /*here=*/false,
                              [&] { return device->allocator->TakeSegmentChanges(); });
     result.device_traces[static_cast<size_t>(ordinal)] = history_.Entries(ordinal);
-    history_.SnapshotTaken(ordinal);  // as PyTorch's own: for the next one to show
+    history_.SnapshotTaken(
+        ordinal, device->allocator->InUse().allocated);  // as PyTorch's own: for the next one to show
   }
   return result;
 }
@@ -256,6 +299,28 @@ void CudaAllocator::recordHistory(bool enabled, pytorch::caching::CreateContextF
     history_.Stop();
     for (Devices::Device* device : devices_.table().devices) device->allocator->RecordSegments(false);
   }
+}
+
+void CudaAllocator::recordAnnotation(const std::vector<std::pair<std::string, std::string>>& annotation) {
+  if (history_.enabled()) history_.NoteRange(c10::cuda::current_device(), annotation);
+}
+
+void CudaAllocator::annotateMemory(const void* block, const std::string& text) {
+  if (forked_) return;
+  const auto address = reinterpret_cast<DevicePtr>(block);
+  const Devices::Device* const owner = devices_.OwnerOf(address);
+  const absl::StatusOr<BlockSnapshot> live = owner != nullptr
+                                                 ? owner->allocator->LiveBlock(address)
+                                                 : absl::StatusOr<BlockSnapshot>(absl::NotFoundError(""));
+  TORCH_CHECK(live.ok(), "hocket: cannot annotate the memory at ", block,
+              ": no block that this process holds begins there.");
+  history_.Annotated(static_cast<c10::DeviceIndex>(owner->ordinal), address, live->requested_size,
+                     owner->allocator->PoolOf(address), text);
+}
+
+void CudaAllocator::attachOomRejectionObserver(pytorch::OomRejectionObserver observer) {
+  absl::MutexLock lock(&mutex_);
+  rejection_observers_.push_back(std::move(observer));
 }
 
 void CudaAllocator::attachOutOfMemoryObserver(pytorch::caching::OutOfMemoryObserver observer) {

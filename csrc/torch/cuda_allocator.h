@@ -14,6 +14,7 @@
 #define HOCKET_CSRC_TORCH_CUDA_ALLOCATOR_H_
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,13 +35,15 @@ namespace hocket {
 
 class CudaAllocator final : public pytorch::BaseAllocator {
  public:
-  // Both are borrowed and live until the process ends.
-  CudaAllocator(Devices& devices, const std::atomic<bool>& forked);
+  // All are borrowed and live until the process ends. `native`: PyTorch's own allocator, which is no longer
+  // in use; it knows what the settings are.
+  CudaAllocator(pytorch::caching::CUDAAllocator& native, Devices& devices, const std::atomic<bool>& forked);
 
   std::string name() override { return "hocket"; }
 
   // --- blocks ---
   c10::DataPtr allocate(size_t size) override;
+  c10::DataPtr allocateWithAddress(size_t size, void* address);
   c10::DeleterFnPtr raw_deleter() const override { return &Delete; }
   void* raw_alloc(size_t size) override;
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override;
@@ -74,12 +77,16 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   History::Context getContextForPointer(const void* address) {
     return history_.ContextOf(reinterpret_cast<std::size_t>(address));
   }
+  void recordAnnotation(const std::vector<std::pair<std::string, std::string>>& annotation) override;
+  void annotateMemory(const void* block, const std::string& text);
   void pushCompileContext(std::string& context) override { History::PushCompileContext(context); }
   void popCompileContext() override { History::PopCompileContext(); }
   bool supportsUserMetadata() { return true; }
   void setUserMetadata(const std::string& metadata) { History::SetUserMetadata(metadata); }
   std::string getUserMetadata() { return History::UserMetadata(); }
   void attachOutOfMemoryObserver(pytorch::caching::OutOfMemoryObserver observer) override;
+  // Of allocations that are rejected early (Devices::RejectsEarly()).
+  void attachOomRejectionObserver(pytorch::OomRejectionObserver observer);
   void attachAllocatorTraceTracker(pytorch::caching::AllocatorTraceTracker tracker) override;
 
   // --- pools (CUDA graphs, torch.cuda.MemPool) ---
@@ -125,14 +132,19 @@ class CudaAllocator final : public pytorch::BaseAllocator {
   [[noreturn]] void Raise(const absl::Status& status, c10::DeviceIndex device, size_t size);
   // Calls the observers, and notes it in the history.
   void TellOutOfMemory(c10::DeviceIndex device, size_t size);
+  // Raises it if `size` more would be beyond the job's limit.
+  void RejectBeyondLimit(Devices::Device& device, size_t size);
   void ReportToProfiler(void* block, std::int64_t size, c10::DeviceIndex device);
 
+  pytorch::caching::CUDAAllocator& native_;
   Devices& devices_;
   const std::atomic<bool>& forked_;
   History history_;
   std::atomic<bool> caches_{true};
   absl::Mutex mutex_;
   std::vector<pytorch::caching::OutOfMemoryObserver> observers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<pytorch::OomRejectionObserver> rejection_observers_ ABSL_GUARDED_BY(mutex_);
+  std::map<c10::DeviceIndex, std::int64_t> rejections_ ABSL_GUARDED_BY(mutex_);  // since the last reset
   absl::flat_hash_set<void*> uncached_ ABSL_GUARDED_BY(mutex_);
   std::map<PoolKey, int> pool_uses_ ABSL_GUARDED_BY(mutex_);
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -39,20 +38,6 @@ absl::StatusOr<Bytes> SizeFromEnvironment(const char* variable, Bytes otherwise)
   if (size.ok()) return size;
   return absl::InvalidArgumentError(absl::StrCat(variable, ": ", std::string(size.status().message())));
 }
-
-// Half the options of PyTorch's allocator speak of its own way to keep memory. Whoever has set one is told,
-// once.
-void SayWhatHasNoEffect(const AllocConfVariable& variable, const AllocConf& conf) {
-  static std::once_flag said;
-  if (conf.without_effect.empty()) return;
-  std::call_once(said, [&] {
-    Say(absl::StrCat(variable.name, ": no effect here: ", absl::StrJoin(conf.without_effect, ", "),
-                     ". HOCKET_ALLOCATOR=native keeps PyTorch's own allocator."));
-  });
-}
-
-// The smaller of two limits, of which 0 is none.
-Bytes Smaller(Bytes a, Bytes b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
 constexpr Bytes kContext = 640_MiB;  // with the first kernels: docs/decisions/0043
 
@@ -180,14 +165,38 @@ absl::StatusOr<std::unique_ptr<Client>> Devices::Join(const std::string& uuid, c
   return client;
 }
 
-Bytes Devices::MemoryLimit(const Device& device) const {
-  if (shed_cache_) return options_.memory_limit;  // PyTorch heeds its options itself
+void Devices::HeedSettings(std::string_view settings) {
+  absl::MutexLock lock(&mutex_);
+  HeedEnvironment();
+  Heed("settings of the allocator", settings);
+}
+
+// Under its own allocator PyTorch does so itself.
+void Devices::HeedEnvironment() {
+  if (shed_cache_ || std::exchange(heeded_environment_, true)) return;
   const AllocConfVariable variable = FindAllocConf();
-  const AllocConf conf = ParseAllocConf(variable.value);
-  SayWhatHasNoEffect(variable, conf);
-  if (conf.memory_fraction == 1) return options_.memory_limit;
-  return Smaller(options_.memory_limit,
-                 static_cast<Bytes>(conf.memory_fraction * static_cast<double>(device.capacity)));
+  Heed(variable.name, variable.value);
+}
+
+void Devices::Heed(const std::string& where_from, std::string_view settings) {
+  AllocConf conf = ParseAllocConf(settings);
+  if (conf.rejects_early) rejects_early_ = *conf.rejects_early;
+  if (conf.memory_fraction) {
+    own_fraction_ = *conf.memory_fraction;
+    for (const std::unique_ptr<Device>& device : devices_) LimitToOwn(*device);
+  }
+  SayWhatHasNoEffect(where_from, std::move(conf.without_effect));
+}
+
+void Devices::SayWhatHasNoEffect(const std::string& where_from, std::vector<std::string> names) {
+  std::erase_if(names, [&](const std::string& name) { return !said_without_effect_.insert(name).second; });
+  if (names.empty()) return;
+  Say(absl::StrCat(where_from, ": no effect here: ", absl::StrJoin(names, ", "),
+                   ". HOCKET_ALLOCATOR=native keeps PyTorch's own allocator."));
+}
+
+void Devices::LimitToOwn(Device& device) const {
+  device.allocator->SetOwnLimit(static_cast<Bytes>(own_fraction_ * static_cast<double>(device.capacity)));
 }
 
 absl::Status Devices::MakeAllocator(Device& device) {
@@ -195,7 +204,7 @@ absl::Status Devices::MakeAllocator(Device& device) {
   Gate* gate = device.client ? device.client.get() : device.open_gate.get();
   HOCKET_ASSIGN_OR_RETURN(
       AllocatorOptions options,
-      ReadOptions(device.ordinal, device.capacity, MemoryLimit(device), device.client != nullptr));
+      ReadOptions(device.ordinal, device.capacity, options_.memory_limit, device.client != nullptr));
   if (shed_cache_) {
     options.serves_segments = true;
     options.shed_cache = [this, ordinal = device.ordinal] { shed_cache_(ordinal); };
@@ -204,6 +213,8 @@ absl::Status Devices::MakeAllocator(Device& device) {
   }
   HOCKET_ASSIGN_OR_RETURN(device.allocator, CachingAllocator::Create(*driver_, options, gate));
   device.allocator->ExpectStrays(expects_strays_);
+  HeedEnvironment();
+  LimitToOwn(device);
   if (device.client) device.client->SetAllocator(device.allocator.get());
   return absl::OkStatus();
 }

@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -66,6 +68,13 @@ class Devices {
   void ManageMemory() { manages_memory_ = true; }
   void ManageSegments(std::function<void(int ordinal)> shed_cache, std::vector<Bytes> unmanaged);
 
+  // Settings of PyTorch's allocator that the program has set: those that mean something here are heeded from
+  // now on, and those that have no effect are named, each once. Those of the environment are heeded before
+  // these, and at the first use of a device. REQUIRES: ManageMemory().
+  void HeedSettings(std::string_view settings);
+  // An allocation beyond the job's limit is to fail at once, without anybody giving memory back for it.
+  bool RejectsEarly() const { return rejects_early_.load(std::memory_order_relaxed); }
+
   // The device, put to use if it is not yet. kInvalidArgument: an option out of range. Any other error: the
   // device cannot be used with Hocket; the text says why.
   absl::StatusOr<Device*> Use(int ordinal);
@@ -117,9 +126,12 @@ class Devices {
   // The client of a job on that device; none where no coordinator can be had.
   absl::StatusOr<std::unique_ptr<Client>> Join(const std::string& uuid, const std::string& name,
                                                Bytes capacity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What the job may use of the device, from its options and PYTORCH_ALLOC_CONF; 0: all of it. Says once
-  // which options of the latter have no effect.
-  Bytes MemoryLimit(const Device& device) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HeedEnvironment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Heed(const std::string& where_from, std::string_view settings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Half the options of PyTorch's allocator speak of its own way to keep memory.
+  void SayWhatHasNoEffect(const std::string& where_from, std::vector<std::string> names)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LimitToOwn(Device& device) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status MakeAllocator(Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveCpu() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -129,6 +141,7 @@ class Devices {
   std::function<void(int)> shed_cache_;
   std::vector<Bytes> unmanaged_;
   std::atomic<bool> manages_memory_{false};
+  std::atomic<bool> rejects_early_{false};
   std::atomic<bool> joined_{false};             // or found that it cannot be coordinated
   std::atomic<const Table*> table_{new Table};  // old ones are kept: a thread in a step may hold one
 
@@ -139,6 +152,9 @@ class Devices {
   bool expects_strays_ ABSL_GUARDED_BY(mutex_) = true;
   bool joins_cpu_ ABSL_GUARDED_BY(mutex_) = true;
   bool said_uncoordinated_ ABSL_GUARDED_BY(mutex_) = false;
+  bool heeded_environment_ ABSL_GUARDED_BY(mutex_) = false;
+  double own_fraction_ ABSL_GUARDED_BY(mutex_) = 1;  // of each device, as the program said last
+  std::set<std::string> said_without_effect_ ABSL_GUARDED_BY(mutex_);  // names of options
   std::unique_ptr<Driver> driver_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Client> cpu_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Device>> devices_ ABSL_GUARDED_BY(mutex_);

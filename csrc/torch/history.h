@@ -4,6 +4,9 @@
 //   Malloc succeeds -> Allocated()  an entry "alloc"; its stack is kept for as long as the block lives
 //   Free            -> Freed()      entries "free_requested" and "free_completed"
 //   Malloc fails    -> OutOfMemory() an entry "oom"
+//   annotateMemory  -> Annotated()  an entry "annotate", with the program's words, of a block that lives
+//   recordAnnotation -> NoteRange() begin and end of a torch.profiler.record_function: not an entry of a
+//                                   device's, but an annotation beside them
 //   chunks come or go: with the next of these, entries "segment_map" and "segment_unmap", as of expandable
 //                                    segments
 //
@@ -21,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -45,7 +49,8 @@ class History {
     std::vector<std::string> skip_actions;  // "alloc", "free_requested", ...
   };
 
-  // Starts, or goes on with other options; `clear` drops what was recorded.
+  // Starts, or goes on with other options; `clear` drops what was recorded. Raises PyTorch's error for an
+  // action that there is not.
   void Start(const Options& options, bool clear);
   // Stops recording and drops what was recorded.
   void Stop();
@@ -61,8 +66,12 @@ class History {
   // `here`: what has gone has been given back by this thread, and its stack says why.
   void SegmentsChanged(c10::DeviceIndex device, bool here, Changes changes);
   void OutOfMemory(c10::DeviceIndex device, std::size_t size, std::size_t free, void* stream);
-  // A snapshot is taken: an entry that lets a reader align the two.
-  void SnapshotTaken(c10::DeviceIndex device);
+  // `size`: of the block as it was asked for, for one that is older than the history.
+  void Annotated(c10::DeviceIndex device, std::size_t address, std::size_t size, pytorch::MempoolId_t pool,
+                 const std::string& text);
+  // A snapshot is taken: an entry that lets a reader align the two, with the bytes allocated.
+  void SnapshotTaken(c10::DeviceIndex device, std::size_t allocated);
+  void NoteRange(c10::DeviceIndex device, const std::vector<std::pair<std::string, std::string>>& annotation);
 
   // What all entries of the calling thread carry from now on: the compiled region that it is in, and a note
   // of the program's.
@@ -73,6 +82,7 @@ class History {
 
   // Oldest first.
   std::vector<Entry> Entries(c10::DeviceIndex device) const;
+  std::vector<pytorch::AnnotationEntry> Annotations() const;
   // The stack of the allocation that made the living block at `address`; nullptr: not recorded.
   Context ContextOf(std::size_t address) const;
 
@@ -88,14 +98,18 @@ class History {
   Context Gather(pytorch::caching::RecordContext level) const;
   void AddSegments(c10::DeviceIndex device, const Context& came, const Context& gone, Changes changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // With the stack that `block` has, where entries are to have one.
   void Add(Entry::Action action, c10::DeviceIndex device, std::size_t address, const Block& block,
-           pytorch::caching::RecordContext level) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+           const std::string& text = user_metadata_) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  static thread_local std::string user_metadata_;
 
   std::atomic<bool> enabled_{false};
   mutable absl::Mutex mutex_;
   Options options_ ABSL_GUARDED_BY(mutex_);
   std::vector<Entry::Action> skipped_ ABSL_GUARDED_BY(mutex_);
   std::map<c10::DeviceIndex, std::deque<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+  std::deque<pytorch::AnnotationEntry> annotations_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::size_t, Block> blocks_ ABSL_GUARDED_BY(mutex_);
 };
 

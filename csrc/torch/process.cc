@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "csrc/base/status_macros.h"
 #include "csrc/client/process_end.h"
-#include "csrc/torch/alloc_conf.h"
 #include "csrc/torch/constants.h"
 #include "csrc/torch/contexts.h"
 #include "csrc/torch/cuda_allocator.h"
@@ -23,6 +22,7 @@
 #include "csrc/torch/out_of_turn.h"
 #include "csrc/torch/peers.h"
 #include "csrc/torch/segments.h"
+#include "csrc/torch/settings.h"
 #include "csrc/torch/torch_version.h"
 
 namespace hocket {
@@ -51,18 +51,6 @@ bool IsMine(Process::StepId step) { return step >> kCountBits == last_id >> kCou
 bool CudaHasStarted() {
   pytorch::caching::CUDAAllocator* current = pytorch::caching::get();
   return current != nullptr && current->initialized();
-}
-
-// All that were given are said again: some versions of PyTorch give those that are not named their defaults.
-// Our own come last, and count.
-//   release_lock_on_cudamalloc: a thread that waits for room keeps nobody from freeing
-//   expandable_segments: they are not made by cudaMalloc
-void SetAllocatorOptions() {
-  std::string options = c10::CachingAllocator::getAllocatorSettings();
-  if (options.empty()) options = FindAllocConf().value;
-  if (!options.empty() && options.back() != ',') options += ",";
-  c10::CachingAllocator::setAllocatorSettings(options +
-                                              "release_lock_on_cudamalloc:True,expandable_segments:False");
 }
 
 // What the allocator holds of each device.
@@ -145,12 +133,14 @@ absl::Status Process::Install() {
   }
   DenyPeerAccess();
   devices_.ManageMemory();
-  allocator_ = std::make_shared<CudaAllocator>(devices_, forked_);
+  ReadSettingsOfEnvironment();
+  allocator_ = std::make_shared<CudaAllocator>(*pytorch::caching::get(), devices_, forked_);
   pytorch::changeCurrentAllocator(allocator_);
   // What torch.accelerator asks. PyTorch's own is registered with priority 1.
   c10::SetAllocator(c10::kCUDA, allocator_.get(), /*priority=*/2);
   MakeRoomForContexts(devices_, forked_);
   WatchOperators(devices_);
+  HeedSettings(devices_, forked_);
   installed_ = true;
   return absl::OkStatus();
 }
@@ -165,7 +155,7 @@ absl::StatusOr<Bytes> Process::KeepNative() {
   auto* const gated = new NativeAllocator(native, devices_, forked_);
   const std::vector<Bytes> held = Reserved(native);
   devices_.ManageSegments([gated](int ordinal) { gated->ShedCache(ordinal); }, held);
-  SetAllocatorOptions();
+  KeepOurSettings();
   pytorch::caching::allocator.store(gated);
   c10::SetAllocator(c10::kCUDA, gated, /*priority=*/2);
   ServeSegments(devices_, forked_);

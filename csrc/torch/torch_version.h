@@ -13,6 +13,8 @@
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 #include <torch/headeronly/version.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -38,6 +40,21 @@ struct RejectionObserverOf<Allocator, std::void_t<decltype(&Allocator::attachOom
   static Argument ArgumentOf(void (Allocator::*)(Argument));
   using Type = decltype(ArgumentOf(&Allocator::attachOomRejectionObserver));
 };
+// Tells such an observer, which a version without the method never attaches.
+template <typename Observer>
+void TellRejection(const Observer& observer, std::int64_t device, std::size_t size, std::size_t allocated,
+                   std::size_t total) {
+  if constexpr (requires { observer(device, size, allocated, total); })
+    observer(device, size, allocated, total);
+}
+
+// The action of an entry that annotateMemory() makes; a version that has none never calls it.
+template <typename Entry>
+constexpr typename Entry::Action AnnotateActionOf() {
+  if constexpr (requires { Entry::ANNOTATE; }) return Entry::ANNOTATE;
+  return Entry::SNAPSHOT;
+}
+
 // Of entries that a version has no such member of: nothing.
 template <typename Entry>
 void SetUserMetadata(Entry& entry, const std::string& metadata) {
@@ -54,13 +71,21 @@ void SetReservedByPool(Stats& stats, const ByPool& by_pool, Translate translate)
   }
 }
 
+template <typename Stats>
+void SetOomRejections(Stats& stats, std::int64_t count) {
+  if constexpr (requires { stats.num_oom_rejections; }) stats.num_oom_rejections = count;
+}
+
 using OomRejectionObserver = RejectionObserverOf<BaseAllocator>::Type;
 
 using c10::MempoolId_t;
+using c10::CachingDeviceAllocator::AnnotationEntry;
 using c10::CachingDeviceAllocator::BlockInfo;
 using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::SegmentInfo;
 using c10::CachingDeviceAllocator::TraceEntry;
+
+inline constexpr TraceEntry::Action kAnnotate = AnnotateActionOf<TraceEntry>();
 
 }  // namespace hocket::pytorch
 

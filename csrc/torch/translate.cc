@@ -1,5 +1,8 @@
 #include "csrc/torch/translate.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace hocket {
 namespace {
 
@@ -62,6 +65,22 @@ pytorch::SegmentInfo Translate(const SegmentSnapshot& from, c10::DeviceIndex dev
     if (block.allocated) to.blocks.back().context_when_allocated = history.ContextOf(block.address);
   }
   return to;
+}
+
+pytorch::caching::AllocatorConfigInfo SettingsInUse(pytorch::caching::CUDAAllocator& native) {
+  pytorch::caching::AllocatorConfigInfo settings{};
+  try {
+    settings = native.snapshot({0, 0}, /*include_traces=*/false).config_metadata;
+  } catch (const c10::Error&) {  // cudaMallocAsync has none
+  }
+  settings.last_allocator_settings = c10::CachingAllocator::getAllocatorSettings();
+  settings.max_split_size = std::numeric_limits<size_t>::max();
+  settings.garbage_collection_threshold = 0;
+  settings.expandable_segments = false;
+  settings.release_lock_on_malloc = false;
+  settings.graph_capture_record_stream_reuse = false;
+  std::fill(settings.roundup_power2_divisions.begin(), settings.roundup_power2_divisions.end(), 0);
+  return settings;
 }
 
 }  // namespace hocket

@@ -204,9 +204,6 @@ def _keep_native(native: ModuleType, late: bool) -> None:
     if late:
         say(f"CUDA had started before hocket was imported: the {load_control().format_bytes(unmanaged)} that PyTorch "
              "held then stay on the device; what it allocates from now on is moved when others need room.")  # fmt: skip
-    for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
-        if "expandable_segments:True" in os.environ.get(variable, "").replace(" ", ""):
-            say(f"{variable}: expandable_segments is switched off: Hocket cannot move them.")
 
 
 def _show_the_jobs_room(torch: ModuleType) -> None:

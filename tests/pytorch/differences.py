@@ -14,12 +14,6 @@ HOCKET: dict[str, str] = {
     "test_cuda.py::TestCudaAllocator::test_allocator_backend": (
         "asks for another backend (cudaMallocAsync), which has no effect under Hocket, as a warning says"
     ),
-    "test_cuda.py::TestCudaAllocator::test_allocator_memory_fraction_setting": (
-        "a fraction of 0 in PYTORCH_CUDA_ALLOC_CONF has no effect, as a warning says"
-    ),
-    "test_cuda.py::TestCudaAllocator::test_throw_on_cudamalloc_oom": (
-        "options that are set at run time through a private function of PyTorch's are not heeded"
-    ),
     "test_cuda.py::TestMemPool::test_mempool_no_split": (
         "MemPool(no_split=True) is refused: Hocket gives a pool's memory out in blocks of the size asked for"
     ),

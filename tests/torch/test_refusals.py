@@ -78,6 +78,7 @@ def test_what_only_cpp_can_ask_for_is_refused(world: World, tmp_path: pathlib.Pa
     for command in (configure, ["cmake", "--build", str(tmp_path)]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+    world.memory = "256MiB"
     for allocator in ("hocket", "native"):
         said = answers(world.start(str(tmp_path / "asks"), HOCKET_ALLOCATOR=allocator).finishes().lines)
         for what, words in (
@@ -89,3 +90,9 @@ def test_what_only_cpp_can_ask_for_is_refused(world: World, tmp_path: pathlib.Pa
         if allocator == "hocket":
             assert said["handle"].startswith("refused: hocket does not open CUDA memory of another process."), said
             assert f"send a copy on the host (tensor.cpu()), or {WITHOUT_HOCKET}" in said["handle"], said
+            if "address" in said:
+                assert said["address"].startswith("refused: hocket chooses itself where memory lies"), said
+                assert f"Allocate without an address, or {WITH_NATIVE}" in said["address"], said
+        if "rejections" in said:
+            assert said["rejections"] == "done", said
+            assert said["rejected"] == "0 100 0 256", said  # the device, what was asked for, had before, and has
