@@ -39,7 +39,7 @@ TEST(HandOverTest, AYieldIsObeyedAtTheEndOfTheStep) {
 // By the job's clock: at least what passed between two moments within it, at most what passed around it.
 TEST(HandOverTest, ATurnsEndSaysWhatItsComingAndTheGivingOfTheOneBeforeTook) {
   using Clock = std::chrono::steady_clock;
-  Scene scene(Scene::NeverIdle());
+  Scene scene;
   scene.TakesTurn(1);
   ASSERT_TRUE(scene.job().BeginStep().ok());
   scene.Says(wire::Yield{.turn = 1, .now = true});
