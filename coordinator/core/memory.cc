@@ -450,7 +450,8 @@ void Core::ForeseeRoom(Job& job) {
   if (job.need == 0) return;
   const Device& device = DeviceOf(job);
   const Bytes unseen = now_ < device.unseen_at + kUnseenGoodFor ? device.unseen : 0;
-  const Bytes free = Free(device) - std::min(Free(device), unseen);
+  const Bytes known = Free(device);
+  const Bytes free = known - std::min(known, unseen);
   if (job.need <= free) return;
   job.room = RoomRequest{.bytes = job.need - free, .restoring = true, .since = now_};
 }

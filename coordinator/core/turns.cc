@@ -11,10 +11,15 @@
 namespace hocket::coordinator {
 namespace {
 
+// A time of a job's, as it says.
+absl::Duration Said(std::uint64_t ns) {
+  return absl::Nanoseconds(static_cast<std::int64_t>(std::min<std::uint64_t>(ns, INT64_MAX)));
+}
+
 // What it says of its hand-over, without the wait that is known here.
 absl::Duration PassageOf(const Job& job, const wire::TurnOver& last) {
-  const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.hand_over_ns, INT64_MAX)));
-  return std::clamp(said - (job.granted - job.asked), absl::ZeroDuration(), kLongestPassage);
+  const absl::Duration passage = Said(last.hand_over_ns) - (job.granted - job.asked);
+  return std::clamp(passage, absl::ZeroDuration(), kLongestPassage);
 }
 
 }  // namespace
@@ -485,12 +490,12 @@ absl::Time Core::StopTime(const Turn& turn) const {
 // For so long it had not used its turn when it gave it up for that. Believed within the turn's bounds, as all
 // that it says about its own times.
 absl::Duration Core::IdleAtEnd(const Job& job, const wire::TurnOver& last) const {
-  const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.idle_ns, INT64_MAX)));
+  const auto said = Said(last.idle_ns);
   return std::max(absl::ZeroDuration(), std::min(said, now_ - job.granted - job.last_ready));
 }
 
 void Core::Learn(Job& job, Turn& turn, const wire::TurnOver& last) {
-  const auto said = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
+  const auto said = Said(last.ready_ns);
   job.last_ready = std::min(said, now_ - job.granted);
   job.ready.Add(job.last_ready);
   job.last_passage = PassageOf(job, last);
@@ -530,7 +535,7 @@ void Core::EndPart(Job& job, const wire::TurnOver& last, PartEnds how) {
   if (how == PartEnds::kGiven) CountRestored(job, last);
   if (!guest && !aside) LearnReach(job, turn);
   if (how == PartEnds::kGiven) job.alone_first = job.after_others && (job.accompanied || job.alone_first);
-  const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
+  const auto ready = Said(last.ready_ns);
   CountPart(job, std::min(ready, now_ - job.granted), IdleAtEnd(job, last), last.turn_steps);
   TurnEnded record{.turn = turn.number,
                    .job = job.id,
@@ -570,7 +575,7 @@ void Core::CountRestored(Job& job, const wire::TurnOver& last) {
   Foretold foretold = std::exchange(job.coming, {});
   if (foretold.bytes == 0 && last.restored == 0) return;
   if (job.after_others) foretold.time.reset();
-  const auto ready = absl::Nanoseconds(static_cast<int64_t>(std::min<uint64_t>(last.ready_ns, INT64_MAX)));
+  const auto ready = Said(last.ready_ns);
   const Bytes back = foretold.bytes - std::min(foretold.bytes, job.spilled);
   job.restores.Add(foretold, {.bytes = std::max<Bytes>(back, last.restored),
                               .copied = last.restored,
