@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+
+import forked
 
 T = TypeVar("T")
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
@@ -45,6 +48,14 @@ def hocket_command() -> list[str]:
     return [found]
 
 
+@functools.cache
+def _loaded_emulated() -> dict[str, str]:
+    """What ld.so is told in a process on the emulated GPU."""
+    look = "import json, os; print(json.dumps({name: os.environ[name] for name in ('LD_PRELOAD', 'LD_LIBRARY_PATH')}))"
+    command = [*hocket_command(), "emulate", "--", sys.executable, "-S", "-c", look]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def _hear_ctrl_c() -> None:
     """A test run in the background ignores Ctrl-C, and its children would too."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -53,20 +64,12 @@ def _hear_ctrl_c() -> None:
 class Program:
     """A process that a test started. Its output is read as it comes; ``expect`` waits for a line."""
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str], look: Callable[[], str]) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: dict[str, str], look: Callable[[], str], fork: bool = False
+    ) -> None:
         self.command = list(command)
         self._look = look
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-            bufsize=1,
-            start_new_session=True,
-            preexec_fn=_hear_ctrl_c,
-        )
+        self.process = forked.start(command, environment) if fork else self._popen(environment)
         self.lines: list[str] = []
         self.errors: list[str] = []
         self._new: queue.Queue[str | None] = queue.Queue()
@@ -77,6 +80,19 @@ class Program:
         ]
         for reader in self._readers:
             reader.start()
+
+    def _popen(self, environment: dict[str, str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+            bufsize=1,
+            start_new_session=True,
+            preexec_fn=_hear_ctrl_c,
+        )
 
     def _read_lines(self) -> None:
         assert self.process.stdout
@@ -185,12 +201,27 @@ class World:
             self.environment["HOCKET_DAEMON"] = daemon
 
     def start(self, *command: str, emulated: bool = True, **variables: str) -> Program:
-        """Starts a command on the device (or beside it)."""
+        """Starts a command on the device (or beside it): by itself, a program of this Python is a fork (forked.py)."""
+        if emulated and forked.possible(command) and all(name.startswith("HOCKET_") for name in variables):
+            return self._started(Program(command, self._emulated(variables), self.look, fork=True))
         emulate = [*hocket_command(), "emulate", "--name", self.name, "--memory", self.memory]
         modes = {"--check": self.check, "--timing": self.timing}
         emulate += ["--devices", str(self.devices), *(mode for mode, chosen in modes.items() if chosen), "--"]
         command = (*(emulate if emulated else []), *command)
-        program = Program(command, {**self.environment, **variables}, self.look)
+        return self._started(Program(command, {**self.environment, **variables}, self.look))
+
+    def _emulated(self, variables: dict[str, str]) -> dict[str, str]:
+        """The environment that ``hocket emulate`` would give a program here."""
+        device = {
+            "HOCKET_EMULATOR_NAME": self.name,
+            "HOCKET_EMULATOR_MEMORY": self.memory,
+            "HOCKET_EMULATOR_DEVICES": str(self.devices),
+            "HOCKET_EMULATOR_MODE": "timing" if self.timing else "values",
+            "HOCKET_EMULATOR_CHECK": str(int(self.check)),
+        }
+        return {**self.environment, **variables, **_loaded_emulated(), **device}
+
+    def _started(self, program: Program) -> Program:
         self.programs.append(program)
         return program
 
