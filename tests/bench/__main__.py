@@ -27,6 +27,7 @@ BENCHMARKS = {
     "kill_to_turn": "from the kill of the holder to the next job's turn / kill to waitpid of an equal process",
     "killed_memory": "when the emulated GPU has a killed process's memory back / the kernel's report",
     "allocation": "malloc + free and reserved memory, recorded histories / PyTorch's native allocator",
+    "survivors": "chunks taken out of the arena, and private memory / bytes of what outlives its step",
     "production": "what an opportunistic job costs a production job, and gets / alone, and an oracle",
     "inference": "request latency beside training / its bound; what the training gets / what requests leave",
     "prediction": "makespan of jobs together, simulated / run",

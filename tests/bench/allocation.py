@@ -108,10 +108,11 @@ def compare(history: pathlib.Path, recorded_on: str, program: str, rounds: int) 
     return found
 
 
-def _recorded_on_gpus(found: list[Compared]) -> str:
-    """How many, and where; "" where there are none."""
+def _recorded_elsewhere(found: list[Compared]) -> str:
+    """How many not on the emulated GPU, and where; "" where there are none."""
     devices = collections.Counter(each.recorded_on for each in found if each.recorded_on != harness.EMULATED)
-    return "".join(f", {many} of them recorded on {device}" for device, many in sorted(devices.items()))
+    where = {device: device if device == histories.ELSEWHERE else f"on {device}" for device in devices}
+    return "".join(f", {devices[device]} of them recorded {where[device]}" for device in sorted(devices))
 
 
 def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
@@ -119,7 +120,7 @@ def figures_of(all_found: list[Compared]) -> Iterator[harness.Figure]:
         found = [f for f in all_found if f.steady == steady]
         if not found:
             continue
-        which = f"{len(found)} histories whose steps {'repeat' if steady else 'change'}{_recorded_on_gpus(found)}"
+        which = f"{len(found)} histories whose steps {'repeat' if steady else 'change'}{_recorded_elsewhere(found)}"
         for key, (text, goal, goal_elsewhere) in COMPARED.items():
             worst = max(found, key=lambda f: f.median(key))
             yield harness.figure(

@@ -4,6 +4,10 @@
 results, as ``histories-<device>.tar.gz``. The others are recorded with PyTorch's native allocator on an emulated GPU of
 80 GiB that computes nothing: sizes and order are those of a GPU, but for what cuDNN and fused attention ask for there.
 
+Where a folder of traces is given (``--workloads``), what it has in ``allocation-traces`` comes beside them, as
+``trace-NAME``: other trainings, among them one of several micro-batches a step and one that carries its state from step
+to step.
+
 A history is ``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one. NAME is a training of more_jobs.py,
 with ``-untidy`` where its gradients and outputs live until the next step replaces them.
 """
@@ -24,6 +28,7 @@ from tests.bench import harness
 FILE = re.compile(r"([a-z0-9-]+)\.txt\.gz")
 UNTIDY = ("gpt", "resnet", "bert", "unet")  # recorded a second time, untidy
 MEMORY = "80GiB"
+ELSEWHERE = "elsewhere"  # where a history that does not say it was recorded
 
 
 def unpack(results: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
@@ -61,12 +66,23 @@ def record(folder: pathlib.Path, names: Collection[str]) -> None:
         subprocess.run(command, check=True, cwd=harness.ROOT, stdout=subprocess.DEVNULL)
 
 
+def take_traces(folder: pathlib.Path) -> dict[str, str]:
+    """Puts the given folder's traces into ``folder``; for each NAME where it was recorded."""
+    given = harness.PLACE.workloads
+    taken: dict[str, str] = {}
+    for trace in sorted((given / "allocation-traces").glob("*.txt.gz")) if given else []:
+        name = f"trace-{name_of(trace).replace('_', '-')}"
+        (folder / f"{name}.txt.gz").write_bytes(trace.read_bytes())
+        taken[name] = recorded_on(trace)
+    return taken
+
+
 def gather(folder: pathlib.Path, names: Collection[str] = ()) -> dict[str, str]:
-    """Those of these names (none: all) into ``folder``; for each NAME that was not recorded on the device that is
-    measured, where it was."""
+    """Those of these names (none: all, and the traces) into ``folder``; for each NAME that was not recorded on the
+    device that is measured, where it was."""
     elsewhere = unpack(harness.RESULTS, folder) if harness.PLACE.emulated else {}
     record(folder, [name for name in names or recordings() if name not in elsewhere])
-    return elsewhere
+    return elsewhere if names else elsewhere | take_traces(folder)
 
 
 def name_of(history: pathlib.Path) -> str:
@@ -74,11 +90,11 @@ def name_of(history: pathlib.Path) -> str:
 
 
 def recorded_on(history: pathlib.Path) -> str:
-    """As its first line says; "elsewhere" where it does not."""
+    """As its first line says; ``ELSEWHERE`` where it does not."""
     with gzip.open(history, "rt") as lines:
         first = lines.readline()
     said = json.loads(first[1:]) if first.startswith("# {") else {}
-    return said.get("device", "elsewhere")
+    return said.get("device", ELSEWHERE)
 
 
 def peak(history: pathlib.Path) -> int:

@@ -94,3 +94,18 @@ def test_rows_table_and_record_say_which_a_gpu_has_recorded(
     assert {row[0]: row[-1] for row in table["rows"]}["gpt"] == "nvidia-h200"
     assert recorded["histories"]["gpt"]["recorded_on"] == "nvidia-h200"
     assert recorded["histories"]["lora"]["recorded_on"] == harness.EMULATED
+
+
+def test_traces_that_are_given_come_beside_the_recorded_ones(
+    results: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = tmp_path / "workloads" / "allocation-traces"
+    traces.mkdir(parents=True)
+    (traces / "gpt_accum.txt.gz").write_bytes(ON_GPU)
+    monkeypatch.setattr(harness.PLACE, "workloads", tmp_path / "workloads")
+    elsewhere, found = gathered(tmp_path / "gathered")
+    assert elsewhere == {"trace-gpt-accum": "elsewhere"}
+    assert found["trace-gpt-accum"] == ON_GPU and found["gpt"] == EMULATED
+    brief = tmp_path / "brief"
+    brief.mkdir()
+    assert histories.gather(brief, ("gpt",)) == {} and [path.name for path in brief.iterdir()] == ["gpt.txt.gz"]
