@@ -4,7 +4,8 @@ Replays the histories of real trainings (histories.py) over Hocket's allocator, 
 (allocator/bench/replay.cc). Nothing here depends on time or on the device but for its size: once suffices, and a sample
 is a window of some steps.
 
-A history is *steady* where its last two steps make the same allocations. The first repetitions are left out: the
+A history is *steady* where its last two steps make the same allocations; of one that is not, the last three come in
+turn, and what they leave alive is freed at the end of the step that follows. The first repetitions are left out: the
 allocator has to see a step thrice. Of several histories the page has the worst; each is in the table below it.
 """
 
@@ -87,19 +88,22 @@ def figures_of(all_found: list[Survived]) -> Iterator[harness.Figure]:
         found = [each for each in all_found if each.steady == steady]
         if not found:
             continue
-        which = f"{len(found)} histories whose steps {'repeat' if steady else 'change'}"
+        kind = f"histories whose steps {'repeat' if steady else 'change'}"
         worst = max(found, key=lambda each: sum(each.moved()))
         yield harness.figure(
             f"survivors_{'steady' if steady else 'changing'}_moved",
-            f"chunks taken out of the arena for what outlives its step, {which}, the worst ({worst.name})",
+            f"chunks taken out of the arena for what outlives its step, {len(found)} {kind}, the worst ({worst.name})",
             worst.moved(),
             0.0 if steady else 0.05,
             "bytes of what outlives its step",
         )
+        found = [each for each in found if _total(each.steps, "survived")]
+        if not found:
+            continue
         worst = max(found, key=lambda each: max(each.private()))
         yield harness.figure(
             f"survivors_{'steady' if steady else 'changing'}_private",
-            f"private memory at a step's end, {which}, the worst ({worst.name})",
+            f"private memory at a step's end, {kind}, the {len(found)} with survivors, the worst ({worst.name})",
             worst.private(),
             1.1,
             "bytes that live in it",

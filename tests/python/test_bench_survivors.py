@@ -37,10 +37,10 @@ def test_a_job_of_which_nothing_outlives_a_step_has_no_rate_and_moves_nothing() 
 
 
 def test_the_page_has_the_worst_of_each_kind() -> None:
-    changes = [step(allocations=i, adopted=2 * MIB) for i in range(5)]
+    changes = [step(allocations=i, adopted=2 * MIB) for i in range(25)]
     found = [
-        Survived("good", [step()] * 5),
-        Survived("wide", [step(persistent=120 * MIB)] * 5),
+        Survived("good", [step()] * 25),
+        Survived("wide", [step(persistent=120 * MIB)] * 25),
         Survived("bert", changes),
     ]
     named = {figure.name: figure for figure in figures_of(found)}
@@ -48,7 +48,15 @@ def test_the_page_has_the_worst_of_each_kind() -> None:
         "survivors_steady_moved": (0.0, 0.0), "survivors_steady_private": (1.1, 1.2),
         "survivors_changing_moved": (0.05, 0.05), "survivors_changing_private": (1.1, 1.04),
     }  # fmt: skip
-    assert named["survivors_steady_private"].text.endswith("the worst (wide)")
+    assert named["survivors_steady_private"].text.endswith("the 2 with survivors, the worst (wide)")
+
+
+def test_private_memory_is_that_of_jobs_with_survivors() -> None:
+    small = Survived("cnn", [step(survived=0, foreseen=0, persistent=800 * MIB)] * 25)
+    (moved,) = figures_of([small])
+    assert moved.name == "survivors_steady_moved"
+    private = list(figures_of([small, Survived("gpt", [step()] * 25)]))[1]
+    assert private.value == 1.04 and "the 1 with survivors" in private.text
 
 
 def test_the_first_repetitions_teach_the_allocator_and_are_not_counted(

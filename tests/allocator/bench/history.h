@@ -82,9 +82,10 @@ class History {
   std::size_t blocks = 0;
 
   // Goes on for `times` steps like the last three in turn, as a job does whose lengths change. What they
-  // leave alive is freed at their end.
-  void Cycle(int times) {
+  // leave alive is freed at their end; `outlives`: at the end of the step that follows.
+  void Cycle(int times, bool outlives = false) {
     const std::vector<Step> last(steps.end() - 3, steps.end());
+    std::map<std::size_t, Event> left;
     for (int i = 0; i < times; ++i) {
       Step step{.number = steps.back().number + 1, .events = {}};
       std::map<std::size_t, Event> born;
@@ -96,6 +97,7 @@ class History {
           born.erase(own);
         }
       }
+      if (outlives) born.swap(left);
       for (auto& [block, event] : born) step.events.push_back({event.block, event.size, true});
       steps.push_back(std::move(step));
     }

@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   }
   auto history = hocket::bench::History::Read(std::cin);
   const int times = argc >= 3 ? std::atoi(argv[2]) : 0;
-  history.Steady() ? history.Repeat(times) : history.Cycle(times);
+  history.Steady() ? history.Repeat(times) : history.Cycle(times, /*outlives=*/true);
   hocket::Replay(*chunk, json).Run(history);
   return 0;
 }
