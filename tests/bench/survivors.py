@@ -113,7 +113,7 @@ def figures_of(all_found: list[Survived]) -> Iterator[harness.Figure]:
 def run(quick: bool) -> None:
     if not harness.PLACE.emulated:
         raise harness.NotRun("nothing of it depends on the device: scripts/bench --emulate survivors")
-    repetitions, names = harness.extent(quick, usual=(53, ()), brief=(28, ()), least=(13, ("cnn",)))
+    repetitions, names = harness.extent(quick, usual=(203, ()), brief=(28, ()), least=(13, ("cnn",)))
     given = os.environ.get("HOCKET_HISTORIES")
     with tempfile.TemporaryDirectory() as made:
         folder = pathlib.Path(given or made)
