@@ -122,7 +122,7 @@ std::vector<Extent> BlockMap::Extents(Position position, absl::FunctionRef<bool(
     if (!counts(it->second)) continue;
     const Bytes from = std::max(it->first, begin) - begin;
     const Bytes to = std::min(it->second.end(), end) - begin;
-    if (!extents.empty() && extents.back().offset + extents.back().size == from) {
+    if (!extents.empty() && extents.back().end() == from) {
       extents.back().size += to - from;
     } else {
       extents.push_back({from, to - from});
@@ -408,17 +408,7 @@ std::vector<Extent> BlockMap::Taken(Stream stream) const {
     const Place& place = places_[position];
     if (!place.backed && (place.live > 0 || place.kept)) all.push_back({position * chunk_size_, chunk_size_});
   }
-  std::sort(all.begin(), all.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
-  std::vector<Extent> taken;
-  for (const Extent& extent : all) {
-    const Bytes end = extent.offset + extent.size;
-    if (taken.empty() || taken.back().offset + taken.back().size < extent.offset) {
-      taken.push_back(extent);
-    } else {
-      taken.back().size = std::max(taken.back().offset + taken.back().size, end) - taken.back().offset;
-    }
-  }
-  return taken;
+  return Merged(std::move(all));
 }
 
 void BlockMap::CountLeased(const Block& block, int change) {

@@ -34,6 +34,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "allocator/extents.h"
 #include "allocator/promise.h"
 #include "allocator/region.h"
 #include "allocator/stage.h"

@@ -8,13 +8,11 @@ namespace {
 
 // What of [0, end of the last) is in none of `extents`, which may overlap, for ever.
 std::vector<Stay> Between(std::vector<Extent> extents) {
-  std::sort(extents.begin(), extents.end(),
-            [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
   std::vector<Stay> between;
   Bytes end = 0;
-  for (const Extent& extent : extents) {
+  for (const Extent& extent : Merged(std::move(extents))) {
     if (extent.offset > end) between.push_back({end, extent.offset - end, 0, kForEver});
-    end = std::max(end, extent.offset + extent.size);
+    end = extent.end();
   }
   return between;
 }
@@ -50,7 +48,7 @@ Homes::Homes(const std::vector<StepEntry>& step, std::vector<Home> homes, const 
     for (const DevicePtr address : home.address) all.push_back({address, step[home.entry].size});
   }
   Bytes end = 0;
-  for (const Extent& extent : all) end = std::max(end, extent.offset + extent.size);
+  for (const Extent& extent : all) end = std::max(end, extent.end());
   for (const bool odd : {false, true}) {
     Room& room = rooms_[odd];
     room.size = end;

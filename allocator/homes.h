@@ -22,6 +22,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "allocator/alignment.h"
+#include "allocator/extents.h"
 #include "allocator/packing.h"
 
 namespace hocket {

@@ -148,12 +148,6 @@ std::vector<Index> AtThePeak(absl::Span<const Lifetime> blocks, const std::vecto
 
 }  // namespace
 
-bool Overlaps(const std::vector<Extent>& extents, Bytes offset, Bytes size) {
-  const auto behind = std::upper_bound(extents.begin(), extents.end(), offset + size - 1,
-                                       [](Bytes last, const Extent& extent) { return last < extent.offset; });
-  return behind != extents.begin() && std::prev(behind)->offset + std::prev(behind)->size > offset;
-}
-
 Bytes LivePeak(absl::Span<const Lifetime> blocks) {
   std::vector<Index> all(blocks.size());
   for (Index i = 0; i < all.size(); ++i) all[i] = i;

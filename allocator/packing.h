@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "allocator/region.h"
+#include "allocator/extents.h"
 
 namespace hocket {
 
@@ -46,9 +46,6 @@ Packing Pack(absl::Span<const Lifetime> blocks, absl::Span<const Extent> taken =
 
 // The largest sum of sizes alive at once: no packing can be smaller.
 Bytes LivePeak(absl::Span<const Lifetime> blocks);
-
-// Does [offset, offset + size) overlap one of `extents` (sorted, not overlapping)?
-bool Overlaps(const std::vector<Extent>& extents, Bytes offset, Bytes size);
 
 // Memory in which others lie for part of the time: they have `taken`, and what is behind `size`.
 struct Stay {

@@ -59,6 +59,16 @@ void Plan::PlaceAround(const std::vector<Extent>& taken, bool may_move) {
   blocked_ = false;
   for (Place& place : places_) blocked_ |= place.blocked = IsIn(taken, place);
   taken_ = taken;
+  CountUsable();
+}
+
+void Plan::CountUsable() {
+  std::vector<Extent> all;
+  for (Index i = 0; i < places_.size(); ++i) {
+    if (places_[i].slot != kNone && !places_[i].blocked) all.push_back({places_[i].offset, step_[i].size});
+  }
+  usable_ = all.size();
+  covered_ = Merged(std::move(all));
 }
 
 void Plan::Pack(const std::vector<Extent>& taken) {
@@ -73,17 +83,12 @@ void Plan::Pack(const std::vector<Extent>& taken) {
   const Packing packing = hocket::Pack(lifetimes, taken);
   footprint_ = packing.footprint;
   places_.assign(step_.size(), Place());
+  blocks_base_ = 0;
   slots_.clear();
   for (Index i = 0; i < placed.size(); ++i) {
     Place& place = places_[placed[i]];
     place.offset = packing.offsets[i];
     place.slot = slots_.try_emplace(place.offset, static_cast<Index>(slots_.size())).first->second;
-  }
-}
-
-void Plan::ForEachPlace(absl::FunctionRef<void(Bytes offset, Bytes size)> f) const {
-  for (Index i = 0; i < places_.size(); ++i) {
-    if (places_[i].slot != kNone && !places_[i].blocked) f(places_[i].offset, step_[i].size);
   }
 }
 
@@ -134,42 +139,60 @@ void Plan::Missed() {
 
 void Plan::BeginLease(DevicePtr base) {
   HOCKET_CHECK(!leased() && packings_ > 0) << "a lease without places";
+  if (blocks_base_ != base) MoveBlocks(base);
   base_ = base;
+  used_ = 0;
+  if (++lease_ == 0) {  // as many leases ago as can be counted
+    for (Place& place : places_) place.last_used = 0;
+    lease_ = 1;
+  }
+  Restart(0);
+}
+
+void Plan::MoveBlocks(DevicePtr base) {
+  blocks_base_ = base;
   occupant_.assign(slots_.size(), kNone);
   blocks_.resize(step_.size());
-  strays_.clear();
   for (Index i = 0; i < step_.size(); ++i) {
-    places_[i].used = places_[i].stray = false;
     blocks_[i].address = base + places_[i].offset;
     blocks_[i].size = step_[i].size;
     blocks_[i].stream = stream_;
   }
-  BeginStep();
 }
 
 std::vector<Block> Plan::EndLease() {
   std::vector<Block> live;
-  for (Block& block : blocks_) {
-    if (block.state == Block::State::kFree) continue;
-    live.push_back(block);
-    block.state = Block::State::kFree;
-    block.used_on.clear();
+  if (live_bytes_ > 0) {
+    for (Block& block : blocks_) {
+      if (block.state == Block::State::kFree) continue;
+      live.push_back(block);
+      Free(&block);
+    }
+    std::sort(live.begin(), live.end(), [](const Block& a, const Block& b) { return a.address < b.address; });
   }
-  std::sort(live.begin(), live.end(), [](const Block& a, const Block& b) { return a.address < b.address; });
-  live_bytes_ = 0;
+  for (const Index stray : strays_) places_[stray].stray = false;
+  strays_.clear();
   base_ = 0;
   if (!missed_) misses_ = 0;
   return live;
 }
 
 void Plan::ForEachUsed(absl::FunctionRef<void(DevicePtr address, Bytes size)> f) const {
+  if (used_ == usable_) {
+    for (const Extent& extent : covered_) f(base_ + extent.offset, extent.size);
+    return;
+  }
   for (Index i = 0; i < places_.size(); ++i) {
-    if (places_[i].used) f(blocks_[i].address, blocks_[i].size);
+    if (places_[i].last_used == lease_) f(blocks_[i].address, blocks_[i].size);
   }
 }
 
 void Plan::BeginStep(std::size_t begun) {
   PassEnds(StepEntry::kAlive);
+  Restart(begun);
+}
+
+void Plan::Restart(std::size_t begun) {
   next_end_ = 0;
   deviations_ = 0;
   missed_ = false;
@@ -237,7 +260,7 @@ Plan::Answer Plan::Next(Bytes size, Stream stream) {
       << "place " << index << " is given out twice";
   block.state = Block::State::kAllocated;
   occupant_[place.slot] = index;
-  place.used = true;
+  used_ += std::exchange(place.last_used, lease_) != lease_;
   live_bytes_ += block.size;
   return {.known = true, .block = &block};
 }

@@ -25,6 +25,7 @@
 #include "absl/functional/function_ref.h"
 #include "allocator/alignment.h"
 #include "allocator/block_map.h"
+#include "allocator/extents.h"
 #include "allocator/homes.h"
 
 namespace hocket {
@@ -50,8 +51,8 @@ class Plan {
   bool stuck() const { return blocked_ && packings_ >= kPackings; }
   // Where the last place ends.
   Bytes footprint() const { return footprint_; }
-  // Calls `f` for every place that may be given out.
-  void ForEachPlace(absl::FunctionRef<void(Bytes offset, Bytes size)> f) const;
+  // The offsets that places which may be given out cover: sorted, neither overlapping nor touching.
+  const std::vector<Extent>& covered() const { return covered_; }
 
   // --- homes (homes.h) ---
   // It is not known where the survivors lie: whoever sees it in a step of the plan should say so.
@@ -69,12 +70,15 @@ class Plan {
   void Followed();
 
   // --- a lease ---
+  // Begins and ends with each turn, so all of this takes no time to speak of as long as the base and the places
+  // stay, every place was given out, and none is occupied at its end; otherwise a look at each place.
+  //
   // Places are given out from now on, at `base` + offset. No block lives.
   void BeginLease(DevicePtr base);
   // The blocks that live, in order of address; no place is given out any more.
   std::vector<Block> EndLease();
   bool leased() const { return base_ != 0; }
-  // Calls `f` for every place that was given out in this lease.
+  // Calls `f` for the addresses of every place that was given out in this lease, of several together if all were.
   void ForEachUsed(absl::FunctionRef<void(DevicePtr address, Bytes size)> f) const;
 
   // The sequence begins again, `begun` allocations of it having been served elsewhere; blocks of the step
@@ -125,10 +129,10 @@ class Plan {
 
   struct Place {
     Bytes offset = 0;
-    Index slot = kNone;    // of its address; kNone: it has no place
-    bool blocked = false;  // overlaps what is taken by others
-    bool used = false;     // given out in this lease
-    bool stray = false;    // in strays_
+    Index slot = kNone;           // of its address; kNone: it has no place
+    bool blocked = false;         // overlaps what is taken by others
+    bool stray = false;           // in strays_
+    std::uint32_t last_used = 0;  // number of the lease in which it was given out last
   };
 
   bool HasPlace(Index index) const { return step_[index].stream == stream_ && !step_[index].survives(); }
@@ -137,6 +141,12 @@ class Plan {
   bool IsIn(const std::vector<Extent>& taken, const Place& place) const;
   void Pack(const std::vector<Extent>& taken);
   void ForgetHomes();
+  // Which places may be given out has changed.
+  void CountUsable();
+  // Every block gets its address.
+  void MoveBlocks(DevicePtr base);
+  // The sequence begins again, and no block of the step before lives.
+  void Restart(std::size_t begun);
   // Blocks whose end was planned before `now` and that live are strays.
   void PassEnds(std::uint32_t now);
   void GoBack(Index to, Index mistake);
@@ -153,6 +163,8 @@ class Plan {
   std::vector<Place> places_;                // of each entry
   std::vector<Extent> taken_;                // around which it was made
   absl::flat_hash_map<Bytes, Index> slots_;  // offset -> slot: places at one address share a slot
+  std::vector<Extent> covered_;
+  std::size_t usable_ = 0;  // places that may be given out
   Bytes footprint_ = 0;
   bool blocked_ = false;  // some place is
   int packings_ = 0;
@@ -167,10 +179,15 @@ class Plan {
   bool odd_ = false;
   DevicePtr home_ = 0;  // of the last answer, if that is at home
 
-  // Of the present lease.
-  DevicePtr base_ = 0;
+  // For the places at one base. Between leases all blocks are free and no slot is occupied.
+  DevicePtr blocks_base_ = 0;    // 0: of no base
   std::vector<Block> blocks_;    // of each entry; free: not given out
   std::vector<Index> occupant_;  // of each slot
+
+  // Of the present lease.
+  DevicePtr base_ = 0;
+  std::uint32_t lease_ = 0;  // its number; never 0
+  std::size_t used_ = 0;     // places given out in it
   std::vector<Index> strays_;
   Bytes live_bytes_ = 0;
 

@@ -207,9 +207,9 @@ bool AllocatorImpl::BackPlaces(const Plan& plan) {
   const Region& region = transient_->region();
   std::vector<bool> needed(region.positions());
   if (plan.footprint() > needed.size() * chunk_size_) return false;
-  plan.ForEachPlace([&](Bytes offset, Bytes size) {
-    for (Bytes i = offset / chunk_size_; i <= (offset + size - 1) / chunk_size_; ++i) needed[i] = true;
-  });
+  for (const Extent& extent : plan.covered()) {
+    for (Bytes i = extent.offset / chunk_size_; i <= (extent.end() - 1) / chunk_size_; ++i) needed[i] = true;
+  }
   std::vector<Position> missing;
   for (Position position = 0; position * chunk_size_ < plan.footprint(); ++position) {
     if (needed[position] && region.state(position) == Region::State::kEmpty) missing.push_back(position);

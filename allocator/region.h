@@ -50,6 +50,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "allocator/extents.h"
 #include "allocator/gate.h"
 #include "allocator/handles.h"
 #include "allocator/host_memory.h"
@@ -57,14 +58,6 @@
 #include "csrc/base/status_macros.h"
 
 namespace hocket {
-
-// Bytes [offset, offset + size) of a chunk.
-struct Extent {
-  Bytes offset = 0;
-  Bytes size = 0;
-
-  bool operator==(const Extent&) const = default;
-};
 
 // Bytes of a chunk on the host: its extents, one behind the other; or, in memory that can be mapped at the
 // chunk's addresses, where they are in it.

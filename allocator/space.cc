@@ -15,7 +15,7 @@ std::vector<Extent> Without(const std::vector<Extent>& taken, std::vector<Extent
   std::vector<Extent> rest;
   auto next = taken.begin();
   for (const Extent& extent : all) {
-    const Bytes end = extent.offset + extent.size;
+    const Bytes end = extent.end();
     Bytes from = extent.offset;
     for (; next != taken.end() && next->offset < end; ++next) {
       if (next->offset > from) rest.push_back({from, next->offset - from});

@@ -18,7 +18,7 @@ constexpr Bytes kQueuedBeside = 8_MiB;  // while others restore: docs/decisions/
 // How long an idle device may take to say so: the answer is asked for while others allocate, or with nothing
 // else to do. The second is several time slices of other processes' contexts (guessed, not measured).
 constexpr auto kGlance = std::chrono::microseconds(200);
-constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr auto kLongLook = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -82,7 +82,7 @@ absl::Status AllocatorImpl::BeginLook(ScopedEvent& event) {
 
 absl::StatusOr<bool> AllocatorImpl::SeesWork(ScopedEvent& event) {
   const InContext in_context(driver_, context_);
-  HOCKET_ASSIGN_OR_RETURN(const bool done, event.DoneWithin(kLook));
+  HOCKET_ASSIGN_OR_RETURN(const bool done, event.DoneWithin(kLongLook));
   return !done;
 }
 
@@ -253,7 +253,7 @@ void AllocatorImpl::PassTurn() {
   totals_.transient_peak = std::max(std::exchange(turn_peak_, Bytes{0}), ArenaInUse());
   turn_peaks_.push_back(totals_.transient_peak);
   if (turn_peaks_.size() > kRememberedTurns) turn_peaks_.erase(turn_peaks_.begin());
-  AllStreamsPassed(kLook);  // what another device uses still is a survivor
+  AllStreamsPassed(kLongLook);  // what another device uses still is a survivor
   AdoptSurvivors();
   ReleaseEmptyPrivate(*persistent_);
   ReleaseEmptyPrivate(*transient_);
@@ -330,11 +330,11 @@ absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
   }
   const InContext in_context(driver_, context_);
-  HOCKET_RETURN_IF_ERROR(AwaitElsewhere(kLook));
+  HOCKET_RETURN_IF_ERROR(AwaitElsewhere(kLongLook));
   if (!sent_.empty()) HOCKET_RETURN_IF_ERROR(spiller_->AwaitSent());  // of a turn that lacked room
   HOCKET_RETURN_IF_ERROR(CheckIdle(""));
   EndLease();
-  AllStreamsPassed(kLook);
+  AllStreamsPassed(kLongLook);
   if (pending_.AnyElsewhere()) return UsedElsewhere();
   const Bytes before = persistent_->resident() + transient_->resident();
   const auto given_back = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -76,7 +76,7 @@ using Wanted = absl::FunctionRef<bool(const dl_phdr_info&)>;
 struct Search {
   Wanted wanted;
   bool found = false;
-  Imports imports;
+  Imports imports = {};
 };
 
 bool IsNamed(const dl_phdr_info& info, std::string_view library) {

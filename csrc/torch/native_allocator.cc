@@ -55,7 +55,9 @@ Devices::Device& NativeAllocator::UseDevice(c10::DeviceIndex device) {
 
 void NativeAllocator::AwaitTurn() {
   if (forked_) return;
-  Client* const client = UseDevice(c10::cuda::current_device()).client.get();
+  const c10::DeviceIndex ordinal = c10::cuda::current_device();
+  const Devices::Device* const device = devices_.Find(ordinal);
+  Client* const client = (device != nullptr ? *device : UseDevice(ordinal)).client.get();
   if (client == nullptr || client->HoldsTurn()) return;
   const absl::Status status = client->AwaitTurn();
   ThrowRaised(status);

@@ -16,10 +16,13 @@ struct Served {
 };
 std::atomic<const Served*> served{nullptr};  // until it is set, CUDA answers
 
-thread_local std::string refusal;
+// Asked before every allocation of PyTorch's, so it is plain memory: what has a destructor is looked up first.
+constinit thread_local bool refused = false;
+thread_local std::string refusal;  // if so
 thread_local std::exception_ptr raised_in_malloc;  // taken by whoever called the native allocator
 
 cudaError_t Refuse(const absl::Status& status) {
+  refused = true;
   refusal = std::string(status.message());
   raised_in_malloc = TakeRaised(status);
   return absl::IsResourceExhausted(status) ? cudaErrorMemoryAllocation : cudaErrorUnknown;
@@ -34,7 +37,7 @@ cudaError_t Malloc(void** address, size_t size) {
   if (!device.ok()) return Refuse(device.status());
   const absl::StatusOr<DevicePtr> segment = (*device)->allocator->Malloc(size, /*stream=*/nullptr);
   if (!segment.ok()) return Refuse(segment.status());
-  refusal.clear();
+  refused = false;
   *address = reinterpret_cast<void*>(*segment);
   return cudaSuccess;
 }
@@ -59,7 +62,10 @@ void ServeSegments(Devices& devices, const std::atomic<bool>& forked) {
   served = new Served{devices, forked};
 }
 
-std::string TakeRefusal() { return std::exchange(refusal, std::string()); }
+std::string TakeRefusal() {
+  if (!std::exchange(refused, false)) return std::string();
+  return std::exchange(refusal, std::string());
+}
 
 std::exception_ptr TakeRaisedInMalloc() { return std::exchange(raised_in_malloc, nullptr); }
 

@@ -118,6 +118,50 @@ TEST_F(PlanTest, TheEndOfALeaseNamesWhatLives) {
   EXPECT_LT(live[0].address, live[1].address);
 }
 
+TEST_F(PlanTest, TheNextLeaseMayLieElsewhere) {
+  const DevicePtr a = Next(4_MiB)->address;
+  (void)plan.EndLease();
+  plan.BeginLease(kBase + 1_GiB);
+  Block* moved = Next(4_MiB);
+  EXPECT_EQ(moved->address, a + 1_GiB);
+  EXPECT_EQ(plan.Find(a + 1_GiB), moved);
+  EXPECT_EQ(plan.Find(a), nullptr);
+}
+
+TEST_F(PlanTest, WhatWasUsedIsSaidOfThePresentLease) {
+  const auto used = [&] {
+    std::vector<Extent> extents;
+    plan.ForEachUsed([&](DevicePtr address, Bytes size) { extents.push_back({address - kBase, size}); });
+    return Merged(extents);
+  };
+  Next(4_MiB);
+  Free(Next(2_MiB));
+  Next(3_MiB);
+  (void)plan.Next(1_MiB, nullptr);
+  Next(512);
+  EXPECT_EQ(used(), plan.covered()) << "every place";
+  EXPECT_EQ(plan.covered(), (std::vector<Extent>{{0, 7_MiB + 512}}));
+  (void)plan.EndLease();
+  plan.BeginLease(kBase);
+  EXPECT_EQ(used(), (std::vector<Extent>{}));
+  Next(4_MiB);
+  Block* b = Next(2_MiB);
+  EXPECT_EQ(used(), (std::vector<Extent>{{0, b->end() - kBase}})) << "c is a MiB longer than b, in the same place";
+}
+
+TEST_F(PlanTest, WhoStoodInTheWayInTheLeaseBeforeIsForgotten) {
+  Next(4_MiB);
+  Next(2_MiB);
+  ASSERT_EQ(Next(3_MiB), nullptr) << "b is in the way";
+  EXPECT_EQ(plan.EndLease().size(), 2u);
+  plan.BeginLease(kBase);
+  Next(4_MiB);
+  Block* b = Next(2_MiB);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(Next(3_MiB), nullptr) << "b is in the way again, and is found to be";
+  Free(b);
+}
+
 TEST_F(PlanTest, PlacesThatAreTakenAreNotGivenOut) {
   (void)plan.EndLease();
   plan.PlaceAround({{0, 5_MiB}}, /*may_move=*/false);
