@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import resource
@@ -37,6 +38,8 @@ class Machine:
         monkeypatch.setattr(checks.emulate, "RUNTIME", daemon)
         monkeypatch.setattr(checks, "resource", self._system)
         monkeypatch.setattr(checks, "importlib", self._installed())
+        self.why_not_loaded = ""
+        monkeypatch.setattr(checks, "why_not_loaded", lambda: self.why_not_loaded)
         monkeypatch.setattr(checks, "_coordinator", types.SimpleNamespace(ask_if_it_runs=self._ask))
         monkeypatch.setattr(checks, "_meminfo", lambda field: 64 << 30)
         monkeypatch.setattr(checks, "_number", lambda path: None)
@@ -158,6 +161,25 @@ def test_another_torch_than_it_was_built_for_is_a_problem(machine: Machine) -> N
     advice = finding(said, "!!", f"torch is 2.12.0+cu130, but Hocket was built for {VERSION}")
     assert "pip install --no-build-isolation --force-reinstall --no-deps ." in advice
     assert (said.exit_code, said.output.splitlines()[-1]) == (1, "1 problem.")
+
+
+def test_a_compiled_part_that_does_not_load_is_a_problem(machine: Machine) -> None:
+    why = "a program cannot load the two: OSError: libabsl_base.so: cannot open shared object file"
+    machine.why_not_loaded = why
+    said = machine.doctor()
+    assert said.exit_code == 1
+    advice = finding(said, "!!", f"torch {VERSION} is the one Hocket was built for, but {why}")
+    assert "pip install" in advice
+
+
+def test_whether_the_compiled_part_loads_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    part = types.SimpleNamespace(origin=importlib.util.find_spec("_ctypes").origin)  # any library that is sound
+    monkeypatch.setattr(checks.importlib.util, "find_spec", lambda name: part)
+    assert checks.why_not_loaded() == ""
+    part.origin = str(tmp_path / "_native.so")
+    pathlib.Path(part.origin).write_bytes(b"\x7fELF")
+    why = checks.why_not_loaded()
+    assert why.startswith("a program cannot load the two: OSError: ") and part.origin in why
 
 
 def test_a_config_file_that_is_wrong_is_a_problem_with_its_line(machine: Machine) -> None:

@@ -1,4 +1,5 @@
-"""What ``hocket doctor`` looks at. Each check returns findings; none imports torch, starts or changes anything.
+"""What ``hocket doctor`` looks at. Each check returns findings; none imports torch into this process, starts a
+coordinator or changes anything.
 
 A new check: write a function that yields ``Finding``s and name it in ``CHECKS``.
 """
@@ -12,6 +13,8 @@ import importlib.util
 import os
 import resource
 import runpy
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from hocket.errors import HocketError, NotBuilt
 GIB = 1 << 30
 OLDEST_DRIVER = 12000  # as cuDriverGetVersion says it: CUDA 12.0
 FEW_FILES = 512
+LONGEST_LOAD_S = 120  # from a disk that sleeps, on a machine that is busy
 # What a program's own options are read from when it imports hocket (hocket._job.Options).
 OPTIONS = tuple(f"HOCKET_{option.name.upper()}" for option in dataclasses.fields(Options))
 
@@ -93,12 +97,35 @@ def torch() -> Iterator[Finding]:
         return
     version = str(found["__version__"])
     built_for = str(load_control().built_for_torch)
-    if built_for == version:
-        yield well(f"torch {version}, the one Hocket was built for")
-    else:
+    if built_for != version:
         yield problem(f"torch is {version}, but Hocket was built for {built_for}", REBUILD)
+    elif why := why_not_loaded():
+        yield problem(f"torch {version} is the one Hocket was built for, but {why}", REBUILD)
+    else:
+        yield well(f"torch {version}, the one Hocket was built for")
     yield from _autoload()
     yield from _allocator_settings()
+
+
+def why_not_loaded() -> str:
+    """Why a program cannot load what is compiled against torch; "" if it can.
+
+    Tried in a process of its own, without running any of it: a library of the system may have been exchanged since.
+    """
+    spec = importlib.util.find_spec("hocket._native")
+    if spec is None or spec.origin is None:
+        return "the part of Hocket that is compiled against it is missing"
+    load = "import ctypes, os, sys, torch; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)"
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", load, spec.origin],
+            env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+            capture_output=True, text=True, check=False, timeout=LONGEST_LOAD_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"to import it takes longer than {LONGEST_LOAD_S} s"
+    said = tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"]
+    return f"a program cannot load the two: {said[-1]}" if tried.returncode else ""
 
 
 def _torch_version() -> dict[str, Any] | None:
