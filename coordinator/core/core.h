@@ -20,7 +20,8 @@
 //                         +-- paused, being spilled, not answering, held back by its time cap: not granted
 //                             until that is over
 //
-// Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
+// Where what is:  turns.cc  who is next, grants, yields              gangs.cc    ranks, stop steps
+//                 quantum.cc how long a turn lasts                   pauses.cc   what is lent meanwhile
 //                 taking_back.cc grants that lie unread              rejoin.cc   joining, leaving, restarts
 //                 passing.cc turns that holders pass on              ahead.cc    bytes that come back before
 //                 memory.cc room, spills                             link.cc     what these may cost
@@ -225,19 +226,10 @@ class Core {
   std::uint64_t StepsSince(const Job& job) const;
   bool IsAbsent(const Job& other, const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
-  absl::Time IdleTime(const Turn& turn) const;
   absl::Time AskLongIdleTime(const Turn& turn) const;
   absl::Duration LongIdle(EntityId entity) const;
-  absl::Time EndOfQuantum(const Turn& turn) const;
-  bool FirstStepOutlasts(const Turn& turn, absl::Time stop) const;
-  absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
-  absl::Duration HolderBegins(const Turn& turn) const;
-  bool IdlesAfterEachStep(const Turn& turn) const;
   static bool HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
-  absl::Duration SwitchCost(EntityId entity) const;
-  absl::Duration Quantum(EntityId entity) const;
-  absl::Time StopTime(const Turn& turn) const;
   bool Eligible(EntityId entity) const;
   bool Granted(EntityId entity) const;
   bool DevicesFree(EntityId entity) const;
@@ -252,6 +244,17 @@ class Core {
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
   const Job& SlowestOf(EntityId entity, Estimator Job::*time) const;
+
+  // quantum.cc
+  absl::Time IdleTime(const Turn& turn) const;
+  absl::Time EndOfQuantum(const Turn& turn) const;
+  bool FirstStepOutlasts(const Turn& turn, absl::Time stop) const;
+  absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
+  absl::Duration HolderBegins(const Turn& turn) const;
+  absl::Duration SwitchCost(EntityId entity) const;
+  absl::Duration Quantum(EntityId entity) const;
+  bool IdlesAfterEachStep(const Turn& turn) const;
+  absl::Time StopTime(const Turn& turn) const;
 
   // pauses.cc
   bool IsThere(EntityId entity) const;
