@@ -231,6 +231,8 @@ class Core {
   static bool HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
   bool Eligible(EntityId entity) const;
+  bool Eligible(const Job& job) const;
+  static bool StandsAside(const Job& job);
   bool Granted(EntityId entity) const;
   bool DevicesFree(EntityId entity) const;
   bool Fits(EntityId entity) const;
@@ -358,6 +360,7 @@ class Core {
   // gangs.cc
   Ranks RanksOf(EntityId entity) const;
   bool Uses(EntityId entity, const DeviceKey& device) const;
+  bool Uses(const Job& job, const DeviceKey& device) const;
   std::vector<DeviceKey> DevicesOf(EntityId entity) const;
   std::string NameOf(EntityId entity) const;
   unsigned UserOf(EntityId entity) const;
