@@ -101,15 +101,13 @@ void Core::SayNear(Turn& turn) {
 // The policy is asked when somebody waits for whom it would matter, and nobody who waits is being spilled: he
 // is no candidate meanwhile, and may be the next all the same. A gang's ranks have several devices.
 JobId Core::NextAfter(const Turn& turn) const {
-  const bool spills = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
+  bool matters = false;
+  for (JobId id : active_) {
     const Job& other = job(id);
-    return other.info.device == turn.devices.front() && other.waiting && other.spill && !other.unresponsive;
-  });
-  if (spills) return 0;
-  const bool matters = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
-    const Job& other = job(id);
-    return other.info.device == turn.devices.front() && other.turn == 0 && MayRestore(other);
-  });
+    if (!other.waiting || other.info.device != turn.devices.front()) continue;
+    if (other.spill && !other.unresponsive) return 0;
+    matters |= other.turn == 0 && MayRestore(other);
+  }
   if (!matters) return 0;
   const Device& device = state_.devices.at(turn.devices.front());
   const std::vector<EntityId> waiting = NotAfterOthers(Candidates(device));

@@ -1,6 +1,7 @@
 #include "coordinator/core/core.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,12 @@
 #include "csrc/base/check.h"
 
 namespace hocket::coordinator {
+namespace {
+
+// That follow from one event, at most.
+constexpr std::size_t kUsualActions = 4;
+
+}  // namespace
 
 Core::Core(CoreOptions options)
     : options_(std::move(options)), next_turn_(options_.first_turn), next_pass_(options_.first_pass) {
@@ -24,6 +31,7 @@ std::vector<Action> Core::Handle(const Event& event, const SendEarly& early) {
   now_ = event.at;
   due_ = std::max(due_, std::min(event.due, now_));
   actions_.clear();
+  actions_.reserve(kUsualActions);
   queues_.clear();
   auto found = state_.jobs.find(event.job);
   Job* job = found == state_.jobs.end() ? nullptr : &found->second;

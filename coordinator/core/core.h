@@ -20,7 +20,8 @@
 //                         +-- paused, being spilled, not answering, held back by its time cap: not granted
 //                             until that is over
 //
-// Where what is:  turns.cc  who is next, grants, yields, quantum     gangs.cc    ranks, stop steps
+// Where what is:  turns.cc  who is next, grants, yields              gangs.cc    ranks, stop steps
+//                 quantum.cc how long a turn lasts                   pauses.cc   what is lent meanwhile
 //                 taking_back.cc grants that lie unread              rejoin.cc   joining, leaving, restarts
 //                 passing.cc turns that holders pass on              ahead.cc    bytes that come back before
 //                 memory.cc room, spills                             link.cc     what these may cost
@@ -225,20 +226,13 @@ class Core {
   std::uint64_t StepsSince(const Job& job) const;
   bool IsAbsent(const Job& other, const DeviceKey& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
-  absl::Time IdleTime(const Turn& turn) const;
   absl::Time AskLongIdleTime(const Turn& turn) const;
   absl::Duration LongIdle(EntityId entity) const;
-  absl::Time EndOfQuantum(const Turn& turn) const;
-  bool FirstStepOutlasts(const Turn& turn, absl::Time stop) const;
-  absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
-  absl::Duration HolderBegins(const Turn& turn) const;
-  bool IdlesAfterEachStep(const Turn& turn) const;
   static bool HasMoved(const Job& job, const Turn& turn, const wire::TurnOver& last);
   void LearnSwitchCost(Job& job, const Turn& turn, const wire::TurnOver& last);
-  absl::Duration SwitchCost(EntityId entity) const;
-  absl::Duration Quantum(EntityId entity) const;
-  absl::Time StopTime(const Turn& turn) const;
   bool Eligible(EntityId entity) const;
+  bool Eligible(const Job& job) const;
+  static bool StandsAside(const Job& job);
   bool Granted(EntityId entity) const;
   bool DevicesFree(EntityId entity) const;
   bool Fits(EntityId entity) const;
@@ -252,6 +246,17 @@ class Core {
   double WeightOf(unsigned user) const;
   GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
   const Job& SlowestOf(EntityId entity, Estimator Job::*time) const;
+
+  // quantum.cc
+  absl::Time IdleTime(const Turn& turn) const;
+  absl::Time EndOfQuantum(const Turn& turn) const;
+  bool FirstStepOutlasts(const Turn& turn, absl::Time stop) const;
+  absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
+  absl::Duration HolderBegins(const Turn& turn) const;
+  absl::Duration SwitchCost(EntityId entity) const;
+  absl::Duration Quantum(EntityId entity) const;
+  bool IdlesAfterEachStep(const Turn& turn) const;
+  absl::Time StopTime(const Turn& turn) const;
 
   // pauses.cc
   bool IsThere(EntityId entity) const;
@@ -355,6 +360,7 @@ class Core {
   // gangs.cc
   Ranks RanksOf(EntityId entity) const;
   bool Uses(EntityId entity, const DeviceKey& device) const;
+  bool Uses(const Job& job, const DeviceKey& device) const;
   std::vector<DeviceKey> DevicesOf(EntityId entity) const;
   std::string NameOf(EntityId entity) const;
   unsigned UserOf(EntityId entity) const;

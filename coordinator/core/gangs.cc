@@ -77,6 +77,11 @@ bool Core::Uses(EntityId entity, const DeviceKey& device) const {
   return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).info.device == device; });
 }
 
+// It, or its gang.
+bool Core::Uses(const Job& job, const DeviceKey& device) const {
+  return job.info.device == device || (job.entity != job.id && Uses(job.entity, device));
+}
+
 unsigned Core::UserOf(EntityId entity) const {
   auto gang = state_.gangs.find(entity);
   if (gang != state_.gangs.end()) return gang->second.user;

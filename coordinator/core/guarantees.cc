@@ -111,10 +111,10 @@ Core::Next Core::PickNext(const Device& device, const std::vector<EntityId>& wai
     if (Serves(entity)) return {.entity = entity, .reason = "serves: requests go first"};
   }
   std::vector<JobView> order = InOrder(*device.policy, ViewOf(device, waiting));
-  const JobView policys = order.front();
+  const EntityId policys = order.front().id;
   PutOwedFirst(device.key, order);
   const EntityId first = order.front().id;
-  if (first == policys.id) return {.entity = first, .reason = device.policy->Reason(policys)};
+  if (first == policys) return {.entity = first, .reason = device.policy->Reason(order.front())};
   return {.entity = first,
           .reason = absl::StrFormat("owed %.2f s of the time that is guaranteed to it",
                                     absl::ToDoubleSeconds(Owed(first, device.key))),

@@ -124,7 +124,7 @@ Core::Next Core::NextGuest(const Turn& turn) const {
 
 // One after the other, as long as the policy wants more.
 void Core::AdmitGuests(Turn& turn) {
-  if (turn.next_is_promised) return;
+  if (turn.next_is_promised || !MayHaveGuests(turn)) return;
   for (Next next = NextGuest(turn); next.entity != 0; next = NextGuest(turn))
     Admit(job(next.entity), turn, next.reason);
 }

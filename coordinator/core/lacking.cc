@@ -213,11 +213,14 @@ bool Core::CannotComeBack(const Job& job) const {
 
 // It, and its gang, has had nothing of the device yet, and asks for the first time.
 bool Core::IsNew(const Job& job) const {
+  const auto had_some = [](const Job& rank) {
+    return rank.turns > 0 || rank.steps > 0 || rank.persistent > 0 || rank.spilled > 0 || rank.info.rejoin;
+  };
+  if (had_some(job)) return false;  // as mostly
   bool waits = false;
   for (JobId id : RanksOf(job.entity)) {
     const Job& rank = this->job(id);
-    const bool had_some = HasPart(rank) || rank.turns > 0 || rank.steps > 0 || rank.persistent > 0;
-    if (had_some || rank.spilled > 0 || rank.info.rejoin || Serves(rank)) return false;
+    if (HasPart(rank) || had_some(rank) || Serves(rank)) return false;
     waits |= rank.waiting;
   }
   return waits;

@@ -56,6 +56,7 @@ Bytes Core::LeftByCap(const Owner& owner, const Job& job) const {
 // Its own, or what the tightest cap leaves it.
 wire::Limit Core::LimitOf(const Job& job) const {
   wire::Limit limit{.memory = job.info.memory_limit, .own = job.info.memory_limit};
+  if (state_.quotas.empty()) return limit;
   for (const Owner& owner : OwnersOf(job)) {
     if (MemoryCapOf(owner) == 0) continue;
     const Bytes left = LeftByCap(owner, job);
@@ -109,6 +110,7 @@ void Core::KeepMemoryCaps() {
 }
 
 bool Core::ShareMemoryCap(const Job& a, const Job& b) const {
+  if (state_.quotas.empty()) return false;
   const std::vector<Owner> owners = OwnersOf(a);
   return a.id != b.id && a.info.device == b.info.device &&
          std::any_of(owners.begin(), owners.end(),

@@ -16,7 +16,7 @@ namespace hocket::coordinator {
 
 absl::Time Core::HolderLimit(const Turn& turn) const {
   if (!turn.asked_stop || turn.overdue || StandsBy(turn) || !Contended(turn)) return absl::InfiniteFuture();
-  absl::Duration step = ViewOf(turn.entity).step.mean();
+  absl::Duration step = SlowestOf(turn.entity, &Job::step).step.mean();
   for (const auto& [id, reason] : turn.guests) step = std::max(step, job(id).step.mean());
   const absl::Time asked =
       turn.in_order ? turn.stops_by : turn.stop_asked;  // before then others are not told

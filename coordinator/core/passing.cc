@@ -88,8 +88,7 @@ bool Core::CanBePromised(const Job& next, const Job& holder) const {
   });
   return next.heeds_pass && GangOf(next) == nullptr && next.lane == holder.lane && keeps_lane &&
          alone_there && next.need == 0 && next.spilled == 0 && !next.spill && !next.ahead &&
-         (lane == device.lanes.end() || !lane->second.fresh) &&
-         (state_.quotas.empty() || !ShareMemoryCap(next, holder));
+         (lane == device.lanes.end() || !lane->second.fresh) && !ShareMemoryCap(next, holder);
 }
 
 // REQUIRES: its holder is asked to stop, now or since before.

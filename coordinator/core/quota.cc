@@ -94,6 +94,7 @@ void Core::KeepAccounts() {
 // --- time caps ------------------------------------------------------------------------------------
 
 const TimeAccount* Core::TimeAccountOf(JobId id) const {
+  if (state_.accounts.empty()) return nullptr;
   auto found = state_.jobs.find(id);
   if (found == state_.jobs.end()) return nullptr;
   auto account = state_.accounts.find({Owner::Job(id), found->second.info.device});
@@ -130,6 +131,7 @@ absl::Time Core::HeldBackUntil(EntityId entity) const {
 }
 
 bool Core::Capped(EntityId entity) const {
+  if (state_.accounts.empty()) return false;
   const auto ranks = RanksOf(entity);
   return std::any_of(state_.accounts.begin(), state_.accounts.end(), [&](const auto& entry) {
     const OnDevice& of = entry.first;

@@ -27,19 +27,21 @@ namespace hocket::coordinator {
 class Slowdown {
  public:
   static constexpr absl::Duration kWindow = absl::Minutes(10);
-  static constexpr absl::Duration kSlice = absl::Seconds(10);
+  static constexpr std::int64_t kSliceSeconds = 10;
+  static constexpr absl::Duration kSlice = absl::Seconds(kSliceSeconds);
 
   // Of the time between, so much was lost; none: nobody can say.
   void Add(absl::Time from, absl::Time to, std::optional<absl::Duration> lost) {
     if (to <= from) return;
-    const double lost_share = lost ? absl::FDivDuration(*lost, to - from) : 0;
+    const bool any_lost = lost && *lost != absl::ZeroDuration();
+    const double lost_share = any_lost ? absl::FDivDuration(*lost, to - from) : 0;
     from = std::max(from, to - kWindow);
     for (std::int64_t number = NumberOf(from); from < to; ++number) {
-      const absl::Time end = std::min(to, absl::UnixEpoch() + kSlice * (number + 1));
+      const absl::Time end = std::min(to, absl::FromUnixSeconds(kSliceSeconds * (number + 1)));
       if (slices_.empty() || slices_.back().number < number) slices_.push_back({.number = number});
       Slice& slice = slices_.back();
       slice.time += end - from;
-      slice.lost += (end - from) * lost_share;
+      if (any_lost) slice.lost += (end - from) * lost_share;
       slice.known &= lost.has_value();
       from = end;
     }
@@ -66,9 +68,7 @@ class Slowdown {
     absl::Duration time, lost;
     bool known = true;
   };
-  static std::int64_t NumberOf(absl::Time at) {
-    return absl::ToInt64Nanoseconds(at - absl::UnixEpoch()) / absl::ToInt64Nanoseconds(kSlice);
-  }
+  static std::int64_t NumberOf(absl::Time at) { return absl::ToUnixSeconds(at) / kSliceSeconds; }
 
   std::deque<Slice> slices_;
 };

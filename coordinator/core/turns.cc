@@ -1,5 +1,6 @@
 // Who is next, for how long, and how the turn comes and goes.
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -66,8 +67,9 @@ void Core::BeginToWait(const Job& job) {
       Device& used = state_.devices.at(key);
       CountUse(used, BeganToUse(used), /*contended=*/false);
     }
+    const std::vector<JobView> members = ViewsOf(turn);
     for (const DeviceKey& key : turn.devices) {
-      for (const JobView& member : ViewsOf(turn)) state_.devices.at(key).policy->Granted(member);
+      for (const JobView& member : members) state_.devices.at(key).policy->Granted(member);
     }
   }
   device.policy->Asked(ViewOf(job.entity));
@@ -76,8 +78,8 @@ void Core::BeginToWait(const Job& job) {
 void Core::Charge(Turn& turn, bool contended) {
   const absl::Time from = std::max(turn.ready, std::exchange(turn.charged, now_));
   const absl::Duration used = std::max(absl::ZeroDuration(), now_ - from);
-  std::vector<JobView> members =
-      turn.guests.empty() ? std::vector<JobView>{ViewOf(turn.entity)} : std::vector<JobView>();
+  absl::InlinedVector<JobView, 1> members;
+  if (turn.guests.empty()) members.push_back(ViewOf(turn.entity));
   for (JobId id : turn.granted) {  // of several, those who use the device
     if (!turn.guests.empty() && !job(id).stands_by) members.push_back(ViewOf(id));
   }
@@ -118,11 +120,19 @@ bool Core::Eligible(EntityId entity) const {
   if (WindowOpen()) return false;
   bool waits = false;
   for (JobId id : RanksOf(entity)) {
-    const Job& rank = job(id);
-    if (rank.paused || rank.spill || rank.unresponsive || rank.held_back || rank.held_out) return false;
-    waits |= rank.waiting;
+    if (StandsAside(job(id))) return false;
+    waits |= job(id).waiting;
   }
   return waits;
+}
+
+// The same of its entity, which is mostly itself. REQUIRES: it waits.
+bool Core::Eligible(const Job& job) const {
+  return job.entity == job.id ? !WindowOpen() && !StandsAside(job) : Eligible(job.entity);
+}
+
+bool Core::StandsAside(const Job& job) {
+  return job.paused || job.spill || job.unresponsive || job.held_back || job.held_out;
 }
 
 bool Core::Granted(EntityId entity) const {
@@ -138,14 +148,14 @@ bool Core::DevicesFree(EntityId entity) const {
 // Those that wait for `device`, could have it, and do not have a turn; the earliest asker first. Not those
 // for whom the turn that lasts there is only interrupted.
 std::vector<EntityId> Core::Candidates(const Device& device) const {
-  std::vector<std::pair<absl::Time, EntityId>> asked;
+  absl::InlinedVector<std::pair<absl::Time, EntityId>, 8> asked;
   const bool stay = StayLasts(device);
   for (JobId id : active_) {
     const Job& job = this->job(id);
-    if (!job.waiting || Granted(job.entity) || !Eligible(job.entity)) continue;
+    if (!job.waiting || !Uses(job, device.key) || Granted(job.entity) || !Eligible(job)) continue;
     if (job.info.serves && device.turn != 0 && MayServeIn(state_.turns.at(device.turn), job)) continue;
     if (stay && job.entity != device.stays && !IsThere(job.entity)) continue;
-    if (Uses(job.entity, device.key)) asked.emplace_back(job.asked, job.entity);
+    asked.emplace_back(job.asked, job.entity);
   }
   std::sort(asked.begin(), asked.end());
   std::vector<EntityId> entities;
@@ -196,12 +206,13 @@ std::vector<EntityId> Core::Fitting(const std::vector<EntityId>& candidates) con
 
 // Without those that have just stood aside, unless nobody else is there.
 std::vector<EntityId> Core::NotAfterOthers(std::vector<EntityId> candidates) const {
-  std::vector<EntityId> first;
-  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(first), [&](EntityId entity) {
+  const auto after_others = [&](EntityId entity) {
     const auto ranks = RanksOf(entity);
-    return std::none_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).after_others; });
-  });
-  return first.empty() ? candidates : first;
+    return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).after_others; });
+  };
+  if (!std::all_of(candidates.begin(), candidates.end(), after_others))
+    std::erase_if(candidates, after_others);
+  return candidates;
 }
 
 // A single job that has had a turn of `device`, and neither waits nor has one now.
@@ -215,11 +226,12 @@ bool Core::IsAbsent(const Job& other, const DeviceKey& device) const {
 // Who may be back before a turn of `next` would be over, if the policy says so, and until when.
 std::pair<EntityId, absl::Time> Core::WaitedFor(const Device& device, EntityId next) const {
   std::pair<EntityId, absl::Time> kept(0, absl::InfinitePast());
-  const JobView view = ViewOf(next);
-  for (JobId id : active_) {  // who has left earlier is not waited for
+  std::optional<JobView> view;  // of `next`; mostly nobody is absent
+  for (JobId id : active_) {    // who has left earlier is not waited for
     if (!IsAbsent(job(id), device.key)) continue;
+    if (!view) view = ViewOf(next);
     const JobView absent = ViewOf(id);
-    const absl::Time until = absent.left + std::min(kMaxKeepFree, device.policy->KeepFree(absent, view));
+    const absl::Time until = absent.left + std::min(kMaxKeepFree, device.policy->KeepFree(absent, *view));
     if (until > kept.second) kept = {absent.id, until};
   }
   return kept;
@@ -357,9 +369,9 @@ bool Core::Fits(EntityId entity) const {
 bool Core::Contended(const Turn& turn) const {
   for (JobId id : active_) {
     const Job& job = this->job(id);
-    if (!job.waiting || job.entity == turn.entity || !Eligible(job.entity)) continue;
+    if (!job.waiting || job.entity == turn.entity || !Eligible(job)) continue;
     if (job.info.serves && MayServeIn(turn, job)) continue;
-    const auto uses = [&](const DeviceKey& key) { return Uses(job.entity, key); };
+    const auto uses = [&](const DeviceKey& key) { return Uses(job, key); };
     if (std::any_of(turn.devices.begin(), turn.devices.end(), uses)) return true;
   }
   return false;
@@ -416,75 +428,6 @@ void Core::TellToStop(Job& job, Turn& turn) {
       std::any_of(trainers.begin(), trainers.end(), [&](JobId id) { return !this->job(id).told_stop; });
   PromiseNext(turn);
   SendYield(job, true, 0, turn.next_is_promised ? turn.next_is_promised->pass : 0);
-}
-
-// From when on it is to give the turn up between two steps. Where bytes have to move for the others, not for
-// a gap that is over before they would have moved there and back.
-absl::Time Core::IdleTime(const Turn& turn) const {
-  const absl::Duration cost = SwitchCost(turn.entity);
-  if (cost == absl::ZeroDuration()) return turn.start;
-  const Estimate& gap = SlowestOf(turn.entity, &Job::gap).gap;
-  const bool pays = (gap.known() && gap.mean() > LongIdle(turn.entity)) || LendsPauses(turn);
-  return pays ? turn.start : EndOfQuantum(turn);
-}
-
-// Nothing has moved for a turn that another one has within a stay, so no time is paid for: it is over as soon
-// as anybody can have the device.
-absl::Time Core::EndOfQuantum(const Turn& turn) const {
-  if (turn.stays_until) return *turn.stays_until;
-  if (!turn.within_stay) return turn.start + Quantum(turn.entity);
-  const Device& device = state_.devices.at(turn.devices.front());
-  return StayLasts(device) && Candidates(device).empty() ? device.stays_until : turn.start;
-}
-
-// Then the holder can be asked to stop at once: it does so at the end of a step, and there is no timer to
-// wake us in between.
-bool Core::FirstStepOutlasts(const Turn& turn, absl::Time stop) const {
-  if (turn.company || state_.gangs.contains(turn.entity)) return false;
-  const Estimator& step = job(turn.entity).step;
-  return step.settled() && stop < turn.start + step.Lower();
-}
-
-// The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in
-// its way, and the answer would be no. Nor shortly before it is asked to `stop`, which says this, too.
-absl::Time Core::AskIdleTime(const Turn& turn, absl::Time stop) const {
-  const absl::Time ask = std::max(IdleTime(turn), turn.start + HolderBegins(turn));
-  return stop > ask && stop - ask <= kHolderBegins ? stop : ask;
-}
-
-absl::Duration Core::HolderBegins(const Turn& turn) const {
-  return std::min(kHolderBegins, SlowestOf(turn.entity, &Job::step).step.mean() / 2);
-}
-
-// Nothing where no bytes had to move lately.
-absl::Duration Core::SwitchCost(EntityId entity) const {
-  absl::Duration cost;
-  for (JobId id : RanksOf(entity)) cost = std::max(cost, job(id).switch_cost.value_or(absl::ZeroDuration()));
-  return cost;
-}
-
-absl::Duration Core::Quantum(EntityId entity) const {
-  return std::min(kMaxQuantum, SwitchCost(entity) * (1 / state_.switch_share - 1));
-}
-
-// It would give the turn up after the step anyhow, when it has idled for a while: that while is for the
-// others.
-bool Core::IdlesAfterEachStep(const Turn& turn) const {
-  const Estimate& gap = SlowestOf(turn.entity, &Job::gap).gap;
-  return gap.known() && gap.Lower() > kIdleLimit && IdleTime(turn) == turn.start;
-}
-
-absl::Time Core::StopTime(const Turn& turn) const {
-  if (!turn.company && IdlesAfterEachStep(turn)) return turn.start;
-  absl::Time stop = EndOfQuantum(turn);
-  for (const DeviceKey& key : turn.devices) {
-    const Device& device = state_.devices.at(key);
-    const std::vector<EntityId> waiting = Candidates(device);
-    if (waiting.empty()) continue;
-    stop = std::max(
-        stop, now_ + device.policy->Keep(ViewOf(turn.entity), now_ - turn.charged, ViewOf(device, waiting)));
-  }
-  return StopForGuarantees(turn, stop);
 }
 
 // For so long it had not used its turn when it gave it up for that. Believed within the turn's bounds, as all
@@ -608,14 +551,14 @@ void Core::LeavePart(Job& job) {
 }
 
 void Core::EndTurn(TurnNumber number) {
-  if (state_.turns.at(number).used) Charge(state_.turns.at(number), state_.turns.at(number).contended);
-  const Turn turn = std::move(state_.turns.at(number));
-  state_.turns.erase(number);
-  for (const DeviceKey& key : turn.devices) {
+  const auto turn = state_.turns.find(number);
+  if (turn->second.used) Charge(turn->second, turn->second.contended);
+  for (const DeviceKey& key : turn->second.devices) {
     Device& device = state_.devices.at(key);
     device.turn = 0;
     device.free_since = now_;
   }
+  state_.turns.erase(turn);
 }
 
 }  // namespace hocket::coordinator

@@ -60,6 +60,7 @@ const Job& Core::SlowestOf(EntityId entity, Estimator Job::*time) const {
 
 GpuView Core::ViewOf(const Device& device, const std::vector<EntityId>& entities) const {
   GpuView view{.capacity = device.capacity};
+  view.waiting.reserve(entities.size());
   for (EntityId entity : entities) view.waiting.push_back(ViewOf(entity));
   return view;
 }

@@ -78,10 +78,16 @@ class Estimator : public Estimate {
     if (samples() >= kFew) sample = std::min(sample, std::max(2 * Upper(), mean() + absl::Milliseconds(1)));
     const absl::Duration deviation = absl::AbsDuration(sample - mean());
     const absl::Duration forgotten = std::exchange(last_[(samples() - 1) % kLast], sample);
-    const bool same = BoundsStay(forgotten, sample);
     const absl::Duration lower = Lower(), upper = Upper();
+    // One that lay inside a bound makes room for another: so many as before are outside.
+    const bool full = samples() > kLast;
+    const bool lower_stays = full && lower < forgotten && lower <= sample;
+    const bool upper_stays = full && forgotten < upper && sample <= upper;
     Bound(samples() + 1, mean() + (sample - mean()) / 8, spread() + (deviation - spread()) / 4);
-    same ? Bound(lower, upper) : BoundByLast();
+    const int count = std::min(kLast, samples() - 1);
+    if (count < kEnough) return;
+    Bound(lower_stays ? lower : BoundOf<std::less<>>(count),
+          upper_stays ? upper : BoundOf<std::greater<>>(count));
   }
   const Record& record() const { return record_; }
 
@@ -91,23 +97,13 @@ class Estimator : public Estimate {
   static constexpr int kLast = 32;     // of so many samples
   static constexpr int kOutside = 16;  // one in so many is outside, on either side
 
-  // One that lay between the bounds makes room for another: so many as before are outside.
-  bool BoundsStay(absl::Duration forgotten, absl::Duration sample) const {
-    const bool full = samples() > kLast;
-    return full && Lower() < forgotten && forgotten < Upper() && Lower() <= sample && sample <= Upper();
-  }
-
-  void BoundByLast() {
-    const int count = std::min(kLast, samples() - 1);
-    if (count < kEnough) return;
+  // The sample before which one in kOutside of the last `count` come.
+  template <typename Before>
+  absl::Duration BoundOf(int count) const {
     const int outside = count / kOutside;
-    Ends<std::less<>> least;
-    Ends<std::greater<>> most;
-    for (int i = 0; i < count; ++i) {
-      least.Take(last_[i], outside);
-      most.Take(last_[i], outside);
-    }
-    Bound(least.kept[outside], most.kept[outside]);
+    Ends<Before> ends;
+    for (int i = 0; i < count; ++i) ends.Take(last_[i], outside);
+    return ends.kept[outside];
   }
 
   // The first of all taken, by `Before`, in order: for a few that is faster than to sort all, and each

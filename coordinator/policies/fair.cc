@@ -1,8 +1,10 @@
 #include "coordinator/policies/fair.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace hocket::coordinator {
@@ -10,6 +12,13 @@ namespace {
 
 constexpr double kFade = 0.98;       // of the longest turn, for each turn
 constexpr double kMostCredit = 120;  // seconds of device time: two of the longest quantum
+
+// As %.3g, which is long code to run for each turn: weights are mostly small whole numbers.
+std::string ThreeDigits(double value) {
+  const bool small = value >= 0 && value < 1000;
+  if (small && std::trunc(value) == value) return absl::StrCat(static_cast<int>(value));
+  return absl::StrFormat("%.3g", value);
+}
 
 }  // namespace
 
@@ -50,7 +59,7 @@ bool Fair::Before(const JobView& a, const JobView& b) const {
 }
 
 std::string Fair::Reason(const JobView& next) const {
-  return absl::StrFormat("least device time for its weight (%.3g)", Share(next));
+  return absl::StrCat("least device time for its weight (", ThreeDigits(Share(next)), ")");
 }
 
 std::string Fair::Standing(const JobView& job) const {
@@ -59,7 +68,7 @@ std::string Fair::Standing(const JobView& job) const {
 }
 
 absl::Duration Fair::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
-  const JobView next = InOrder(*this, gpu).front();
+  const JobView next = FirstOf(gpu);
   const double seconds = absl::ToDoubleSeconds(held);
   const double behind = next.user == holder.user
                             ? (JobServed(next) - JobServed(holder)) * Share(holder) - seconds

@@ -1,6 +1,7 @@
 #include "coordinator/policies/policy.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "csrc/base/check.h"
 
@@ -14,9 +15,15 @@ std::vector<JobView> Policy::Order(std::vector<JobView> waiting) const {
   return waiting;
 }
 
+JobView Policy::FirstOf(const GpuView& gpu) const {
+  return gpu.waiting.size() == 1 ? gpu.waiting.front() : Order(gpu.waiting).front();
+}
+
 std::string PolicyTitle(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
-std::vector<JobView> InOrder(const Policy& policy, const GpuView& gpu) { return policy.Order(gpu.waiting); }
+std::vector<JobView> InOrder(const Policy& policy, GpuView gpu) {
+  return policy.Order(std::move(gpu.waiting));
+}
 
 Choice Pick(const Policy& policy, const GpuView& gpu) {
   HOCKET_CHECK(!gpu.waiting.empty()) << "a policy was asked to choose among nobody";

@@ -156,13 +156,17 @@ class Policy {
 
   // Why it does not decide as it should, in words; empty: it does.
   virtual std::string Trouble() const { return ""; }
+
+ protected:
+  // Who would be next: mostly the only one who waits. REQUIRES: somebody waits.
+  JobView FirstOf(const GpuView& gpu) const;
 };
 
 // For people: of a policy named by a path, the file's name.
 std::string PolicyTitle(const std::string& name);
 
 // `gpu.waiting` in the order of their turns.
-std::vector<JobView> InOrder(const Policy& policy, const GpuView& gpu);
+std::vector<JobView> InOrder(const Policy& policy, GpuView gpu);
 
 // The first of `gpu.waiting`, with the reason. REQUIRES: somebody waits.
 Choice Pick(const Policy& policy, const GpuView& gpu);

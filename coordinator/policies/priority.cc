@@ -139,7 +139,7 @@ std::string ProductionFirst::Standing(const JobView& job) const {
 absl::Duration ProductionFirst::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
   if (!Production(holder) && std::any_of(gpu.waiting.begin(), gpu.waiting.end(), Production))
     return absl::ZeroDuration();
-  const JobView next = InOrder(*this, gpu).front();
+  const JobView next = FirstOf(gpu);
   if (Production(holder) == Production(next)) return fair_.Keep(holder, held, gpu);
   return std::max(absl::ZeroDuration(), (Cost(next) - Budget()) / bound_ - held);
 }

@@ -57,7 +57,7 @@ std::string Srtf::Standing(const JobView& job) const {
 }
 
 absl::Duration Srtf::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
-  const JobView next = InOrder(*this, gpu).front();
+  const JobView next = FirstOf(gpu);
   if (SizeKnown(holder)) {
     const bool measured = holder.step.known() || holder.steps > 0;
     return !measured || Before(next, holder) ? absl::ZeroDuration() : absl::InfiniteDuration();

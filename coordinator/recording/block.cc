@@ -10,6 +10,7 @@ namespace hocket::coordinator {
 namespace {
 
 constexpr std::uint64_t kVersion = 1;
+constexpr size_t kUsualTurn = 64;  // bytes of its fields, at most
 
 enum Kind : std::uint64_t { kText = 1, kWho = 2, kTurn = 3, kJob = 4, kLost = 5, kSpill = 6 };
 
@@ -272,7 +273,6 @@ std::uint64_t BlockWriter::Text(const std::string& text) {
 }
 
 void BlockWriter::Add(const TurnEnded& turn) {
-  const auto [form, numbers] = WithoutNumbers(turn.reason);
   const auto known = who_.find(turn.job);
   const std::uint64_t who = known != who_.end() ? known->second
                                                 : Who({.id = turn.job,
@@ -281,10 +281,14 @@ void BlockWriter::Add(const TurnEnded& turn) {
                                                        .user = turn.user,
                                                        .name = turn.name,
                                                        .device = turn.device});
-  const std::uint64_t reason = Text(form);
+  if (!reason_ || reason_->text != turn.reason) {
+    const auto [form, numbers] = WithoutNumbers(turn.reason);
+    reason_ = Reason{.text = turn.reason, .form = Text(form), .numbers = numbers};
+  }
   const bool moved = turn.restored > 0 || turn.ahead > 0 || turn.spilled > 0;
   const std::int64_t start = absl::ToUnixNanos(turn.start), end = absl::ToUnixNanos(turn.end);
   std::string fields;
+  fields.reserve(kUsualTurn);
   Put(fields, (turn.died ? kDied : 0) | (moved ? kMoved : 0));
   Put(fields, who);
   PutSigned(fields, static_cast<std::int64_t>(turn.turn - std::exchange(last_turn_, turn.turn)));
@@ -294,8 +298,8 @@ void BlockWriter::Add(const TurnEnded& turn) {
   PutTime(fields, turn.ready);
   PutTime(fields, turn.waited);
   PutTime(fields, turn.hand_over - turn.ready);
-  Put(fields, reason);
-  PutText(fields, numbers);
+  Put(fields, reason_->form);
+  PutText(fields, reason_->numbers);
   if (moved) {
     Put(fields, turn.restored);
     Put(fields, turn.ahead);

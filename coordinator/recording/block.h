@@ -13,6 +13,7 @@
 #define HOCKET_COORDINATOR_RECORDING_BLOCK_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -41,6 +42,12 @@ class BlockWriter {
   std::string Take(std::uint64_t epoch, absl::Duration wall_less_monotonic);
 
  private:
+  struct Reason {
+    std::string text;
+    std::uint64_t form = 0;  // Text() of it, without its numbers
+    std::string numbers;
+  };
+
   std::uint64_t Who(const JobRef& job);
   std::uint64_t Text(const std::string& text);
 
@@ -50,6 +57,7 @@ class BlockWriter {
   std::int64_t last_end_ = 0;
   std::unordered_map<JobId, std::uint64_t> who_;
   std::unordered_map<std::string, std::uint64_t> texts_;
+  std::optional<Reason> reason_;  // of the last turn: that of the next is mostly the same
 };
 
 // Is shown what a block holds; times are the wall clock's.

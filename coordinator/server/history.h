@@ -21,8 +21,8 @@ class Kept {
   static constexpr size_t kKept = 100'000;
   static constexpr size_t kMaxPage = 1'000;
 
-  void Add(const Record& record) {
-    records_.push_back(record);
+  void Add(Record record) {
+    records_.push_back(std::move(record));
     if (records_.size() <= kKept) return;
     records_.pop_front();
     ++first_;

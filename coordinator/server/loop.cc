@@ -54,20 +54,21 @@ int Server::TimeoutMs() const {
 
 absl::Status Server::Run() {
   while (!stopping_) {
-    if (!Idle()) idle_since_ = Now();
-    epoll_event event{};
     const absl::Time begin = Now();
+    if (!Idle()) idle_since_ = begin;
+    epoll_event event{};
     const bool late = begin >= deadline_;
     const int ready = epoll_wait(epoll_.get(), &event, 1, late ? 0 : TimeoutMs());
     if (ready < 0 && errno != EINTR) return Cannot("wait for events");
     if (ready == 1) Dispatch(event.data.fd, event.events);
-    late_ = late ? late_ + std::min(Now() - begin, kSlice) : absl::ZeroDuration();
+    const absl::Time now = Now();
+    late_ = late ? late_ + std::min(now - begin, kSlice) : absl::ZeroDuration();
     if (late && (ready == 0 || late_ >= kHearLate)) TimeIsUp();
     CloseBroken();
     CloseMute();
-    if (!stalled_.empty() && Now() >= retry_stalled_) RetryStalled();
-    if (Now() - looked_for_silence_ >= kHungStep) LookForSilence();
-    if (ready == 0 && Idle() && Now() - idle_since_ >= options_.grace) {
+    if (!stalled_.empty() && now >= retry_stalled_) RetryStalled();
+    if (now - looked_for_silence_ >= kHungStep) LookForSilence();
+    if (ready == 0 && Idle() && now - idle_since_ >= options_.grace) {
       log_.Info(absl::StrCat("no job for ", absl::FormatDuration(options_.grace), ": goodbye"),
                 {.event = "ends"});
       break;
@@ -84,9 +85,7 @@ void Server::Stop() {
 void Server::Dispatch(int fd, uint32_t events) {
   if (fd == endpoint_.listener()) return Accept();
   if (fd == stop_.get()) return StopSoon();
-  if (fd == timer_.get()) {
-    std::uint64_t times = 0;
-    if (read(fd, &times, sizeof(times)) <= 0) return;
+  if (fd == timer_.get()) {  // watched for its edges: nobody has to read how often it has fired
     armed_ = absl::InfiniteFuture();
     if (Now() < deadline_) ArmTimer();
     return;

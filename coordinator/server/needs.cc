@@ -4,20 +4,26 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "csrc/wire/messages.h"
 
 namespace hocket::coordinator {
 namespace {
 
 constexpr Bytes kMostBytes = Bytes{1} << 50;
+constexpr std::uint64_t kMostRuns = 1'000'000'000;
 constexpr std::size_t kLongestFile = 1 << 20;
+constexpr std::size_t kPart = 4096;  // of which the longest is a multiple
 
 // FNV-1a: the same in every version.
 std::uint64_t FnvOf(const std::string& text) {
@@ -26,17 +32,43 @@ std::uint64_t FnvOf(const std::string& text) {
   return hash;
 }
 
-std::optional<std::pair<std::uint64_t, KnownNeed>> NeedInLine(const std::string& line) {
-  std::istringstream in(line);
+// Takes the number in front of `text`, and the space after it. False: there is none, or it is too large for
+// its type.
+bool TakeNumber(std::string_view& text, std::uint64_t& number, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (text.empty()) return true;
+  const bool space = text.front() == ' ';
+  text.remove_prefix(1);
+  return space && !text.empty();
+}
+
+bool Sensible(const KnownNeed& need) {
+  return need.persistent < kMostBytes && need.transient < kMostBytes &&
+         (need.host < kMostBytes || need.host == wire::kNoHostLimit) && need.runs > 0 &&
+         need.runs <= kMostRuns;
+}
+
+std::optional<std::pair<std::uint64_t, KnownNeed>> NeedInLine(std::string_view line) {
   std::uint64_t program = 0;
   KnownNeed need;
-  std::string rest;
-  if (line.find('-') != std::string::npos) return std::nullopt;
-  if (!(in >> std::hex >> program >> std::dec >> need.persistent >> need.transient >> need.host >> need.runs))
-    return std::nullopt;
-  if (in >> rest || program == 0 || need.runs == 0) return std::nullopt;
-  if (need.persistent >= kMostBytes || need.transient >= kMostBytes) return std::nullopt;
+  const bool whole = TakeNumber(line, program, 16) && TakeNumber(line, need.persistent) &&
+                     TakeNumber(line, need.transient) && TakeNumber(line, need.host) &&
+                     TakeNumber(line, need.runs) && line.empty();
+  if (!whole || program == 0 || !Sensible(need)) return std::nullopt;
   return std::make_pair(program, need);
+}
+
+// No more of it than is looked at: a line that is cut off there would say other numbers.
+std::string ReadStart(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text;
+  char part[kPart];
+  while (text.size() < kLongestFile && (in.read(part, sizeof(part)), in.gcount() > 0))
+    text.append(part, static_cast<std::size_t>(in.gcount()));
+  if (text.size() == kLongestFile) text.resize(text.rfind('\n') + 1);  // npos + 1: nothing
+  return text;
 }
 
 // As large as this run's, or nearer to it than before: a run that ended early says little.
@@ -45,21 +77,22 @@ Bytes Towards(Bytes before, Bytes now) { return std::max(now, before / 2 + now /
 }  // namespace
 
 Needs::Needs(const std::string& runtime_dir) : path_(runtime_dir + "/needs") {
-  std::ifstream in(path_, std::ios::binary);
-  std::string text(kLongestFile, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, in.gcount())));
-  std::istringstream lines(text);
+  const std::string text = ReadStart(path_);
+  std::unordered_map<std::uint64_t, Entries::iterator> known;
   std::size_t senseless = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (const auto entry = NeedInLine(line)) {
-      std::erase_if(entries_, [&](const auto& known) { return known.first == entry->first; });
-      entries_.push_back(*entry);
-    } else {
-      ++senseless;
-    }
+  for (std::string_view left = text; !left.empty();) {
+    const std::size_t end = std::min(left.find('\n'), left.size());
+    const auto entry = NeedInLine(left.substr(0, end));
+    left.remove_prefix(std::min(left.size(), end + 1));
+    senseless += !entry;
+    if (!entry) continue;
+    const auto before = known.find(entry->first);
+    if (before != known.end()) entries_.erase(before->second);
+    known[entry->first] = entries_.insert(entries_.end(), *entry);
+    if (entries_.size() <= kMost) continue;
+    known.erase(entries_.front().first);
+    entries_.pop_front();
   }
-  while (entries_.size() > kMost) entries_.pop_front();
   if (senseless > 0)
     trouble_ = absl::StrCat(path_, ", which says what programs needed in earlier runs, has ", senseless,
                             " line(s) that make no sense; they are ignored.");
@@ -73,11 +106,12 @@ std::optional<KnownNeed> Needs::Of(std::uint64_t program) const {
 }
 
 std::string Needs::Learn(std::uint64_t program, KnownNeed need) {
-  if (program == 0 || need.persistent >= kMostBytes || need.transient >= kMostBytes) return "";
+  if (need.host >= kMostBytes) need.host = wire::kNoHostLimit;  // as good as none
+  if (program == 0 || !Sensible(need)) return "";
   if (const auto before = Of(program)) {
     need.persistent = Towards(before->persistent, need.persistent);
     need.transient = Towards(before->transient, need.transient);
-    need.runs = before->runs + 1;
+    need.runs = std::min(before->runs + 1, kMostRuns);
   }
   std::erase_if(entries_, [&](const auto& known) { return known.first == program; });
   entries_.emplace_back(program, need);

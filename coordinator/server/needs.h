@@ -5,7 +5,8 @@
 //
 //   <key, 16 hexadecimal digits> <persistent> <transient> <host memory> <runs>      (bytes)
 //
-// Lines that make no sense are left out, and told.
+// Lines that make no sense are left out, and told. Anybody may have written the file, and any length of it:
+// it is read in time that grows with its length, up to 1 MiB, and never more than kMost programs are known.
 #ifndef HOCKET_COORDINATOR_SERVER_NEEDS_H_
 #define HOCKET_COORDINATOR_SERVER_NEEDS_H_
 

@@ -77,8 +77,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const ServerOptions& opti
   const auto epoch = static_cast<std::uint64_t>(absl::ToUnixMillis(absl::Now()));
   std::unique_ptr<Server> server(new Server(options, log, std::move(endpoint), epoch));
   if (!server->epoll_ || !server->timer_ || !server->stop_) return Cannot("make the daemon's descriptors");
-  for (int fd : {server->endpoint_.listener(), server->timer_.get(), server->stop_.get()})
+  for (int fd : {server->endpoint_.listener(), server->stop_.get()})
     HOCKET_RETURN_IF_ERROR(server->Watch(fd, EPOLLIN));
+  HOCKET_RETURN_IF_ERROR(server->Watch(server->timer_.get(), EPOLLIN | EPOLLET));
   if (!server->files_.trouble().empty()) log.Warning(server->files_.trouble(), {.event = "state"});
   if (!server->needs_.trouble().empty()) log.Warning(server->needs_.trouble(), {.event = "state"});
   for (const std::string& sentence : server->settings_.dropped) log.Warning(sentence, {.event = "state"});
@@ -204,6 +205,7 @@ Asker Server::AskerAt(const Session& session) const {
 }
 
 void Server::CloseMute() {
+  if (mute_.empty()) return;
   const absl::Time now = Now();
   while (!mute_.empty()) {
     const auto first = std::min_element(mute_.begin(), mute_.end(),
@@ -351,16 +353,16 @@ void Server::Apply(JobId job, decltype(Event::what) what, const UniqueFd& descri
     Do(job, send, descriptor);
     if (std::holds_alternative<wire::Grant>(send.message)) granted.push_back(send.to);
   };
-  const std::vector<Action> actions =
+  std::vector<Action> actions =
       core_.Handle({.at = Now(), .due = Due(), .job = job, .what = std::move(what)}, early);
   // What is said to jobs first, in order: somebody waits for it. Records, the log and the timer can wait.
   for (const Action& action : actions) {
     if (const Send* send = std::get_if<Send>(&action)) Do(job, *send, descriptor);
   }
   for (JobId to : granted) RememberTime(to);
-  for (const Action& action : actions) {
+  for (Action& action : actions) {
     const Send* send = std::get_if<Send>(&action);
-    if (send == nullptr) std::visit([&](const auto& a) { Do(a); }, action);
+    if (send == nullptr) std::visit([&](auto& a) { Do(std::move(a)); }, action);
     if (send != nullptr && std::holds_alternative<wire::Grant>(send->message)) RememberTime(send->to);
   }
   // An event of its own, so only when all of these are done.
@@ -400,10 +402,10 @@ void Server::Do(JobId from, const Send& action, const UniqueFd& descriptor) {
   SendOn(process->second.session, action.message, action.with_descriptor ? descriptor : none);
 }
 
-void Server::SendOn(int fd, wire::Message message, const UniqueFd& descriptor) {
+void Server::SendOn(int fd, const wire::Message& message, const UniqueFd& descriptor) {
   auto session = sessions_.find(fd);
   if (session == sessions_.end() || broken_.contains(fd)) return;
-  const absl::Status sent = session->second.Send(std::move(message), descriptor);
+  const absl::Status sent = session->second.Send(message, descriptor);
   if (!sent.ok()) broken_[fd] = sent;
   if (session->second.has_queued()) (void)Watch(fd, EPOLLIN | EPOLLOUT);
 }
@@ -437,8 +439,7 @@ void Server::Do(const Log& action) {
                                                          : About(job->second, action.event));
 }
 
-void Server::Do(const TurnEnded& turn) {
-  history_.turns.Add(turn);
+void Server::Do(TurnEnded turn) {
   RememberTime(turn.job);
   if (recorder_) {
     recorder_->Add(turn);
@@ -448,12 +449,14 @@ void Server::Do(const TurnEnded& turn) {
     if (there && (recorder_->LacksJob(turn.job) || std::has_single_bit(job->second.turns)))
       RecordJob(job->second);
   }
-  if (!log_.debug()) return;
-  log_.Debug(absl::StrCat("turn ", turn.turn, ": ", turn.name, " had it for ",
-                          absl::FormatDuration(turn.end - turn.start), ", ", turn.steps, " steps; restored ",
-                          FormatBytes(turn.restored), ", spilled for it ", FormatBytes(turn.spilled), " (",
-                          turn.reason, ")"),
-             {.event = "turn", .job = turn.job, .name = turn.name});
+  if (log_.debug()) {
+    log_.Debug(absl::StrCat("turn ", turn.turn, ": ", turn.name, " had it for ",
+                            absl::FormatDuration(turn.end - turn.start), ", ", turn.steps,
+                            " steps; restored ", FormatBytes(turn.restored), ", spilled for it ",
+                            FormatBytes(turn.spilled), " (", turn.reason, ")"),
+               {.event = "turn", .job = turn.job, .name = turn.name});
+  }
+  history_.turns.Add(std::move(turn));
 }
 
 void Server::Do(const SpillEnded& spill) {

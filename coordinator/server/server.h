@@ -163,9 +163,9 @@ class Server {
   StepsSeen StepsOf(JobId job) const;
   void Do(const Reject& action);
   void Do(const Log& action);
-  void Do(const TurnEnded& action);
+  void Do(TurnEnded turn);
   void Do(const SpillEnded& action);
-  void SendOn(int fd, wire::Message message, const UniqueFd& descriptor);
+  void SendOn(int fd, const wire::Message& message, const UniqueFd& descriptor);
   void CloseBroken();
 
   static constexpr absl::Duration kStall = absl::Milliseconds(10);

@@ -4,7 +4,7 @@
 
 namespace hocket::coordinator {
 
-absl::Status Session::Send(wire::Message message, const UniqueFd& descriptor) {
+absl::Status Session::Send(const wire::Message& message, const UniqueFd& descriptor) {
   if (queue_.empty()) {
     absl::Status sent = channel_.Send(message, descriptor.get());
     if (!absl::IsResourceExhausted(sent)) return sent;
@@ -13,7 +13,7 @@ absl::Status Session::Send(wire::Message message, const UniqueFd& descriptor) {
     return absl::ResourceExhaustedError(
         absl::StrCat("it does not read: ", queue_.size(), " messages wait for it"));
   }
-  queue_.emplace_back(std::move(message), descriptor.Duplicate());
+  queue_.emplace_back(message, descriptor.Duplicate());
   return absl::OkStatus();
 }
 

@@ -22,7 +22,7 @@ class Session {
 
   // Sends, or queues while the peer's queue is full. kResourceExhausted, with the count, when too much is
   // queued; kUnavailable when the peer is gone. The session is to be closed then. `descriptor` is duplicated.
-  absl::Status Send(wire::Message message, const UniqueFd& descriptor);
+  absl::Status Send(const wire::Message& message, const UniqueFd& descriptor);
 
   // Sends what is queued, as far as the peer reads. Errors as for Send().
   absl::Status Flush();

@@ -19,9 +19,14 @@ constexpr size_t kUsualFrameSize = 512;
 enum Tag : uint16_t { kU64 = 1, kI64 = 2, kF64 = 3, kBytes = 4 };
 
 template <typename Unsigned>
+void Set(char* bytes, Unsigned value) {
+  for (size_t i = 0; i < sizeof(value); ++i) bytes[i] = static_cast<char>(value >> (8 * i) & 0xff);
+}
+
+template <typename Unsigned>
 void Put(std::string& out, Unsigned value) {
   char bytes[sizeof(value)];
-  for (size_t i = 0; i < sizeof(value); ++i) bytes[i] = static_cast<char>(value >> (8 * i) & 0xff);
+  Set(bytes, value);
   out.append(bytes, sizeof(bytes));
 }
 
@@ -55,9 +60,14 @@ class FieldWriter {
     Put<uint16_t>(out_, tag);
     Put<uint32_t>(out_, static_cast<uint32_t>(length));
   }
+  // At once: frames are mostly numbers.
   void Number(uint16_t number, Tag tag, uint64_t value) {
-    Header(number, tag, sizeof(value));
-    Put<uint64_t>(out_, value);
+    char field[kFieldHeaderSize + sizeof(value)];
+    Set<uint16_t>(field, number);
+    Set<uint16_t>(field + 2, tag);
+    Set<uint32_t>(field + 4, sizeof(value));
+    Set<uint64_t>(field + kFieldHeaderSize, value);
+    out_.append(field, sizeof(field));
   }
 
   std::string& out_;
@@ -209,9 +219,8 @@ absl::StatusOr<std::string> Encode(const Message& message) {
     return absl::InvalidArgumentError(absl::StrCat("cannot send ", NameOf(message), ": it has ", frame.size(),
                                                    " bytes, at most ", kMaxFrameSize, " are allowed"));
   }
-  std::string length;
-  Put<uint32_t>(length, static_cast<uint32_t>(frame.size()));
-  return frame.replace(0, length.size(), length);
+  Set<uint32_t>(frame.data(), static_cast<uint32_t>(frame.size()));
+  return frame;
 }
 
 absl::StatusOr<std::optional<Message>> Decode(absl::string_view frame) {

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "csrc/wire/messages.h"
 
 namespace hocket::coordinator {
 namespace {
@@ -66,6 +69,58 @@ TEST_F(NeedsTest, TheOnesUsedLongestAgoAreForgotten) {
   EXPECT_TRUE(next.Of(1).has_value()) << "it was used again";
   EXPECT_FALSE(next.Of(2).has_value());
   EXPECT_TRUE(next.Of(3).has_value());
+}
+
+TEST_F(NeedsTest, WhatIsMoreThanAnyMachineHasMakesNoSense) {
+  std::ofstream(dir_ + "/needs") << "1 1125899906842624 0 0 1\n2 0 1125899906842624 0 1\n"
+                                 << "3 0 0 1125899906842624 1\n4 0 0 0 1000000001\n"
+                                 << "5 18446744073709551616 0 0 1\n6 1 1 18446744073709551615 1\n";
+  const Needs needs(dir_);
+  EXPECT_THAT(needs.trouble(), HasSubstr("5 line(s) that make no sense"));
+  ASSERT_TRUE(needs.Of(6).has_value());
+  EXPECT_EQ(needs.Of(6)->host, wire::kNoHostLimit) << "of one that never said";
+}
+
+TEST_F(NeedsTest, AnyHostMemoryThatAJobNamesIsKept) {
+  EXPECT_EQ(Needs(dir_).Learn(7, {.persistent = 60, .host = Bytes{1} << 60, .runs = 1}), "");
+  const Needs next(dir_);
+  EXPECT_EQ(next.trouble(), "");
+  ASSERT_TRUE(next.Of(7).has_value());
+  EXPECT_EQ(next.Of(7)->host, wire::kNoHostLimit);
+}
+
+TEST_F(NeedsTest, OfOneThatIsNamedTwiceTheLaterLineCounts) {
+  std::ofstream(dir_ + "/needs") << "7 1 0 0 1\n8 2 0 0 1\n7 3 0 0 1\n";
+  const Needs needs(dir_);
+  EXPECT_EQ(needs.trouble(), "");
+  EXPECT_EQ(needs.Of(7)->persistent, 3u);
+  EXPECT_EQ(needs.Of(8)->persistent, 2u);
+}
+
+// Which took as long as there were programs before, for each line.
+TEST_F(NeedsTest, OfAFileFullOfProgramsTheLastAreKnown) {
+  constexpr std::uint64_t kLines = 60'000;
+  {
+    std::ofstream file(dir_ + "/needs");
+    for (std::uint64_t i = 1; i <= kLines; ++i) file << std::hex << i << std::dec << " 1 1 1 1\n";
+  }
+  const Needs needs(dir_);
+  EXPECT_EQ(needs.trouble(), "");
+  EXPECT_TRUE(needs.Of(kLines).has_value());
+  EXPECT_TRUE(needs.Of(kLines - Needs::kMost + 1).has_value());
+  EXPECT_FALSE(needs.Of(kLines - Needs::kMost).has_value());
+}
+
+TEST_F(NeedsTest, ALineThatIsOnlyBegunWhereReadingEndsDoesNotCount) {
+  {
+    std::ofstream file(dir_ + "/needs");
+    file << "7 60 5 9 1\n";
+    for (std::size_t i = 11; i + 9 < 1 << 20; ++i) file << '\n';
+    file << "8 1 1 1 123\n";
+  }
+  const Needs needs(dir_);
+  EXPECT_TRUE(needs.Of(7).has_value());
+  EXPECT_FALSE(needs.Of(8).has_value());
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ TARGETS = (
     Target("server", "connections, commands and state files of the daemon's server", 0.15, 0.0003),
     Target("agent", "a coordinator that says anything to a job", 0.1, 0.0003),
     Target("state", "state files", 0.1, 0.003),
+    Target("needs", "what programs needed in earlier runs, as a file says", 0.05, 0.003),
     Target("own_policy", "what a policy of the user's own answers", 0.05, 0.0002),
     Target("workload", "workloads and traces, and their simulation", 0.1, 0.005),
     Target("recording", "files of recorded turns", 0.1, 0.003),
