@@ -39,7 +39,7 @@ std::uint64_t Wanted(const char* variable, std::uint64_t otherwise) {
 }
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kOperations = 12'000;
+constexpr std::uint64_t kOperations = 20'000;
 #else
 constexpr std::uint64_t kOperations = 1'250'000;
 #endif

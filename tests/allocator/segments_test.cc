@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "tests/allocator/allocator_test.h"
 #include "tests/allocator/job.h"
 
 namespace hocket {
 namespace {
 
-using testing::EmulatedGpu;
 using testing::Job;
 using testing::kChunk;
 using testing::kEverything;
@@ -23,10 +23,7 @@ AllocatorOptions Segments(std::function<void()> shed_cache = nullptr) {
   return options;
 }
 
-class SegmentsTest : public ::testing::Test {
- protected:
-  EmulatedGpu& gpu = EmulatedGpu::Get();
-};
+class SegmentsTest : public testing::AllocatorTest {};
 
 TEST_F(SegmentsTest, AFreedSegmentIsTheDriversAgain) {
   Job job(Segments());

@@ -2,7 +2,7 @@
 
 Both replay the histories of real trainings (histories.py), in live processes, interleaved; no byte of device memory is
 touched. Those that a GPU has recorded come first; a training of which there is none is recorded on the device that is
-there. HOCKET_HISTORIES names a folder of others to be replayed instead.
+there.
 
 A third contender is PyTorch's native allocator over Hocket's memory (HOCKET_ALLOCATOR=native).
 
@@ -16,11 +16,10 @@ import collections
 import contextlib
 import dataclasses
 import gzip
-import os
 import pathlib
 import statistics
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from tests.bench import harness, histories, sizes
 from tests.bench.histories import MEMORY
@@ -54,12 +53,6 @@ class Compared:
 
 def baseline(same: str) -> str:
     return f"PyTorch's native allocator, same {same}, same {'emulated ' if harness.PLACE.emulated else ''}GPU"
-
-
-def chosen(folder: pathlib.Path, names: Collection[str]) -> list[pathlib.Path]:
-    """The folder's histories of these names, or all where it has none of them."""
-    every = sorted(folder.glob("*.txt.gz"))
-    return [history for history in every if histories.name_of(history) in names] or every
 
 
 def fits(history: pathlib.Path) -> bool:
@@ -180,20 +173,8 @@ def threads(program: str, rounds: int) -> Iterator[harness.Figure]:
 def run(quick: bool) -> None:
     program = harness.binary("hocket_allocator_versus_native")
     rounds, names = harness.extent(quick, usual=(20, ()), brief=(5, BRIEF), least=(2, ("cnn",)))
-    given = os.environ.get("HOCKET_HISTORIES")
-    with tempfile.TemporaryDirectory() as made:
-        folder = pathlib.Path(given or made)
-        elsewhere = {} if given else histories.gather(folder, names)
-        paths = chosen(folder, names)
-        if not paths:
-            raise RuntimeError(f"{folder} has no history: no file is called NAME.txt.gz")
-
-        def where(path: pathlib.Path) -> str:
-            if given:
-                return histories.recorded_on(path)
-            return elsewhere.get(histories.name_of(path), harness.device_name())
-
-        found = [compare(path, where(path), program, rounds) for path in paths if fits(path)]
+    with histories.at_hand(names) as there:
+        found = [compare(path, where, program, rounds) for path, where in there.items() if fits(path)]
     if not found:
         raise harness.NotRun("no history fits the device")
     figures = [*figures_of(found), *threads(program, rounds)]

@@ -1,4 +1,4 @@
-"""The histories of allocations that `allocation` replays, and where each was recorded.
+"""The histories of allocations that `allocation` and `survivors` replay, and where each was recorded.
 
 ``scripts/gpu-check`` records those of its trainings on a GPU, and ``scripts/bench --adopt`` puts them beside the
 results, as ``histories-<device>.tar.gz``. The others are recorded with PyTorch's native allocator on an emulated GPU of
@@ -8,20 +8,25 @@ Where a folder of traces is given (``--workloads``), what it has in ``allocation
 ``trace-NAME``: other trainings, among them one of several micro-batches a step and one that carries its state from step
 to step.
 
+HOCKET_HISTORIES names a folder of others, which are replayed instead.
+
 A history is ``NAME.txt.gz``; tests/allocator/bench/history.h says what is in one. NAME is a training of more_jobs.py,
 with ``-untidy`` where its gradients and outputs live until the next step replaces them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Collection
+import tempfile
+from collections.abc import Collection, Iterator
 
 from tests.bench import harness
 
@@ -83,6 +88,27 @@ def gather(folder: pathlib.Path, names: Collection[str] = ()) -> dict[str, str]:
     elsewhere = unpack(harness.RESULTS, folder) if harness.PLACE.emulated else {}
     record(folder, [name for name in names or recordings() if name not in elsewhere])
     return elsewhere if names else elsewhere | take_traces(folder)
+
+
+@contextlib.contextmanager
+def at_hand(names: Collection[str] = ()) -> Iterator[dict[pathlib.Path, str]]:
+    """The histories to replay, of these names (none: all), and where each was recorded."""
+    given = os.environ.get("HOCKET_HISTORIES")
+    with tempfile.TemporaryDirectory() as made:
+        folder = pathlib.Path(given or made)
+        elsewhere = {} if given else gather(folder, names)
+        paths = chosen(folder, names)
+        if not paths:
+            raise RuntimeError(f"{folder} has no history: no file is called NAME.txt.gz")
+        yield {
+            path: recorded_on(path) if given else elsewhere.get(name_of(path), harness.device_name()) for path in paths
+        }
+
+
+def chosen(folder: pathlib.Path, names: Collection[str]) -> list[pathlib.Path]:
+    """The folder's histories of these names, or all where it has none of them."""
+    every = sorted(folder.glob("*.txt.gz"))
+    return [history for history in every if name_of(history) in names] or every
 
 
 def name_of(history: pathlib.Path) -> str:

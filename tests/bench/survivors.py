@@ -17,7 +17,6 @@ import json
 import os
 import pathlib
 import subprocess
-import tempfile
 from collections.abc import Iterator
 
 from tests.bench import harness, histories
@@ -37,7 +36,7 @@ class Survived:
 
     @property
     def steady(self) -> bool:
-        return len({step["allocations"] for step in self.steps}) == 1
+        return bool(self.steps[-1]["steady"])
 
     def _windows(self) -> Iterator[list[dict[str, int]]]:
         for begin in range(0, len(self.steps) - WINDOW + 1, WINDOW):
@@ -114,14 +113,8 @@ def run(quick: bool) -> None:
     if not harness.PLACE.emulated:
         raise harness.NotRun("nothing of it depends on the device: scripts/bench --emulate survivors")
     repetitions, names = harness.extent(quick, usual=(203, ()), brief=(28, ()), least=(13, ("cnn",)))
-    given = os.environ.get("HOCKET_HISTORIES")
-    with tempfile.TemporaryDirectory() as made:
-        folder = pathlib.Path(given or made)
-        if not given:
-            histories.gather(folder, names)
-        found = [replay(path, repetitions) for path in sorted(folder.glob("*.txt.gz"))]
-    if not found:
-        raise RuntimeError(f"{folder} has no history: no file is called NAME.txt.gz")
+    with histories.at_hand(names) as there:
+        found = [replay(path, repetitions) for path in there]
     table = {"title": "What outlives its step, history by history", "columns": COLUMNS,
              "rows": [each.row() for each in found]}  # fmt: skip
     harness.record("survivors", list(figures_of(found)), extra={"tables": [table], "speaks_of": ["allocator"]})

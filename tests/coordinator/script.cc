@@ -39,6 +39,17 @@ std::string ToText(const Type& event) {
   return "people change something";
 }
 
+std::string ToText(const Script::StoryLine& line, const decltype(Event::what)& event) {
+  return absl::StrCat(absl::ToDoubleSeconds(line.at - absl::UnixEpoch()), " ", line.who, " ",
+                      std::visit([](const auto& what) { return ToText(what); }, event));
+}
+std::string ToText(const Script::StoryLine& line, const wire::Message& sent) {
+  return absl::StrCat("        -> ", line.who, " ", ToText(sent));
+}
+std::string ToText(const Script::StoryLine&, const Reject& reject) {
+  return absl::StrCat("        rejected: ", reject.reason);
+}
+
 }  // namespace
 
 Script::Script(const std::string& policy, Bytes capacity)
@@ -55,21 +66,19 @@ Script::Script(MakePolicy make_policy, Bytes capacity)
       now_(absl::UnixEpoch() + absl::Hours(1)) {}
 
 void Script::Handle(JobId job, decltype(Event::what) what) {
-  const std::string who = job == 0 ? "-" : NameOf(job);
-  story_.push_back(absl::StrCat(absl::ToDoubleSeconds(now_ - absl::UnixEpoch()), " ", who, " ",
-                                std::visit([](const auto& event) { return ToText(event); }, what)));
+  Tells(job == 0 ? "-" : NameOf(job), what);
   rejection_.clear();
   const std::vector<Action> actions = core_->Handle({.at = now_, .job = job, .what = std::move(what)});
   core_->CheckInvariants();
   for (const Action& action : actions) {
     if (auto* send = std::get_if<Send>(&action)) {
-      story_.push_back(absl::StrCat("        -> ", NameOf(send->to), " ", ToText(send->message)));
+      Tells(NameOf(send->to), send->message);
       Hear(NameOf(send->to), send->message);
     } else if (auto* timer = std::get_if<SetTimer>(&action)) {
       timer_ = timer->at;
     } else if (auto* reject = std::get_if<Reject>(&action)) {
       rejection_ = reject->reason;
-      story_.push_back(absl::StrCat("        rejected: ", reject->reason));
+      Tells("", *reject);
     } else if (auto* turn = std::get_if<TurnEnded>(&action)) {
       turns_.push_back(*turn);
     } else if (auto* spill = std::get_if<SpillEnded>(&action)) {
@@ -418,10 +427,17 @@ double Script::Share(const std::string& name) const {
   return all == absl::ZeroDuration() ? 0 : absl::FDivDuration(own, all);
 }
 
+void Script::Tells(const std::string& who, decltype(StoryLine::what) what) {
+  if (story_.size() == kStory) story_.pop_front();
+  story_.push_back({.at = now_, .who = who, .what = std::move(what)});
+}
+
 std::string Script::Story() const {
-  const size_t from = story_.size() > 200 ? story_.size() - 200 : 0;
-  return absl::StrCat("\n", absl::StrJoin(story_.begin() + static_cast<ptrdiff_t>(from), story_.end(), "\n"),
-                      "\n");
+  std::string story = "\n";
+  for (const StoryLine& line : story_)
+    absl::StrAppend(&story, std::visit([&](const auto& what) { return ToText(line, what); }, line.what),
+                    "\n");
+  return story;
 }
 
 }  // namespace hocket::coordinator

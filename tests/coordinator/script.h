@@ -6,11 +6,13 @@
 #ifndef HOCKET_TESTS_COORDINATOR_SCRIPT_H_
 #define HOCKET_TESTS_COORDINATOR_SCRIPT_H_
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -155,9 +157,19 @@ class Script {
   absl::Time Finished(const std::string& name) const { return finished_.at(name); }  // its total_steps
   Core& core() { return *core_; }
   absl::Time now() const { return now_; }
-  std::string Story() const;
+  std::string Story() const;  // the end of it
+
+  // Something that happened to `who`. It becomes words when somebody asks, and few of so many are asked
+  // about.
+  struct StoryLine {
+    absl::Time at;
+    std::string who;
+    std::variant<decltype(Event::what), wire::Message, Reject> what;  // that came, was sent, was refused
+  };
 
  private:
+  static constexpr std::size_t kStory = 200;  // lines
+
   struct Actor {
     Part part;
     bool alive = true;
@@ -198,6 +210,7 @@ class Script {
   };
 
   void Handle(JobId job, decltype(Event::what) what);
+  void Tells(const std::string& who, decltype(StoryLine::what) what);
   // Its bytes go to the host; what it says of that.
   wire::Spilled Moves(const std::string& name, Bytes freed);
   void TakesBack(const TakeBack& action);
@@ -238,7 +251,7 @@ class Script {
   std::vector<std::string> sentences_;
   std::map<std::string, absl::Time> finished_;
   std::string rejection_;
-  std::vector<std::string> story_;
+  std::deque<StoryLine> story_;
   std::vector<std::pair<std::string, wire::Yield>> unanswered_;  // of ranks that live
 };
 

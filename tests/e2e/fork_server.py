@@ -8,6 +8,12 @@ it does elsewhere but for the seconds: ``sys.modules`` has no torch before, and 
 end. What a fork has not: what PyTorch reads from the environment while it is imported, and an address space of its own
 making (all forks of a server have torch in the same places).
 
+Not multiprocessing's own fork server, which can preload torch too, because what that forks runs a function, not a
+program: with the server's environment, standard streams and command line in /proc (tests set the first, read and write
+the second, and Hocket names jobs by the third); with the arguments of whoever asked; and to an os._exit, so nothing
+happens that a program does at the interpreter's end, and its exit status is not what the interpreter would have ended
+with.
+
 DESCRIPTOR is a socket (SOCK_SEQPACKET). A request is JSON, ``argv`` (``[python, SCRIPT, ...]``, or ``-c CODE`` or ``-m
 MODULE`` in the script's place), ``environment`` and ``folder``, with three descriptors: the standard streams. Answers:
 ``{"pid": PID}``; at a program's end ``{"pid": PID, "status": STATUS}``, as subprocess has it. At the end of the socket

@@ -49,11 +49,13 @@ def hocket_command() -> list[str]:
 
 
 @functools.cache
-def _loaded_emulated() -> dict[str, str]:
-    """What ld.so is told in a process on the emulated GPU."""
-    look = "import json, os; print(json.dumps({name: os.environ[name] for name in ('LD_PRELOAD', 'LD_LIBRARY_PATH')}))"
-    command = [*hocket_command(), "emulate", "--", sys.executable, "-S", "-c", look]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def emulation(*options: str) -> dict[str, str]:
+    """What ``hocket emulate`` with these options gives a program's environment."""
+    before = {name: value for name, value in os.environ.items() if not name.startswith("HOCKET_")}
+    command = [*hocket_command(), "emulate", *options, "--", "env", "--null"]
+    said = subprocess.run(command, env=before, check=True, stdout=subprocess.PIPE, text=True).stdout
+    after = dict(line.split("=", 1) for line in said.split("\0") if line)
+    return {name: value for name, value in after.items() if before.get(name) != value}
 
 
 def _hear_ctrl_c() -> None:
@@ -201,29 +203,17 @@ class World:
             self.environment["HOCKET_DAEMON"] = daemon
 
     def start(self, *command: str, emulated: bool = True, **variables: str) -> Program:
-        """Starts a command on the device (or beside it): by itself, a program of this Python is a fork (forked.py)."""
-        if emulated and forked.possible(command) and all(name.startswith("HOCKET_") for name in variables):
-            return self._started(Program(command, self._emulated(variables), self.look, fork=True))
-        emulate = [*hocket_command(), "emulate", "--name", self.name, "--memory", self.memory]
-        modes = {"--check": self.check, "--timing": self.timing}
-        emulate += ["--devices", str(self.devices), *(mode for mode, chosen in modes.items() if chosen), "--"]
-        command = (*(emulate if emulated else []), *command)
-        return self._started(Program(command, {**self.environment, **variables}, self.look))
-
-    def _emulated(self, variables: dict[str, str]) -> dict[str, str]:
-        """The environment that ``hocket emulate`` would give a program here."""
-        device = {
-            "HOCKET_EMULATOR_NAME": self.name,
-            "HOCKET_EMULATOR_MEMORY": self.memory,
-            "HOCKET_EMULATOR_DEVICES": str(self.devices),
-            "HOCKET_EMULATOR_MODE": "timing" if self.timing else "values",
-            "HOCKET_EMULATOR_CHECK": str(int(self.check)),
-        }
-        return {**self.environment, **variables, **_loaded_emulated(), **device}
-
-    def _started(self, program: Program) -> Program:
+        """Starts a command on the device (or beside it): a program of this Python there is a fork (forked.py)."""
+        environment = {**self.environment, **variables, **(self._emulated() if emulated else {})}
+        fork = emulated and forked.possible(command) and all(name.startswith("HOCKET_") for name in variables)
+        program = Program(command, environment, self.look, fork)
         self.programs.append(program)
         return program
+
+    def _emulated(self) -> dict[str, str]:
+        modes = {"--check": self.check, "--timing": self.timing}
+        chosen = [mode for mode, is_chosen in modes.items() if is_chosen]
+        return emulation("--name", self.name, "--memory", self.memory, "--devices", str(self.devices), *chosen)
 
     def job(self, program: str, *arguments: object, **variables: str) -> Program:
         """Starts ``programs/<program>.py``, which uses Hocket itself."""

@@ -72,6 +72,34 @@ def test_what_is_no_history_stays_in_the_archive(results: pathlib.Path, tmp_path
     assert not list(tmp_path.parent.rglob("escaped*"))
 
 
+def at_hand(*names: str) -> dict[str, str]:
+    with histories.at_hand(names) as there:
+        return {histories.name_of(path): where for path, where in there.items()}
+
+
+def test_of_those_at_hand_the_ones_asked_for_are_replayed(
+    results: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOCKET_HISTORIES", raising=False)
+    archive(results, "nvidia-h200", "gpt.txt.gz", "resnet.txt.gz")
+    assert at_hand("gpt", "bert") == {"bert": harness.EMULATED, "gpt": "nvidia-h200"}
+    every = at_hand()
+    assert every["resnet"] == "nvidia-h200" and every["lora"] == harness.EMULATED
+
+
+def test_a_folder_of_others_is_replayed_instead(
+    results: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOCKET_HISTORIES", str(tmp_path))
+    with pytest.raises(RuntimeError, match="has no history"):
+        at_hand()
+    said = gzip.compress(b'# {"device": "somebody\'s"}\n0 512 0\n')
+    (tmp_path / "mine.txt.gz").write_bytes(said)
+    (tmp_path / "cnn.txt.gz").write_bytes(ON_GPU)
+    assert at_hand("gpt") == {"cnn": histories.ELSEWHERE, "mine": "somebody's"}
+    assert at_hand("mine") == {"mine": "somebody's"}
+
+
 def test_rows_table_and_record_say_which_a_gpu_has_recorded(
     results: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,8 @@ MIB = 1 << 20
 
 def step(**different: int) -> dict[str, int]:
     return {"step": 0, "live": 100 * MIB, "persistent": 104 * MIB, "arena": 8 * MIB, "adopted": 0, "survived": 40 * MIB,
-            "foreseen": 40 * MIB, "allocations": 10, "planned": 9, "deviating": 0} | different  # fmt: skip
+            "foreseen": 40 * MIB, "allocations": 10, "planned": 9, "deviating": 0,
+            "steady": True} | different  # fmt: skip
 
 
 def test_chunks_that_one_step_of_ten_moves_are_in_its_window() -> None:
@@ -31,13 +32,18 @@ def test_chunks_that_one_step_of_ten_moves_are_in_its_window() -> None:
     assert found.row() == ["gpt", "repeat", "40.0", "0.020", "1.000", "0.900", "0.0", "1.040"]
 
 
+def test_whether_steps_repeat_is_what_the_replay_says_of_them() -> None:
+    assert Survived("gpt", [step(allocations=i) for i in range(5)]).row()[1] == "repeat"
+    assert Survived("bert", [step(steady=False)] * 5).row()[1] == "change"
+
+
 def test_a_job_of_which_nothing_outlives_a_step_has_no_rate_and_moves_nothing() -> None:
     found = Survived("cnn", [step(survived=0, foreseen=0) for _ in range(5)])
     assert found.moved() == [0.0] and found.row()[4] == "-"
 
 
 def test_the_page_has_the_worst_of_each_kind() -> None:
-    changes = [step(allocations=i, adopted=2 * MIB) for i in range(25)]
+    changes = [step(steady=False, adopted=2 * MIB) for i in range(25)]
     found = [
         Survived("good", [step()] * 25),
         Survived("wide", [step(persistent=120 * MIB)] * 25),

@@ -230,8 +230,8 @@ def test_histories_that_have_room_are_replayed_those_asked_for_first(
         with gzip.open(tmp_path / f"{name}.txt.gz", "wt") as file:
             file.write(f"# of some training\n0 {size} -1\n1 512 0\n0 -{size} 0\n")
     bert, gpt = sorted(tmp_path.iterdir())
-    assert allocation.chosen(tmp_path, ("gpt", "resnet")) == [gpt]
-    assert allocation.chosen(tmp_path, ()) == allocation.chosen(tmp_path, ("resnet",)) == [bert, gpt]
+    assert histories.chosen(tmp_path, ("gpt", "resnet")) == [gpt]
+    assert histories.chosen(tmp_path, ()) == histories.chosen(tmp_path, ("resnet",)) == [bert, gpt]
     assert histories.peak(gpt) == 30 * gib + 512
     monkeypatch.setattr(sizes, "free", lambda *_: 79 * gib)
     monkeypatch.setattr(harness, "PLACE", harness.Place(emulated=True))

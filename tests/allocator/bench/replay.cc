@@ -4,7 +4,8 @@
 //
 //   zcat gpt.txt.gz | hocket_allocator_replay 16MiB 20 [--json]
 //
-// --json: a line of JSON for each step instead (bytes; what was counted, of this step alone).
+// --json: a line of JSON for each step instead (bytes; what was counted, of this step alone; "steady":
+// whether the last recorded step was repeated, not the last three in turn).
 //
 // Run with HOCKET_EMULATOR_MEMORY large enough for the history; no byte of it is touched.
 #include <cstdio>
@@ -22,7 +23,7 @@ namespace {
 
 class Replay {
  public:
-  Replay(Bytes chunk, bool json) : json_(json) {
+  Replay(Bytes chunk, bool steady, bool json) : steady_(steady), json_(json) {
     auto made = CachingAllocator::Create(gpu_.driver(), {.chunk_size = chunk}, &gate_);
     HOCKET_CHECK(made.ok()) << made.status().message();
     allocator_ = *std::move(made);
@@ -83,17 +84,18 @@ class Replay {
     std::printf(
         "{\"step\": %d, \"live\": %zu, \"persistent\": %zu, \"arena\": %zu, \"adopted\": %zu, "
         "\"survived\": %zu, \"foreseen\": %zu, \"allocations\": %zu, \"planned\": %zu, "
-        "\"deviating\": %zu}\n",
+        "\"deviating\": %zu, \"steady\": %s}\n",
         step_, live_, held.persistent, held.arena, held.adopted_total - before_.adopted_total,
         held.survived_total - before_.survived_total, held.foreseen_total - before_.foreseen_total,
         held.step_allocations - before_.step_allocations,
         held.planned_allocations - before_.planned_allocations,
-        held.deviating_allocations - before_.deviating_allocations);
+        held.deviating_allocations - before_.deviating_allocations, steady_ ? "true" : "false");
   }
   static double MiB(Bytes bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
   testing::EmulatedGpu& gpu_ = testing::EmulatedGpu::Get();
   testing::ScriptedGate gate_;
+  const bool steady_;
   const bool json_;
   std::unique_ptr<CachingAllocator> allocator_;
   std::vector<DevicePtr> blocks_;
@@ -116,7 +118,8 @@ int main(int argc, char** argv) {
   }
   auto history = hocket::bench::History::Read(std::cin);
   const int times = argc >= 3 ? std::atoi(argv[2]) : 0;
-  history.Steady() ? history.Repeat(times) : history.Cycle(times, /*outlives=*/true);
-  hocket::Replay(*chunk, json).Run(history);
+  const bool steady = history.Steady();
+  steady ? history.Repeat(times) : history.Cycle(times, /*outlives=*/true);
+  hocket::Replay(*chunk, steady, json).Run(history);
   return 0;
 }

@@ -144,12 +144,7 @@ TEST_P(RandomProgramTest, EveryItemEndsWhenTheReferenceSays) {
   }
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // seconds for each
-constexpr int kSeeds = 5;
-#else
-constexpr int kSeeds = 20;
-#endif
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomProgramTest, testing::Range(0, kSeeds));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomProgramTest, testing::Range(0, 20));
 
 }  // namespace
 }  // namespace hocket::emulator::timing
