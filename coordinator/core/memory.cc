@@ -278,7 +278,8 @@ bool Core::OthersCouldUseTurn(const Job& job) const {
 }
 
 void Core::RetryRoomAt(Job& job, absl::Duration after) {
-  job.room->retry_at = std::min(job.room->retry_at, now_ + after);
+  absl::Time& at = job.room->retry_at;
+  at = at > now_ ? std::min(at, now_ + after) : now_ + after;
 }
 
 void Core::AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside) {
