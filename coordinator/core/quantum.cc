@@ -32,7 +32,7 @@ absl::Time Core::EndOfQuantum(const Turn& turn) const {
 bool Core::FirstStepOutlasts(const Turn& turn, absl::Time stop) const {
   if (turn.company || state_.gangs.contains(turn.entity)) return false;
   const Estimator& step = job(turn.entity).step;
-  return step.settled() && stop < turn.start + step.Lower();
+  return step.settled() && stop < turn.start + step.mean();
 }
 
 // The question wakes a thread of the holder. Not just when it begins to use its turn: there it would be in

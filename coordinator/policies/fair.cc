@@ -54,7 +54,10 @@ double Fair::JobServed(const JobView& job) const {
 }
 
 bool Fair::Before(const JobView& a, const JobView& b) const {
-  if (a.user != b.user) return UserServed(a) < UserServed(b);
+  if (a.user != b.user) {  // users who have had as much are in an order, too, or their jobs could not be sorted
+    const double of_a = UserServed(a), of_b = UserServed(b);
+    return of_a != of_b ? of_a < of_b : a.user < b.user;
+  }
   return JobServed(a) < JobServed(b);
 }
 
