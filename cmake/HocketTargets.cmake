@@ -1,7 +1,8 @@
 # hocket_test(NAME SOURCES... LIBS... [ONE_THREAD]): one GoogleTest binary, every test in it known to ctest by name; under
 # a sanitizer, in a few processes, of which ctest knows (NAME.shard0 ...).
+# Linked by lld where there is one, which takes a third of the time.
 # ONE_THREAD: it starts none, which a test of its own checks; so the thread sanitizer has nothing to find, and leaves it out.
-find_program(HOCKET_LLD ld.lld)  # takes a third of the time to link a test; the package is linked as its user's machine does
+find_program(HOCKET_LLD ld.lld)
 function(hocket_test name)
   cmake_parse_arguments(T "ONE_THREAD" "TIMEOUT" "SOURCES;LIBS;ENVIRONMENT" ${ARGN})
   if(NOT HOCKET_TESTS OR (T_ONE_THREAD AND HOCKET_SANITIZE STREQUAL "thread"))
@@ -15,7 +16,7 @@ function(hocket_test name)
   # does is in the libraries that it links.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-Og>)
   target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gmock GTest::gtest_main)
-  if(HOCKET_LLD)
+  if(HOCKET_LLD AND NOT T_ONE_THREAD)  # of a library it may take in more than is called, threads too
     target_link_options(${name} PRIVATE -fuse-ld=lld)
   endif()
   if(HOCKET_SANITIZE)
