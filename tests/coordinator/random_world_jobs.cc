@@ -1,0 +1,622 @@
+// What the jobs of a random world do.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "csrc/base/check.h"
+#include "csrc/wire/ids.h"
+#include "tests/coordinator/random_world.h"
+
+namespace hocket::coordinator {
+namespace {
+
+constexpr std::uint64_t kFirstPid = 1000;
+constexpr std::size_t kMostOwnChunks = 4;
+// Who has not read for so long reads all that there is before it does anything: its process was stopped.
+constexpr absl::Duration kReadsWithin = absl::Milliseconds(500);
+
+}  // namespace
+
+void RandomWorld::Live(Player& player) {
+  if (!player.alive || now_ < player.stands_until) return;
+  if (traits_.deaths && Once(250)) return Dies(player);
+  if (traits_.stops && Once(100)) {
+    player.stands_until = now_ + absl::Milliseconds(Pick(2500));
+    return;
+  }
+  DoesNext(player);
+}
+
+bool RandomWorld::DoesNext(Player& player) {
+  if (!player.alive || player.left) return false;
+  if (FellowHasDied(player) && (draining_ || Once(3))) return Dies(player), true;
+  if (!player.connected) {
+    if (Perhaps(3)) return false;
+    return JoinsAgain(player), true;
+  }
+  const bool read = !player.unread.empty();
+  Reads(player);
+  if (!player.connected) return true;
+  if (traits_.hang_ups && Perhaps(150)) return HangsUp(player), true;
+  if (traits_.deaths && Perhaps(300)) return Leaves(player), true;
+  if (traits_.rude && Perhaps(60)) return IsRude(player), true;
+  if (Answers(player) || TakesPassed(player)) return true;
+  if (player.granted) return InTurn(player) || read;
+  if (!player.told_movable && !Perhaps(2)) return ReachesDoors(player), true;
+  if (player.asked) return read;
+  if (draining_ && player.steps >= player.target) return read;
+  if (Perhaps(4)) return read;
+  return Asks(player), true;
+}
+
+void RandomWorld::Says(Player& player, decltype(Event::what) what) {
+  const JobId id = player.id;
+  if (traits_.rude && !std::holds_alternative<JobJoins>(what))
+    player.again = [this, &player, what] { Apply(player.id, what); };
+  Apply(id, std::move(what));
+  EndRejected();
+}
+
+// --- coming and going -----------------------------------------------------------------------------
+
+void RandomWorld::Joins(Player& player) {
+  const auto index = static_cast<std::uint64_t>(&player - players_.data());
+  wire::Join& join = player.join;
+  join.name = absl::StrCat("j", index + 1);
+  join.pid = kFirstPid + index;
+  join.device = absl::StrCat("gpu", index % static_cast<std::uint64_t>(traits_.devices));
+  join.capacity = kCapacity;
+  join.weight = Once(3) ? 2 : 1;
+  join.priority = Once(4) ? "high" : Once(4) ? "low" : "normal";
+  join.total_steps = Once(3) ? 50 + Pick(100) : 0;
+  join.heeds_limit = Once(2);
+  join.heeds_restore = Once(2);
+  join.stands_by = Once(2);
+  join.heeds_idle = Once(2);
+  join.counts_arena = Once(2);
+  join.serves = index < static_cast<std::uint64_t>(traits_.servers);
+  if (traits_.people && Once(3)) join.group = "a";
+  player.user = traits_.many_users && Once(3) ? 8 : 7;
+  player.passes = traits_.passes && Pick(5) != 0;
+  player.numbers = Pick(8) != 0;
+  const bool is_rank =
+      index + static_cast<std::uint64_t>(traits_.gang) >= static_cast<std::uint64_t>(traits_.jobs);
+  if (traits_.memory) player.resident = std::min<Bytes>(Pick(is_rank ? 12 : 40) << 20, FreeOn(join.device));
+  join.persistent = player.resident;
+  JobJoins joins{.join = join, .user = player.user};
+  if (traits_.memory && Once(4))
+    joins.known = KnownNeed{
+        .persistent = Pick(60) << 20, .transient = Pick(20) << 20, .host = Pick(90) << 20, .runs = 3};
+  player.id = joins.join.job = join.job = next_id_++;
+  player.connected = true;
+  Says(player, std::move(joins));
+}
+
+// The last ones are ranks; of one user.
+void RandomWorld::JoinsGang(Player& player) {
+  const auto index = static_cast<int>(&player - players_.data());
+  const int first = traits_.jobs - traits_.gang;
+  if (index < first || player.join.serves || player.user != players_.back().user) return;
+  if (players_[static_cast<std::size_t>(first)].join.serves) return;
+  for (int i = first; i < traits_.jobs; ++i) {
+    if (players_[static_cast<std::size_t>(i)].user != player.user) return;
+  }
+  player.join.gang = "g";
+  player.join.gang_rank = static_cast<std::uint64_t>(index - first);
+  player.join.gang_size = static_cast<std::uint64_t>(traits_.gang);
+  Says(player, wire::Gang{player.join.gang, player.join.gang_rank, player.join.gang_size});
+}
+
+// As after a restart: it says what it has, and asks again what was not answered. One that had not been taken
+// in yet joins as at first.
+void RandomWorld::JoinsAgain(Player& player) {
+  wire::Join& join = player.join;
+  join.rejoin = !player.lane_lock.empty();
+  join.job = player.id;
+  join.holds_turn = player.granted && player.has_lock;
+  join.turn = player.granted ? player.turn : 0;
+  join.persistent = player.resident;
+  join.spilled = player.spilled;
+  join.steps = player.steps;
+  join.lane_lock = player.lane_lock;
+  player.told_movable = false;
+  JobJoins joins{.join = join, .user = player.user};
+  bool own = false;
+  for (const auto& [id, job] : core_->state().jobs) {
+    if (job.info.pid != join.pid || (!job.gone && (id != player.id || !join.rejoin))) continue;
+    joins.replaces.push_back(id);
+    own |= id == player.id;
+  }
+  if (!join.rejoin || (!own && core_->state().jobs.contains(player.id))) player.id = next_id_++;
+  joins.join.job = join.job = player.id;
+  player.connected = true;
+  Says(player, std::move(joins));
+  if (player.connected && !join.rejoin && !join.gang.empty())
+    Says(player, wire::Gang{join.gang, join.gang_rank, join.gang_size});
+  if (player.connected && player.room_asked)
+    Says(player, wire::NeedRoom{.bytes = player.restoring ? player.spilled : player.grows,
+                                .restoring = player.restoring});
+  if (player.connected && std::exchange(player.asked, false)) Asks(player);
+}
+
+void RandomWorld::Asks(Player& player) {
+  player.asked = true;
+  player.promise.reset();
+  player.promised_yield.reset();
+  const bool movable = draining_ || Pick(4) != 0;
+  player.told_movable = movable;
+  wire::Wait wait{.need = player.spilled + player.lacked,
+                  .gang_step = player.steps,
+                  .number = ++player.waits,
+                  .movable = movable,
+                  .heeds_pass = player.passes};
+  if (!player.numbers) wait.number = 0;
+  if (movable) {
+    wait.persistent = player.resident;
+    wait.spilled = player.spilled;
+  }
+  Says(player, wait);
+}
+
+void RandomWorld::ReachesDoors(Player& player) {
+  player.told_movable = true;
+  Says(player, wire::Spilled{.persistent = player.resident, .spilled = player.spilled, .movable = true});
+}
+
+void RandomWorld::Dies(Player& player) {
+  ReleasesLock(player);
+  player.alive = player.connected = player.asked = player.granted = false;
+  player.resident = player.spilled = 0;
+  player.chunks.clear();
+  player.unread.clear();
+  std::vector<JobId> its;
+  for (const auto& [id, job] : core_->state().jobs) {
+    if (job.info.pid == player.join.pid) its.push_back(id);
+  }
+  for (JobId id : its) Apply(id, JobDied{Once(2) ? 0 : player.steps});
+}
+
+void RandomWorld::HangsUp(Player& player) {
+  LosesConnection(player);
+  Apply(player.id, JobHungUp{Once(2) ? 0 : player.steps});
+}
+
+void RandomWorld::Leaves(Player& player) {
+  Says(player, wire::Leave{.keeps_running = true, .most_held = player.resident});
+  ReleasesLock(player);
+  player.left = true;
+  player.connected = player.asked = player.granted = false;
+  player.chunks.clear();
+  player.unread.clear();
+}
+
+// What lies in the socket is lost, and nobody would answer what is unanswered.
+void RandomWorld::LosesConnection(Player& player) {
+  player.connected = false;
+  player.unread.clear();
+  player.spills.clear();
+  player.restores.clear();
+  player.promise.reset();
+  player.promised_yield.reset();
+  player.pass = 0;
+  player.unheard = 0;
+  player.stands = player.told_stood = false;
+}
+
+// --- rudeness -------------------------------------------------------------------------------------
+
+void RandomWorld::IsRude(Player& player) {
+  player.rude = true;
+  player.passable = player.told_movable = false;
+  const TurnNumber some = Once(2) ? player.turn : Pick(20);
+  switch (Pick(10)) {
+    case 0:
+      if (player.again) player.again();
+      break;
+    case 1:
+      Says(player, wire::StoodBy{.turn = some});
+      break;
+    case 2:
+      Says(player,
+           wire::YieldAck{.turn = some, .stop_step = Pick(9), .step = player.steps, .accepted = Once(2)});
+      break;
+    case 3:
+      Says(player, wire::ArenaLost{.chunk = Pick(20)});
+      break;
+    case 4:
+      Says(player, wire::Spilled{.request = Pick(9),
+                                 .freed = Pick(9) << 20,
+                                 .persistent = player.resident,
+                                 .spilled = player.spilled,
+                                 .movable = Once(2),
+                                 .more = Once(2)});
+      break;
+    case 5:
+      Says(player, wire::Restored{.request = Pick(9),
+                                  .restored = Pick(9) << 20,
+                                  .persistent = player.resident,
+                                  .spilled = player.spilled});
+      break;
+    case 6:
+      Says(player, wire::NeedRoom{.bytes = Pick(60) << 20, .restoring = Once(2)});
+      break;
+    case 7:
+      Says(player, wire::ArenaHeard{.count = Pick(300)});
+      break;
+    case 8:
+      Says(player, wire::LacksHeadroom{.bytes = Pick(60) << 20});
+      break;
+    default:
+      Says(player, wire::ArenaGrew{.chunk = Pick(20), .size = 2_MiB, .to_job = Pick(4), .bare = Once(2)});
+      break;
+  }
+  EndRejected();
+}
+
+// --- what it reads --------------------------------------------------------------------------------
+
+void RandomWorld::Reads(Player& player) {
+  std::size_t count = player.unread.size();
+  const bool long_ago = count > 0 && now_ - player.unread_since > kReadsWithin;
+  if (!draining_ && !long_ago && count > 0) count = Pick(count + 1);
+  for (; count > 0 && !player.unread.empty(); --count) {
+    const wire::Message message = std::move(player.unread.front());
+    player.unread.pop_front();
+    Read(player, message);
+  }
+}
+
+void RandomWorld::Read(Player& player, const wire::Message& message) {
+  if (const auto* joined = std::get_if<wire::Joined>(&message)) {
+    if (player.lane_lock.empty()) player.lane_lock = joined->lane_lock;
+  } else if (const auto* grant = std::get_if<wire::Grant>(&message)) {
+    ReadGrant(player, *grant);
+  } else if (const auto* yield = std::get_if<wire::Yield>(&message)) {
+    ReadYield(player, *yield);
+  } else if (const auto* room = std::get_if<wire::Room>(&message)) {
+    if (!std::exchange(player.room_asked, false)) return;  // its turn has gone meanwhile
+    player.steps_aside = room->step_aside && player.granted;
+    if (!room->ok) player.grows = 0;
+  } else if (const auto* spill = std::get_if<wire::Spill>(&message)) {
+    player.spills.push_back(*spill);
+  } else if (const auto* restore = std::get_if<wire::Restore>(&message)) {
+    player.restores.push_back(*restore);
+  } else if (const auto* stand = std::get_if<wire::StandBy>(&message)) {
+    player.stands = player.granted && player.turn == stand->turn;
+    player.told_stood = false;
+  } else if (const auto* go_on = std::get_if<wire::GoOn>(&message)) {
+    if (player.turn == go_on->turn) player.stands = false;
+  } else if (const auto* add = std::get_if<wire::ArenaAdd>(&message)) {
+    player.chunks[add->chunk] = add->size;
+    ++player.unheard;
+  } else if (const auto* drop = std::get_if<wire::ArenaDrop>(&message)) {
+    drop->chunk == 0 ? player.chunks.clear() : static_cast<void>(player.chunks.erase(drop->chunk));
+  } else if (const auto* order = std::get_if<wire::ArenaExport>(&message)) {
+    Exports(player, *order);
+  }
+}
+
+void RandomWorld::ReadGrant(Player& player, const wire::Grant& grant) {
+  if (grant.fresh_arena) player.chunks.clear();
+  if (grant.pass != 0 && !grant.passed) {
+    if (player.asked) player.promise = grant;
+    return;
+  }
+  if (grant.pass != 0 && (!player.promise || player.promise->pass != grant.pass)) return;  // obeyed already
+  TakesTurn(player, grant);
+}
+
+void RandomWorld::TakesTurn(Player& player, const wire::Grant& grant) {
+  const auto promise = std::exchange(player.promise, std::nullopt);
+  const auto yield = std::exchange(player.promised_yield, std::nullopt);
+  if (!player.asked) return;
+  if (!grant.lane_lock.empty()) player.lane_lock = grant.lane_lock;
+  if (player.numbers && player.taken_back == player.waits) return Asks(player);
+  player.asked = player.told_movable = false;
+  player.granted = player.restoring = player.passable = true;
+  player.turn = grant.turn;
+  player.idle = grant.contended;
+  player.stop = player.has_lock = player.stands = player.steps_aside = false;
+  player.stop_step = player.pass = 0;
+  player.turn_steps = 0;
+  player.restored = 0;
+  player.lacked = 0;
+  if (grant.pass != 0 && yield) ReadYield(player, *yield);
+}
+
+void RandomWorld::ReadYield(Player& player, const wire::Yield& yield) {
+  if (player.promise && player.promise->turn == yield.turn) player.promised_yield = yield;
+  if (!player.granted || yield.turn != player.turn) return;
+  player.pass = yield.pass;
+  player.idle = true;
+  if (!yield.now) return;
+  player.stop = true;
+  player.stop_step = yield.stop_step;
+  if (yield.stop_step == 0) return;
+  const bool accepted = player.steps + (player.in_step ? 1 : 0) <= yield.stop_step;
+  if (!accepted) player.stop = false;
+  Says(player, wire::YieldAck{yield.turn, yield.stop_step, player.steps, accepted});
+}
+
+void RandomWorld::Exports(Player& player, const wire::ArenaExport& order) {
+  std::vector<std::uint64_t> chunks = wire::UnpackIds(order.chunks);
+  if (chunks.empty()) {
+    for (const auto& [chunk, size] : player.chunks) chunks.push_back(chunk);
+  }
+  for (std::uint64_t chunk : chunks) {
+    const auto found = player.chunks.find(chunk);
+    if (found == player.chunks.end() || !player.connected) continue;
+    Says(player,
+         wire::ArenaGrew{.chunk = chunk, .size = found->second, .to_job = order.to_job, .bare = order.bare});
+  }
+}
+
+// --- what it answers ------------------------------------------------------------------------------
+
+bool RandomWorld::Answers(Player& player) {
+  if (!player.spills.empty() && !Perhaps(3)) return AnswersSpill(player), true;
+  if (!player.restores.empty() && !Perhaps(3)) return AnswersRestore(player), true;
+  if (player.stands && !player.told_stood && !Perhaps(3)) {
+    player.told_stood = true;
+    return Says(player, wire::StoodBy{.turn = player.turn}), true;
+  }
+  if (player.unheard > 0 && !Perhaps(5)) {
+    if (player.join.counts_arena) Says(player, wire::ArenaHeard{.count = player.unheard});
+    player.unheard = 0;
+    return true;
+  }
+  return false;
+}
+
+void RandomWorld::AnswersSpill(Player& player) {
+  wire::Spill& order = player.spills.front();
+  Bytes freed = player.granted && player.has_lock ? 0 : std::min<Bytes>(order.bytes, player.resident);
+  const bool part = freed > 4_MiB && Perhaps(4);
+  if (part) freed /= 2;
+  if (Perhaps(6)) freed = 0;
+  player.resident -= freed;
+  player.spilled += freed;
+  const bool more = part && freed > 0;
+  player.told_movable = !player.granted && !Perhaps(4);
+  const wire::Spilled answer{.request = order.request,
+                             .freed = freed,
+                             .persistent = player.resident,
+                             .spilled = player.spilled,
+                             .movable = player.told_movable,
+                             .why_not = freed == 0 ? "it cannot" : "",
+                             .more = more};
+  if (more) {
+    order.bytes -= freed;
+  } else {
+    player.spills.erase(player.spills.begin());
+  }
+  Says(player, answer);
+}
+
+void RandomWorld::AnswersRestore(Player& player) {
+  const wire::Restore order = player.restores.front();
+  player.restores.erase(player.restores.begin());
+  Bytes back = std::min({Bytes{order.bytes}, player.spilled, FreeOn(player.join.device)});
+  if (!player.asked || Perhaps(6)) back = 0;
+  player.resident += back;
+  player.spilled -= back;
+  Says(player, wire::Restored{.request = order.request,
+                              .restored = back,
+                              .persistent = player.resident,
+                              .spilled = player.spilled,
+                              .took_ns = Pick(1'000'000),
+                              .piece = Once(2) ? 2_MiB : 0});
+}
+
+// --- in its turn ----------------------------------------------------------------------------------
+
+// Whoever was promised the turn has it from now on, whether it has been granted or not.
+bool RandomWorld::TakesPassed(Player& player) {
+  if (!player.promise || !player.asked) return false;
+  const auto page = pages_.find(player.lane_lock);
+  if (page == pages_.end() || page->second != player.promise->pass) return false;
+  wire::Grant grant = *player.promise;
+  grant.passed = true;
+  TakesTurn(player, grant);
+  return true;
+}
+
+// And it knows: it was asked to stop when it joined again, or has done what nobody does.
+bool RandomWorld::HasLostTurn(const Player& player) const {
+  const auto& jobs = core_->state().jobs;
+  const auto job = jobs.find(player.id);
+  return !player.connected || player.rude || job == jobs.end() || job->second.overstays != 0;
+}
+
+// It waits for it as long as another has it.
+bool RandomWorld::TakesLock(Player& player) {
+  for (const Player& other : players_) {
+    if (&other == &player || !other.alive || !other.has_lock || other.lane_lock != player.lane_lock) continue;
+    const bool excused = HasLostTurn(player) || HasLostTurn(other);
+    HOCKET_CHECK(excused) << player.id << " and " << other.id << " have turns at one time in "
+                          << player.lane_lock;
+    return false;
+  }
+  player.has_lock = true;
+  return true;
+}
+
+bool RandomWorld::InTurn(Player& player) {
+  if (!player.has_lock) return TakesLock(player);
+  if (player.room_asked) {
+    if (!Perhaps(40)) return false;
+    return GivesUp(player, false), true;  // a handler has sent it back
+  }
+  if (player.steps_aside) return GivesUp(player, true), Asks(player), true;
+  if (player.stands && player.told_stood) return false;
+  if (player.restoring) return Restores(player);
+  if (player.grows > 0) return Grows(player);
+  if (traits_.memory && Perhaps(8) && MayGrow(player)) {
+    player.in_step = true;
+    player.grows = (1 + Pick(12)) << 20;
+    return Grows(player);
+  }
+  if (traits_.arena && Perhaps(8)) return ChangesArena(player);
+  if (traits_.memory && Perhaps(40)) {
+    player.passable = false;
+    return Says(player, wire::LacksHeadroom{.bytes = (1 + Pick(30)) << 20}), true;
+  }
+  if (Perhaps(15))
+    return Says(
+               player,
+               wire::Report{.persistent = player.resident, .spilled = player.spilled, .steps = player.steps}),
+           true;
+  return Steps(player);
+}
+
+bool RandomWorld::Restores(Player& player) {
+  const Bytes free = FreeOn(player.join.device);
+  if (player.spilled > free && !player.chunks.empty()) return LosesChunk(player, /*adopts=*/false), true;
+  const Bytes back = std::min(player.spilled, free);
+  player.restored += back;
+  player.resident += back;
+  player.spilled -= back;
+  player.restoring = player.spilled > 0;
+  if (!player.restoring) return true;
+  player.room_asked = true;
+  player.passable = false;
+  Says(player, wire::NeedRoom{.bytes = player.spilled,
+                              .restoring = true,
+                              .says_free = !Once(4),
+                              .device_free = free - back,
+                              .persistent = player.resident,
+                              .spilled = player.spilled});
+  return true;
+}
+
+// Ranks that run together have to fit together.
+bool RandomWorld::MayGrow(const Player& player) const {
+  Bytes held = 0;
+  for (const Player& other : players_) {
+    const bool together = &other == &player || (!player.join.gang.empty() && !other.join.gang.empty());
+    if (together && other.alive && other.join.device == player.join.device)
+      held += other.resident + other.spilled + other.grows;
+  }
+  return held < 65_MiB && !player.at_meeting;
+}
+
+bool RandomWorld::Grows(Player& player) {
+  const Bytes free = FreeOn(player.join.device);
+  if (player.grows > free && !player.chunks.empty()) return LosesChunk(player, /*adopts=*/false), true;
+  if (player.grows <= free) {
+    player.resident += std::exchange(player.grows, 0);
+    return true;
+  }
+  player.room_asked = true;
+  player.passable = false;
+  Says(player, wire::NeedRoom{.bytes = player.grows,
+                              .says_free = !Once(4),
+                              .device_free = free,
+                              .persistent = player.resident,
+                              .spilled = player.spilled});
+  return true;
+}
+
+bool RandomWorld::ChangesArena(Player& player) {
+  player.passable = false;
+  if (player.chunks.empty() || (Once(2) && player.chunks.size() < kMostOwnChunks)) {
+    if (FreeOn(player.join.device) < 2_MiB) return false;
+    player.chunks[next_chunk_] = 2_MiB;
+    return Says(player, wire::ArenaGrew{.chunk = next_chunk_++, .size = 2_MiB}), true;
+  }
+  return LosesChunk(player, /*adopts=*/Once(2)), true;
+}
+
+// It is the job's own from then on, or is released.
+void RandomWorld::LosesChunk(Player& player, bool adopts) {
+  const auto lost = player.chunks.begin();
+  const std::uint64_t chunk = lost->first;
+  if (adopts) player.resident += lost->second;
+  player.chunks.erase(lost);
+  player.passable = false;
+  Says(player, wire::ArenaLost{.chunk = chunk});
+}
+
+bool RandomWorld::Steps(Player& player) {
+  if (!player.in_step && (MustStop(player) || (player.idle && Perhaps(6)) || Perhaps(12))) {
+    GivesUp(player, false);
+    const bool again = draining_ ? player.steps < player.target : !Once(4);
+    if (again && player.connected && !player.left) Asks(player);
+    return true;
+  }
+  if (std::exchange(player.in_step, true) == false) return true;
+  if (!MayEndStep(player)) return false;
+  player.in_step = player.at_meeting = false;
+  ++player.steps;
+  ++player.turn_steps;
+  if (draining_) TimePasses(absl::Milliseconds(1 + Pick(5)));
+  return true;
+}
+
+// A rank's step ends when its fellows have come as far.
+bool RandomWorld::MayEndStep(Player& player) {
+  if (!traits_.meets || player.join.gang.empty()) return true;
+  player.at_meeting = true;
+  return std::all_of(players_.begin(), players_.end(), [&](const Player& fellow) {
+    if (fellow.join.gang.empty() || !fellow.alive) return true;
+    return fellow.steps > player.steps || (fellow.steps == player.steps && fellow.at_meeting);
+  });
+}
+
+bool RandomWorld::MustStop(const Player& player) const {
+  if (draining_ && player.steps >= player.target) return true;
+  return player.stop && player.turn_steps > 0 && player.steps >= player.stop_step;
+}
+
+void RandomWorld::GivesUp(Player& player, bool stood_aside) {
+  const bool may_pass = player.pass != 0 && player.passable && !player.rude && !player.room_asked &&
+                        !stood_aside && player.join.gang.empty() && !Perhaps(6);
+  const std::uint64_t pass = may_pass ? player.pass : 0;
+  const std::string lane_lock = player.lane_lock;
+  player.lacked = stood_aside ? player.grows : 0;
+  ReleasesLock(player);
+  player.told_movable = draining_ || Pick(4) != 0;
+  player.granted = player.room_asked = player.steps_aside = player.stands = false;
+  const wire::TurnOver over{.turn = player.turn,
+                            .steps = player.steps,
+                            .turn_steps = player.turn_steps,
+                            .drain_ns = 1000,
+                            .persistent = player.resident,
+                            .spilled = player.spilled,
+                            .transient_peak = traits_.memory ? Pick(10) << 20 : 0,
+                            .movable = player.told_movable,
+                            .ready_ns = Pick(100'000),
+                            .restored = player.restored,
+                            .stood_aside = stood_aside,
+                            .idle_ns = Once(4) ? Pick(6'000'000) : 0,
+                            .passed = pass,
+                            .hand_over_ns = Pick(50'000)};
+  Says(player, over);
+  if (pass == 0) return;
+  if (traits_.deaths && Perhaps(20)) return Dies(player);  // before it could
+  pages_[lane_lock] = pass;
+}
+
+void RandomWorld::ReleasesLock(Player& player) { player.has_lock = false; }
+
+bool RandomWorld::FellowHasDied(const Player& player) const {
+  return !player.join.gang.empty() && traits_.meets &&
+         std::any_of(players_.begin(), players_.end(), [](const Player& fellow) {
+           return !fellow.join.gang.empty() && (!fellow.alive || fellow.left);
+         });
+}
+
+// As the driver says: a chunk is there as long as anybody has it mapped.
+Bytes RandomWorld::FreeOn(const std::string& device) const {
+  std::map<std::uint64_t, Bytes> chunks;
+  Bytes used = 0;
+  for (const Player& player : players_) {
+    if (!player.alive || player.join.device != device) continue;
+    used += player.resident;
+    chunks.insert(player.chunks.begin(), player.chunks.end());
+  }
+  for (const auto& [chunk, size] : chunks) used += size;
+  return used < kCapacity ? kCapacity - used : 0;
+}
+
+}  // namespace hocket::coordinator
