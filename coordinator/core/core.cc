@@ -96,9 +96,11 @@ void Core::Settle(const SendEarly& early) {
     SayNear(turn);
   }
   KeepMemoryCaps();
-  // Room that others were given since a request was looked at may be what it needed: then nobody stands by for it.
+  // Room that others were given since a request was looked at may be what it needed: then nobody stands by
+  // for it.
   if (anybody_serves_) LetServe();
-  if (!state_.accounts.empty()) HoldBack();  // time was charged since
+  // Time was charged since it was looked at.
+  if (!state_.accounts.empty()) HoldBack();
   if (next_spill_ != spills) {  // who is being spilled does not wait for the turn meanwhile
     for (auto& [number, turn] : state_.turns) AskIfContended(turn);
   }

@@ -348,6 +348,7 @@ class Core {
 
   // lanes.cc
   int FirstLane(const Job& job) const;
+  bool KeepsLaneFromFellows(const Job& job) const;
   int LaneOf(const Job& job) const;
   bool LaneInUse(const Device& device, int lane) const;
   enum class CloseFor { kRoom, kTime };
@@ -548,6 +549,7 @@ class Core {
   bool BesideOneSetAside(const Job& job) const;
   bool MayKeepPart(const Job& job, const Turn& turn) const;
   void AskToStopAtOnce(Job& job, TurnNumber told);
+  void StandAsideFor(const Job& rank);
   void Depart(Job& job, bool crashed, std::uint64_t steps = 0);
   void IsGone(Job& job, bool crashed, std::uint64_t steps = 0);
   void Erase(Job& job);

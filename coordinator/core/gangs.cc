@@ -39,7 +39,7 @@ void Core::On(Job* job, const wire::Gang& event) {
   if (found == state_.gangs.end()) found = state_.gangs.emplace(next_gang_++, std::move(fresh)).first;
   Gang& gang = found->second;
   gang.ranks[event.rank] = job->id;
-  if (gang.ranks.size() == gang.size) Complete(gang);
+  if (gang.complete || gang.ranks.size() == gang.size) Complete(gang);
 }
 
 void Core::On(Job* job, const wire::YieldAck& event) {
@@ -107,6 +107,7 @@ const Gang* Core::GangOf(const Job& job) const {
   return nullptr;
 }
 
+// Also when a rank comes again, and others have left meanwhile.
 void Core::Complete(Gang& gang) {
   gang.complete = true;
   for (JobId id : RanksOf(gang.id)) {
@@ -122,8 +123,11 @@ void Core::Complete(Gang& gang) {
   }
   KeepOnlyRanks(gang);
   AdoptTurnsOfRanks(gang);
-  Say(absl::StrCat(NameOf(gang.id), " is complete: its ", gang.size, " ranks have their turns together"),
-      "gang");
+  const std::string ranks =
+      gang.ranks.size() == gang.size
+          ? absl::StrCat(" is complete: its ", gang.size, " ranks")
+          : absl::StrCat(" has a rank again: ", gang.ranks.size(), " of its ", gang.size);
+  Say(absl::StrCat(NameOf(gang.id), ranks, " have their turns together"), "gang");
 }
 
 // Who runs beside a rank is not of the gang, and the others of it wait for this one in its step.

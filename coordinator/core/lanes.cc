@@ -32,18 +32,31 @@ int Core::FirstLane(const Job& job) const {
   return first;
 }
 
-// A rank keeps the lane it has had, and so does who serves, and so do single jobs as long as some run beside
-// each other: going to another one means to map its arena. If somebody runs in it: the lowest in which nobody
-// does.
+// It has its lane's lock in the midst of a step that its fellows may have to end with it: nobody can wait for
+// that. Its process may only have lost its connection, and come again.
+bool Core::KeepsLaneFromFellows(const Job& job) const {
+  return job.hung_up_in_step || (job.overstays != 0 && GangOf(job) != nullptr);
+}
+
+// A rank keeps the lane it has had, also before its gang is complete (again), and so does who serves, and so
+// do single jobs as long as some run beside each other: going to another one means to map its arena. If
+// somebody runs in it: the lowest in which nobody does.
 int Core::LaneOf(const Job& job) const {
-  const auto taken = [&](int lane) {
-    return std::any_of(active_.begin(), active_.end(), [&](JobId id) {
-      const Job& other = this->job(id);
-      return other.id != job.id && other.info.device == job.info.device && other.lane == lane &&
-             (other.turn != 0 || other.set_aside);
-    });
+  const auto in = [&](const Job& other, int lane) {
+    return other.id != job.id && other.info.device == job.info.device && other.lane == lane;
   };
-  const bool keeps = RanksOf(job.entity).size() > 1 || Serves(job) || now_ < DeviceOf(job).lanes_until;
+  const auto taken = [&](int lane) {
+    return std::any_of(active_.begin(), active_.end(),
+                       [&](JobId id) {
+                         const Job& other = this->job(id);
+                         return in(other, lane) && (other.turn != 0 || other.set_aside);
+                       }) ||
+           (!state_.gangs.empty() &&
+            std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+              return in(entry.second, lane) && KeepsLaneFromFellows(entry.second);
+            }));
+  };
+  const bool keeps = GangOf(job) != nullptr || Serves(job) || now_ < DeviceOf(job).lanes_until;
   int lane = keeps ? job.lane : FirstLaneBeside(job.lane);
   if (!taken(lane)) return lane;
   lane = FirstLaneBeside(job.lane);

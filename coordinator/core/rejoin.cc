@@ -128,13 +128,16 @@ void Core::Rejoin(Job& job, const wire::Join& join) {
   if (job.overstays == 0 || !join.holds_turn) RenewArena(job);
 }
 
-// Only ranks of one gang share a turn.
+// Only ranks of one gang share a turn, each in a lane of its own.
 bool Core::MayKeepTurn(const Job& job, TurnNumber number) const {
   auto turn = state_.turns.find(number);
   if (turn == state_.turns.end()) return true;
   const Gang* const gang = GangOf(job);
-  return gang != nullptr && std::all_of(turn->second.granted.begin(), turn->second.granted.end(),
-                                        [&](JobId id) { return GangOf(this->job(id)) == gang; });
+  return gang != nullptr &&
+         std::all_of(turn->second.granted.begin(), turn->second.granted.end(), [&](JobId id) {
+           const Job& other = this->job(id);
+           return GangOf(other) == gang && (other.lane != job.lane || other.info.device != job.info.device);
+         });
 }
 
 // `told`: the number that it knows its turn by; 0: none, it took the turn alone. A number that was given to
@@ -200,7 +203,8 @@ bool Core::MayKeepPart(const Job& job, const Turn& turn) const {
 
 // It has the lane's lock, or is before the one who was granted the turn meanwhile: that one waits until this
 // one has stopped. A rank that stopped alone in mid-turn could leave its fellows waiting for it with their
-// locks, so it is to give its turn when it idles.
+// locks, so it is to give its turn when it idles; and who waits for its lock stands aside, or a fellow that
+// it waits for in its step would never have the device.
 void Core::AskToStopAtOnce(Job& job, TurnNumber told) {
   const Device& device = DeviceOf(job);
   const bool now = GangOf(job) == nullptr;
@@ -213,6 +217,18 @@ void Core::AskToStopAtOnce(Job& job, TurnNumber told) {
                                   : absl::StrCat(holder, " has been granted since"),
                    "; ", job.info.name, " is asked to stop ", now ? "after its step" : "when it idles"),
       "overstays", job.id);
+  if (!now) StandAsideFor(job);
+}
+
+void Core::StandAsideFor(const Job& rank) {
+  const auto turn = state_.turns.find(DeviceOf(rank).turn);
+  if (turn == state_.turns.end()) return;
+  const auto waits = std::find_if(turn->second.granted.begin(), turn->second.granted.end(), [&](JobId id) {
+    return job(id).info.device == rank.info.device && job(id).lane == rank.lane;
+  });
+  if (waits == turn->second.granted.end()) return;
+  if (state_.gangs.contains(turn->second.entity)) return FellowsStandAside(turn->first);
+  SetAside(job(*waits));
 }
 
 void Core::On(Job* job, const Restarted& event) {
@@ -233,6 +249,7 @@ void Core::On(Job* job, const wire::Leave& event) {
 void Core::On(Job* job, const JobHungUp& event) {
   if (job == nullptr || job->gone) return;
   job->hung_up = true;
+  job->hung_up_in_step = (job->turn != 0 || job->overstays != 0) && GangOf(*job) != nullptr;
   Depart(*job, /*crashed=*/true, event.steps);
   KeepArena(*job, DropUnknown(DeviceOf(*job), job->lane));
 }

@@ -109,7 +109,8 @@ struct Job {
   // asked to stop, and tells when it is over. 0: none.
   TurnNumber overstays = 0;
   // It overstays because it was overdue, in the way of a gang, or a rank whose fellow has given its turn up
-  // for want of room, or of a gang that began crosswise to another: alone in its lane.
+  // for want of room, or of a gang that began crosswise to another, or waits for the lock of a rank that
+  // overstays: alone in its lane.
   bool set_aside = false;
   absl::Time granted;
   bool told_stop = false;                  // in this turn, to stop after its step
@@ -140,8 +141,9 @@ struct Job {
 
   // Standing aside.
   bool paused = false;
-  bool gone = false;     // no longer takes part; its process lives and its bytes count
-  bool hung_up = false;  // and it has not said goodbye, so that it has its lane's arena mapped
+  bool gone = false;             // no longer takes part; its process lives and its bytes count
+  bool hung_up = false;          // and it has not said goodbye, so that it has its lane's arena mapped
+  bool hung_up_in_step = false;  // of its gang, perhaps: it has the lane's lock
   absl::Time gone_since = absl::InfinitePast();
   bool unresponsive = false;  // did not answer a Spill, or take up a Grant, in time
   bool lacks_room = false;    // that others have to give back first
