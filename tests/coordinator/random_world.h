@@ -11,8 +11,8 @@
 //   Grant        takes the turn and the lock of its lane, restores what was spilled, and steps: one step or
 //                several. If the Grant was taken back meanwhile (TakeBack succeeds as long as it was not
 //                read) it asks again
-//   Grant, pass  waits for that number in the lane's page, or for the Grant that follows when nobody writes
-//   it Yield        gives its turn up after the step, after the step that its gang stops at (which it
+//   Grant, pass  waits for that number in the lane's page, or for the Grant that follows if it never comes
+//   Yield        gives its turn up after the step, after the step that its gang stops at (which it
 //                acknowledges), when it idles; or passes it on by the number that it was told
 //   Room         tries again, steps aside in the midst of its step, or does without what it was refused
 //   Spill        moves its bytes, some, none, or a part first, if it has reached its doors
@@ -34,8 +34,7 @@
 //                     Room a question, and Spill, Restore, StandBy and Limit go to who can heed them; only
 //                     who was rude is rejected
 //   with each turn    the lock of its lane is free; or who has it, or who wants it, has lost his turn
-//   meanwhile
-//                     and joined again with it
+//                     meanwhile, and has joined again with it
 //   at the end        from there on everybody behaves: what was paused is resumed, who was stopped goes on,
 //                     each job does a step or two more and asks for no other. All get their turns in a
 //                     bounded number of ticks. Then all is quiet: nobody has a turn, no order or question is
