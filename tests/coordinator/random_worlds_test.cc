@@ -30,7 +30,7 @@ namespace hocket::coordinator {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 4000;
+constexpr std::uint64_t kSeeds = 1500;
 #else
 constexpr std::uint64_t kSeeds = 12'000;
 #endif
