@@ -70,15 +70,16 @@ class Plan {
   void Followed();
 
   // --- a lease ---
-  // Begins and ends with each turn, so all of this takes no time to speak of as long as the base and the places
-  // stay, every place was given out, and none is occupied at its end; otherwise a look at each place.
+  // Begins and ends with each turn, so all of this takes no time to speak of as long as the base and the
+  // places stay, every place was given out, and none is occupied at its end; otherwise a look at each place.
   //
   // Places are given out from now on, at `base` + offset. No block lives.
   void BeginLease(DevicePtr base);
   // The blocks that live, in order of address; no place is given out any more.
   std::vector<Block> EndLease();
   bool leased() const { return base_ != 0; }
-  // Calls `f` for the addresses of every place that was given out in this lease, of several together if all were.
+  // Calls `f` for the addresses of every place that was given out in this lease, of several together if all
+  // were.
   void ForEachUsed(absl::FunctionRef<void(DevicePtr address, Bytes size)> f) const;
 
   // The sequence begins again, `begun` allocations of it having been served elsewhere; blocks of the step

@@ -53,8 +53,9 @@ double Fair::JobServed(const JobView& job) const {
   return served == user->second.jobs.end() ? user->second.jobs_of.floor : served->second;
 }
 
+// Users who have had as much are in an order, too, or their jobs could not be sorted.
 bool Fair::Before(const JobView& a, const JobView& b) const {
-  if (a.user != b.user) {  // users who have had as much are in an order, too, or their jobs could not be sorted
+  if (a.user != b.user) {
     const double of_a = UserServed(a), of_b = UserServed(b);
     return of_a != of_b ? of_a < of_b : a.user < b.user;
   }

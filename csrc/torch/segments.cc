@@ -16,9 +16,9 @@ struct Served {
 };
 std::atomic<const Served*> served{nullptr};  // until it is set, CUDA answers
 
-// Asked before every allocation of PyTorch's, so it is plain memory: what has a destructor is looked up first.
+// Asked before every allocation of PyTorch's, so it is plain memory: what has a destructor takes a look-up.
 constinit thread_local bool refused = false;
-thread_local std::string refusal;  // if so
+thread_local std::string refusal;                  // if so
 thread_local std::exception_ptr raised_in_malloc;  // taken by whoever called the native allocator
 
 cudaError_t Refuse(const absl::Status& status) {

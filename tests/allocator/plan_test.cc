@@ -146,7 +146,8 @@ TEST_F(PlanTest, WhatWasUsedIsSaidOfThePresentLease) {
   EXPECT_EQ(used(), (std::vector<Extent>{}));
   Next(4_MiB);
   Block* b = Next(2_MiB);
-  EXPECT_EQ(used(), (std::vector<Extent>{{0, b->end() - kBase}})) << "c is a MiB longer than b, in the same place";
+  EXPECT_EQ(used(), (std::vector<Extent>{{0, b->end() - kBase}}))
+      << "c is a MiB longer than b, in the same place";
 }
 
 TEST_F(PlanTest, WhoStoodInTheWayInTheLeaseBeforeIsForgotten) {

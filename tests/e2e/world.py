@@ -58,7 +58,7 @@ def emulation(*options: str) -> dict[str, str]:
     return {name: value for name, value in after.items() if before.get(name) != value}
 
 
-def _hear_ctrl_c() -> None:
+def hear_ctrl_c() -> None:
     """A test run in the background ignores Ctrl-C, and its children would too."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -93,7 +93,7 @@ class Program:
             text=True,
             bufsize=1,
             start_new_session=True,
-            preexec_fn=_hear_ctrl_c,
+            preexec_fn=hear_ctrl_c,
         )
 
     def _read_lines(self) -> None:

@@ -12,6 +12,7 @@ import sys
 
 import forked
 import pytest
+from world import hear_ctrl_c
 
 SAYS = """
 import json, os, signal, sys
@@ -62,7 +63,7 @@ def test_it_says_and_ends_as_a_process_of_its_own(
     assert forked.possible(command)
     alone = subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=hear_ctrl_c,
     )  # fmt: skip
     outcomes = []
     for process in (alone, forked.start(command, environment)):
