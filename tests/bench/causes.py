@@ -153,8 +153,8 @@ _TWO_SPEEDS = (
 )
 CAUSES |= {f"allocation_steady_{key}": _TWO_SPEEDS for key in ("ns", "p50")}
 CAUSES["allocation_steady_p99"] = (
-    "the slowest calls of the U-Net whose outputs live until the next step: 0.79 [0.77 .. 0.82] on an AMD EPYC, 0.82 on "
-    "a Xeon, where that of small jobs is larger still, as it has two speeds there. Not profiled."
+    "the slowest calls of the U-Net whose outputs live until the next step: 0.79 [0.77 .. 0.82] on an AMD EPYC, 0.82 "
+    "on a Xeon, where that of small jobs is larger still, as it has two speeds there. Not profiled."
 )
 CAUSES["allocation_threads_2"] = (
     "two threads that do nothing else, on two processors, for one lock: 0.94 [0.89 .. 1.005] on an AMD EPYC, 0.81 on a "
