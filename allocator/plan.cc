@@ -142,10 +142,7 @@ void Plan::BeginLease(DevicePtr base) {
   if (blocks_base_ != base) MoveBlocks(base);
   base_ = base;
   used_ = 0;
-  if (++lease_ == 0) {  // as many leases ago as can be counted
-    for (Place& place : places_) place.last_used = 0;
-    lease_ = 1;
-  }
+  ++lease_;
   Restart(0);
 }
 

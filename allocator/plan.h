@@ -133,7 +133,7 @@ class Plan {
     Index slot = kNone;           // of its address; kNone: it has no place
     bool blocked = false;         // overlaps what is taken by others
     bool stray = false;           // in strays_
-    std::uint32_t last_used = 0;  // number of the lease in which it was given out last
+    std::uint64_t last_used = 0;  // number of the lease in which it was given out last
   };
 
   bool HasPlace(Index index) const { return step_[index].stream == stream_ && !step_[index].survives(); }
@@ -187,7 +187,7 @@ class Plan {
 
   // Of the present lease.
   DevicePtr base_ = 0;
-  std::uint32_t lease_ = 0;  // its number; never 0
+  std::uint64_t lease_ = 0;  // its number, from 1
   std::size_t used_ = 0;     // places given out in it
   std::vector<Index> strays_;
   Bytes live_bytes_ = 0;

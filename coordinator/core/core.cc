@@ -98,7 +98,11 @@ void Core::Settle(const SendEarly& early) {
   KeepMemoryCaps();
   // Room that others were given since a request was looked at may be what it needed: then nobody stands by
   // for it.
-  if (anybody_serves_) LetServe();
+  if (anybody_serves_) {
+    for (auto& [number, turn] : state_.turns) {
+      if (StandsBy(turn)) Serve(turn);
+    }
+  }
   // Time was charged since it was looked at.
   if (!state_.accounts.empty()) HoldBack();
   if (next_spill_ != spills) {  // who is being spilled does not wait for the turn meanwhile

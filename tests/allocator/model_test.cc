@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/allocator/model/child.h"
+#include "tests/base/child.h"
 #include "tests/allocator/model/shrink.h"
 
 namespace hocket {
@@ -32,11 +33,7 @@ using testing::RunInChild;
 using testing::Shrink;
 using testing::Story;
 using testing::Teller;
-
-std::uint64_t Wanted(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
+using testing::Wanted;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr std::uint64_t kOperations = 20'000;

@@ -195,18 +195,22 @@ class RandomWorld {
   void Leaves(Player& player);
   void LosesConnection(Player& player);
   void IsRude(Player& player);
+
+  // --- random_world_messages.cc: what they do on a message ---
   void Reads(Player& player);
   void Read(Player& player, const wire::Message& message);
   void ReadGrant(Player& player, const wire::Grant& grant);
   void ReadYield(Player& player, const wire::Yield& yield);
   void Exports(Player& player, const wire::ArenaExport& order);
   void TakesTurn(Player& player, const wire::Grant& grant);
-  bool TakesPassed(Player& player);
-  bool TakesLock(Player& player);
-  bool HasLostTurn(const Player& player) const;
   bool Answers(Player& player);
   void AnswersSpill(Player& player);
   void AnswersRestore(Player& player);
+
+  // --- random_world_jobs.cc: what they do in a turn ---
+  bool TakesPassed(Player& player);
+  bool TakesLock(Player& player);
+  bool HasLostTurn(const Player& player) const;
   bool InTurn(Player& player);
   bool Restores(Player& player);
   bool Grows(Player& player);

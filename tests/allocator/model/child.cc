@@ -1,16 +1,10 @@
 #include "tests/allocator/model/child.h"
 
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <new>
+#include <string>
 
-#include "csrc/base/check.h"
-#include "csrc/base/unique_fd.h"
+#include "tests/base/child.h"
 
 namespace hocket::testing {
 namespace {
@@ -36,50 +30,20 @@ void RunWorld(absl::FunctionRef<const Operation*()> next, const Extent& extent, 
   }
 }
 
-std::string ReadAll(int descriptor) {
-  std::string all;
-  char bytes[4096];
-  for (ssize_t count; (count = read(descriptor, bytes, sizeof bytes)) > 0;) {
-    all.append(bytes, static_cast<std::size_t>(count));
-  }
-  return all;
-}
-
 }  // namespace
 
 Outcome RunInChild(absl::FunctionRef<const Operation*()> next, const Extent& extent) {
-  void* shared = mmap(nullptr, sizeof(Traces), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  HOCKET_CHECK(shared != MAP_FAILED) << "no memory";
-  auto& traces = *new (shared) Traces;
-  int ends[2];
-  HOCKET_CHECK(pipe(ends) == 0) << "no pipe";
-  std::fflush(nullptr);
-  const pid_t pid = fork();
-  HOCKET_CHECK(pid >= 0) << "no process";
-  if (pid == 0) {
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    const rlimit none{0, 0};
-    setrlimit(RLIMIT_CORE, &none);
-    RunWorld(next, extent, traces);
-    std::exit(0);
-  }
-  close(ends[1]);
-  const UniqueFd said(ends[0]);
-  Outcome outcome;
-  outcome.said = ReadAll(said.get());
-  int status = 0;
-  waitpid(pid, &status, 0);
+  const SharedWithChild<Traces> traces;
+  const ChildEnd child = RunForked([&] { RunWorld(next, extent, *traces); });
   // Of a child that died the device stays, as a name.
-  unlink(("/dev/shm/hocket-emulator-" + std::to_string(geteuid()) + "-allocator-test-" + std::to_string(pid))
+  unlink(("/dev/shm/hocket-emulator-" + std::to_string(geteuid()) + "-allocator-test-" +
+          std::to_string(child.pid))
              .c_str());
-  outcome.ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  outcome.told = traces.told;
-  outcome.applied = traces.applied;
-  outcome.tally = traces.tally;
-  munmap(shared, sizeof(Traces));
-  return outcome;
+  return {.ok = child.ok,
+          .told = traces->told,
+          .applied = traces->applied,
+          .tally = traces->tally,
+          .said = child.said};
 }
 
 Outcome RunInChild(const Story& story) {
