@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/allocator/model/child.h"
-#include "tests/base/child.h"
 #include "tests/allocator/model/shrink.h"
+#include "tests/base/child.h"
 
 namespace hocket {
 namespace {
