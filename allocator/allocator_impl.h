@@ -106,6 +106,7 @@ class AllocatorImpl final : public CachingAllocator {
                    absl::FunctionRef<void(ArenaChunkId, Bytes, UniqueFd)> announce) override;
   Holdings Held() const override;
   std::optional<Bytes> DeviceFree() const override;
+  Bytes LackingHeadroom() const override;
   void CheckInvariants() const override;
 
  private:

@@ -343,6 +343,10 @@ class CachingAllocator {
   // Bytes that the driver has free on the device; none: it does not say.
   virtual std::optional<Bytes> DeviceFree() const = 0;
 
+  // So many bytes fewer are free than should stay so (AllocatorOptions::headroom), by what the driver says
+  // now; 0, too, where few lack. Waits for nobody.
+  virtual Bytes LackingHeadroom() const = 0;
+
   // Aborts, naming the first invariant that does not hold.
   virtual void CheckInvariants() const = 0;
 };

@@ -30,6 +30,11 @@ Bytes Headroom::LackingAfter(Bytes taken, FreeNow free_now) {
   return told_ = lacking;
 }
 
+Bytes Headroom::LackingWhere(Bytes free) const {
+  const Bytes lacking = size_ - std::min(size_, free);
+  return lacking < size_ / kSteps ? 0 : lacking;
+}
+
 bool Headroom::CanSpare(Bytes wanted, FreeNow free_now) {
   if (size_ == 0 || spent_turns_ > 0) return true;
   if (wanted < unasked_) {

@@ -32,6 +32,9 @@ class Headroom {
   // about as many have been asked for since Renew().
   Bytes LackingAfter(Bytes taken, FreeNow free_now);
 
+  // Where so many bytes are free; 0, too, if fewer lack than are worth an order. May be asked on any thread.
+  Bytes LackingWhere(Bytes free) const;
+
   // Whether the headroom would still be free after taking so many bytes, which are taken then. Always, while
   // it is spent.
   bool CanSpare(Bytes wanted, FreeNow free_now);

@@ -263,6 +263,12 @@ std::optional<Bytes> AllocatorImpl::DeviceFree() const {
   return device.ok() ? std::optional<Bytes>(device->free) : std::nullopt;
 }
 
+// Without the mutex, which a restore holds for long: of the headroom its size is read, which stays as it is.
+Bytes AllocatorImpl::LackingHeadroom() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const std::optional<Bytes> free = DeviceFree();
+  return free ? headroom_.LackingWhere(*free) : 0;
+}
+
 Holdings AllocatorImpl::Held() const {
   MutexLock lock(&mutex_);
   return HeldLocked();

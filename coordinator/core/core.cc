@@ -36,6 +36,7 @@ std::vector<Action> Core::Handle(const Event& event, const SendEarly& early) {
   auto found = state_.jobs.find(event.job);
   Job* job = found == state_.jobs.end() ? nullptr : &found->second;
   if (job != nullptr) active_.insert(event.job);
+  if (std::holds_alternative<JobDied>(event.what)) state_.expected.erase(event.job);
   std::visit([&](const auto& what) { On(job, what); }, event.what);
   if (state_.jobs.contains(event.job)) active_.insert(event.job);
   Settle(early);

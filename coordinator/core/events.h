@@ -3,6 +3,7 @@
 #define HOCKET_COORDINATOR_CORE_EVENTS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -33,8 +34,8 @@ struct JobJoins {
   std::optional<KnownNeed> known;   // from earlier runs of its program
   std::vector<JobId> replaces;      // what the same process was until now, known to the core: no longer
 };
-// The process is gone (its pidfd says so). `steps`: those that it has done, by its shared page; 0: it says
-// nothing.
+// The process is gone (its pidfd says so), also of one that was expected after a restart. `steps`: those that
+// it has done, by its shared page; 0: it says nothing.
 struct JobDied {
   std::uint64_t steps = 0;
 };
@@ -44,10 +45,11 @@ struct JobHungUp {
 };
 // The time set by the last SetTimer has come.
 struct Tick {};
-// First event after a restart: jobs of the state folder that are alive and have not reported yet.
-// Also with nobody left: memory of those that died meanwhile may still come back.
+// First event after a restart: jobs of the state folder that are alive and have not reported yet, and the
+// locks of lanes that each one's process has. Also with nobody left: memory of those that died meanwhile may
+// still come back.
 struct Restarted {
-  std::vector<JobId> expected;
+  std::map<JobId, std::vector<std::string>> expected;
 };
 // TakeBack has succeeded: the job has not read the Grant that answers its Wait of this number, and will not
 // obey it.

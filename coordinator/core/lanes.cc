@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
 
@@ -38,6 +39,14 @@ bool Core::KeepsLaneFromFellows(const Job& job) const {
   return job.hung_up_in_step || (job.overstays != 0 && GangOf(job) != nullptr);
 }
 
+// He is in a step perhaps, and has not joined again in the time that there was: who waits for his lock may be
+// the fellow that he waits for. It is left to him until he says that it is another's turn, or ends.
+bool Core::IsOfOneExpected(const Job& job, int lane) const {
+  return std::any_of(state_.expected.begin(), state_.expected.end(), [&](const auto& entry) {
+    return absl::c_linear_search(entry.second, LaneLock(job, lane));
+  });
+}
+
 // A rank keeps the lane it has had, also before its gang is complete (again), and so does who serves, and so
 // do single jobs as long as some run beside each other: going to another one means to map its arena. If
 // somebody runs in it: the lowest in which nobody does.
@@ -51,10 +60,12 @@ int Core::LaneOf(const Job& job) const {
                          const Job& other = this->job(id);
                          return in(other, lane) && (other.turn != 0 || other.set_aside);
                        }) ||
-           (!state_.gangs.empty() &&
-            std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-              return in(entry.second, lane) && KeepsLaneFromFellows(entry.second);
-            }));
+           (!state_.gangs.empty() && std::any_of(state_.jobs.begin(), state_.jobs.end(),
+                                                 [&](const auto& entry) {
+                                                   return in(entry.second, lane) &&
+                                                          KeepsLaneFromFellows(entry.second);
+                                                 })) ||
+           IsOfOneExpected(job, lane);
   };
   const bool keeps = GangOf(job) != nullptr || Serves(job) || now_ < DeviceOf(job).lanes_until;
   int lane = keeps ? job.lane : FirstLaneBeside(job.lane);

@@ -155,6 +155,7 @@ void Core::Credit(const SpillOrder& order, Bytes bytes, absl::Duration host_taki
   // What is for the headroom stays free: who restores would look for it in vain.
   const Bytes headroom = std::min(asker.lacks_headroom, bytes);
   asker.lacks_headroom -= headroom;
+  if (headroom > 0 && asker.lacks_headroom == 0) SendTo(asker.id, wire::HeadroomMade{.turn = asker.turn});
   if (asker.room) {
     asker.room->freed += bytes - headroom;
   } else if (asker.turn != 0) {
@@ -262,17 +263,19 @@ void Core::WaitForRoom(Job& job) {
 // the one that waits for the turn). But a process that has the turn of another device does not wait for this
 // one's meanwhile, or two such processes could wait for each other.
 bool Core::OthersCouldUseTurn(const Job& job) const {
-  if (!HasPart(job) || SharesDeviceInGang(job)) return false;
+  if (!HasPart(job)) return false;
   const bool holds_another = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
     return entry.second.info.pid == job.info.pid && entry.first != job.id && HasPart(entry.second);
   });
   if (holds_another) return false;
-  if (job.overstays != 0) return true;
+  const bool in_gang_here = SharesDeviceInGang(job);
+  if (job.overstays != 0 && !in_gang_here) return true;
   const auto others = Others(job);
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
     const bool stuck = !other->movable && other->persistent > 0;
-    if (stuck && other->overstays != 0 && !other->set_aside) return true;  // stands at the lock of our lane
-    return Eligible(other->entity) &&  // it waits, or the rank of its gang that it waits for
+    const bool at_lock = stuck && other->overstays != 0 && !other->set_aside;
+    if (at_lock && (!in_gang_here || other->lane == job.lane)) return true;
+    return !in_gang_here && Eligible(other->entity) &&  // it waits, or the rank of its gang that it waits for
            (stuck || Fits(other->entity) || CanGoOn(*other, job));
   });
 }

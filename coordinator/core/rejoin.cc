@@ -232,7 +232,7 @@ void Core::StandAsideFor(const Job& rank) {
 }
 
 void Core::On(Job* job, const Restarted& event) {
-  state_.expected = {event.expected.begin(), event.expected.end()};
+  state_.expected = event.expected;
   state_.window_ends = now_ + kRejoinWindow;
 }
 

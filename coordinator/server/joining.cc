@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/server/admission.h"
+#include "coordinator/server/held_locks.h"
 #include "coordinator/server/rights.h"
 #include "coordinator/server/server.h"
 #include "coordinator/server/status.h"
@@ -141,6 +142,21 @@ absl::Status Server::MakeLockFolder(unsigned user) {
   return absl::OkStatus();
 }
 
+// Of lanes, that it has now: it may be in a step.
+std::vector<std::string> Server::LocksOf(int pid) const {
+  struct stat process {};
+  if (pid == getpid() || stat(absl::StrCat("/proc/", pid).c_str(), &process) != 0) return {};
+  auto held = HeldLocks(LockFolder(process.st_uid));
+  return std::move(held[pid]);
+}
+
+void Server::AwaitEnd(const JobFile& former) {
+  UniqueFd pidfd = OpenPid(former.pid);
+  if (!pidfd || !Watch(pidfd.get(), EPOLLIN).ok()) return;
+  const int fd = pidfd.get();
+  former_[fd] = {.id = former.id, .pidfd = std::move(pidfd)};
+}
+
 std::vector<NamedJob> Server::NamedJobs() const {
   std::vector<NamedJob> jobs;
   for (const auto& [id, job] : core_.state().jobs)
@@ -200,6 +216,7 @@ void Server::Admit(int fd, wire::Join join, UniqueFd page) {
   for (JobId former : joins.replaces) Forget(former);
   const JobId id = joins.join.job = IdFor(joins.join, joins.replaces);
   session.set_job(id);
+  std::erase_if(former_, [&](const auto& former) { return former.second.id == id; });
   const int pidfd = process.pidfd.get();
   pidfds_[pidfd] = id;
   processes_.insert_or_assign(id, std::move(process));

@@ -91,6 +91,7 @@ void Server::Dispatch(int fd, uint32_t events) {
     return;
   }
   if (auto job = pidfds_.find(fd); job != pidfds_.end()) return ProcessEnded(job->second);
+  if (auto former = former_.extract(fd)) return Apply(former.mapped().id, JobDied{});
   auto session = sessions_.find(fd);
   if (session == sessions_.end()) return;
   if ((events & EPOLLOUT) != 0) {

@@ -139,8 +139,9 @@ void Server::ExpectFormerJobs() {
   if (former.living.empty() && former.dead == 0) return;
   Restarted restarted;
   for (const JobFile& file : former.living) {
-    restarted.expected.push_back(file.id);
+    restarted.expected[file.id] = LocksOf(file.pid);
     next_job_ = std::max(next_job_, file.id + 1);
+    AwaitEnd(file);
   }
   log_.Info(absl::StrCat("restarted: waiting for ", restarted.expected.size(), " job(s) to report; ",
                          former.dead, " died meanwhile"),

@@ -117,6 +117,11 @@ class Server {
     std::uint64_t program = 0;  // ProgramKey()
   };
 
+  struct Former {
+    JobId id = 0;
+    UniqueFd pidfd;
+  };
+
   Server(const ServerOptions& options, Logger& log, Endpoint endpoint, std::uint64_t epoch);
 
   std::unique_ptr<Policy> MakePolicyNamed(const std::string& name);
@@ -174,6 +179,8 @@ class Server {
   void CloseMute();
   bool Idle() const;
   void ExpectFormerJobs();
+  std::vector<std::string> LocksOf(int pid) const;
+  void AwaitEnd(const JobFile& former);
   std::string WhoKeepsUs() const;
   void RecordJob(const Job& job);
   static LogSubject About(const Job& job, const std::string& event);
@@ -202,7 +209,8 @@ class Server {
   std::map<int, Session> sessions_;
   std::map<JobId, Process> processes_;
   std::map<int, JobId> pidfds_;
-  std::set<int> stalled_;  // sessions whose sockets are not watched for room until then:
+  std::map<int, Former> former_;  // by pidfd: who has not joined again after a restart
+  std::set<int> stalled_;         // sessions whose sockets are not watched for room until then:
   absl::Time retry_stalled_;
   std::map<int, absl::Status> broken_;  // sessions to be closed after the actions at hand, and why
   JobId next_job_ = 1;

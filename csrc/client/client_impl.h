@@ -346,6 +346,7 @@ class ClientImpl final : public Client {
   void On(const wire::Spill& spill, UniqueFd descriptor);
   void On(const wire::Restore& order, UniqueFd descriptor);
   void On(const wire::Near& near, UniqueFd descriptor);
+  void On(const wire::HeadroomMade& made, UniqueFd descriptor);
   void On(const wire::Room& room, UniqueFd descriptor);
   void On(const wire::ArenaAdd& add, UniqueFd descriptor);
   void On(const wire::ArenaDrop& drop, UniqueFd descriptor);

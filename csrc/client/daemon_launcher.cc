@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -136,14 +138,18 @@ int MillisecondsUntil(Clock::time_point deadline) {
   return static_cast<int>(std::max<std::int64_t>(0, left));
 }
 
-// All that is written to the pipe until its last writer is gone. kDeadlineExceeded: one still lives.
-absl::StatusOr<std::string> ReadToEnd(int fd, Clock::time_point deadline) {
+// All that is written to the pipe until the child has ended, or its last writer is gone: whichever is first.
+// A process that was forked meanwhile may have a copy of the pipe for as long as it lives; kernels before 5.3
+// have no descriptor of the child, and there such a one is waited for. kDeadlineExceeded: neither.
+absl::StatusOr<std::string> ReadWhileItStarts(int fd, pid_t child, Clock::time_point deadline) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
   std::string text;
   for (;;) {
-    pollfd ready{fd, POLLIN, 0};
-    const int count = poll(&ready, 1, MillisecondsUntil(deadline));
+    pollfd ready[] = {{fd, POLLIN, 0}, {process.get(), POLLIN, 0}};
+    const int count = poll(ready, std::size(ready), MillisecondsUntil(deadline));
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) return absl::DeadlineExceededError("it has not begun to listen in 10 s");
+    if (ready[0].revents == 0) return text;  // it has ended, and what it wrote before is read
     char buffer[512];
     const ssize_t size = read(fd, buffer, sizeof(buffer));
     if (size < 0 && errno == EINTR) continue;
@@ -163,11 +169,11 @@ int Collect(pid_t child) {
 
 absl::Status StartDaemon(const std::string& daemon, Clock::time_point deadline) {
   UniqueFd read_end;
-  UnforkedFd write_end;  // a worker that has a copy would be waited for, as one that still writes
+  UnforkedFd write_end;
   HOCKET_RETURN_IF_ERROR(write_end.MakePipe(read_end));
   HOCKET_ASSIGN_OR_RETURN(const pid_t child, Spawn(daemon, write_end.get()));
   write_end.Reset();
-  absl::StatusOr<std::string> said = ReadToEnd(read_end.get(), deadline);
+  absl::StatusOr<std::string> said = ReadWhileItStarts(read_end.get(), child, deadline);
   if (!said.ok()) {
     kill(child, SIGKILL);
     said = std::string(said.status().message());

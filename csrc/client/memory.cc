@@ -70,6 +70,15 @@ void ClientImpl::LacksHeadroom(Bytes bytes) {
   if (!outside_ && hears_headroom_) Tell(wire::LacksHeadroom{.bytes = bytes});
 }
 
+void ClientImpl::On(const wire::HeadroomMade& made, UniqueFd descriptor) {
+  const CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  const Bytes lacking = allocator == nullptr ? 0 : allocator->LackingHeadroom();
+  MutexLock lock(&mutex_);
+  const bool in_turn = phase_ == Phase::kTaking || phase_ == Phase::kHeld;
+  if (lacking > 0 && in_turn && turn_.number == made.turn && !outside_)
+    Tell(wire::LacksHeadroom{.bytes = lacking});
+}
+
 // While bytes come back nothing but an interruption is an answer, and kAborted: others first, or a handler
 // has sent the turn back. It waits, it never fails. An allocation whose turn has passed is answered at once:
 // it tries again, and asks for a turn first. Without a coordinator it waits for the next one: the Join brings

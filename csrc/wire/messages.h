@@ -7,7 +7,8 @@
 //   job -> coordinator   Join, Gang, Wait, TurnOver, YieldAck, NeedRoom, Spilled, ArenaGrew, ArenaLost,
 //                        Report, Leave, Restored, StoodBy, ArenaHeard, LacksHeadroom
 //   coordinator -> job   Joined, Refused, Grant, Yield, Spill, Room, ArenaAdd, ArenaDrop, ArenaExport, Limit,
-//                        Restore, StandBy, GoOn, Pace, Near
+//                        Restore, StandBy, GoOn, Pace, Near,
+//                        HeadroomMade
 //   CLI <-> coordinator  Command, CommandResult
 #ifndef HOCKET_CSRC_WIRE_MESSAGES_H_
 #define HOCKET_CSRC_WIRE_MESSAGES_H_
@@ -311,12 +312,22 @@ struct ArenaHeard {
 
 // Job -> coordinator, in a turn: so many bytes fewer are free on the device than should stay so for what the
 // program takes beside Hocket's memory (streams, libraries' handles). Others' are moved if they can be, and
-// the job goes on meanwhile: there is no answer. Only to a coordinator whose Joined says hears_headroom.
+// the job goes on meanwhile; HeadroomMade may follow. Only to a coordinator whose Joined says hears_headroom.
 struct LacksHeadroom {
   static constexpr uint16_t kType = 31;
   static constexpr const char* kName = "LacksHeadroom";
   uint64_t bytes = 0;
   HOCKET_FIELDS(F(1, bytes))
+};
+
+// As much as LacksHeadroom has said was given back since it came. Some of that may have been free already
+// when the job looked: it looks again, and says what lacks still. A job that does not know it goes without
+// that.
+struct HeadroomMade {
+  static constexpr uint16_t kType = 33;
+  static constexpr const char* kName = "HeadroomMade";
+  uint64_t turn = 0;
+  HOCKET_FIELDS(F(1, turn))
 };
 
 // This process is rank `rank` of `size` of a gang; sent when init_process_group has met. All ranks that
@@ -457,7 +468,7 @@ struct Near {
 using Message = std::variant<Join, Joined, Refused, Wait, Grant, Yield, YieldAck, TurnOver, NeedRoom, Room,
                              Spill, Spilled, ArenaGrew, ArenaAdd, ArenaLost, ArenaDrop, ArenaExport, Gang,
                              Report, Leave, Command, CommandResult, Limit, Restore, Restored, StandBy,
-                             StoodBy, GoOn, Pace, ArenaHeard, LacksHeadroom, Near>;
+                             StoodBy, GoOn, Pace, ArenaHeard, LacksHeadroom, Near, HeadroomMade>;
 
 }  // namespace hocket::wire
 

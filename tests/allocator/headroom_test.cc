@@ -47,6 +47,16 @@ TEST(HeadroomTest, OfALittleThatLacksAtLeastAnEighthIsAskedFor) {
   EXPECT_EQ(headroom.LackingAfter(1, device), 12u);
 }
 
+TEST(HeadroomTest, WhatLacksNowDoesNotDependOnWhatWasAskedFor) {
+  Headroom headroom(100);
+  Device device{.free = 70};
+  EXPECT_EQ(headroom.LackingAfter(10, device), 30u);
+  EXPECT_EQ(headroom.LackingWhere(70), 30u);
+  EXPECT_EQ(headroom.LackingWhere(89), 0u) << "less than an eighth";
+  EXPECT_EQ(headroom.LackingWhere(1000), 0u);
+  EXPECT_EQ(Headroom(0).LackingWhere(0), 0u);
+}
+
 TEST(HeadroomTest, NothingLacksWhereAsMuchIsFree) {
   Headroom headroom(100);
   Device device{.free = 100};

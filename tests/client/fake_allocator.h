@@ -42,6 +42,7 @@ class FakeAllocator : public CachingAllocator {
   std::atomic<std::uint64_t> host_taking_ns_a_part{0};
   std::atomic<Bytes> empty{0};  // of each part that moves: nothing is alive there, and nothing is copied
   std::atomic<Bytes> device_free{0};
+  std::atomic<Bytes> lacking_headroom{0};
   std::atomic<Bytes> most_held{0};
   std::atomic<Bytes> most_transient{0};
   std::vector<ArenaChunkId> arena = {7, 8};  // not to be changed while the job may be asked for it
@@ -177,6 +178,7 @@ class FakeAllocator : public CachingAllocator {
   }
 
   std::optional<Bytes> DeviceFree() const override { return Bytes{device_free}; }
+  Bytes LackingHeadroom() const override { return lacking_headroom; }
   Holdings Held() const override {
     Hear("held");
     std::lock_guard<std::mutex> lock(mutex_);

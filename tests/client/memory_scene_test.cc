@@ -628,6 +628,20 @@ TEST(MemoryTest, LackingHeadroomIsToldToACoordinatorThatHearsIt) {
   EXPECT_EQ(older.Expects<wire::ArenaLost>().chunk, 9u) << "the first that it is told";
 }
 
+TEST(MemoryTest, WhatOfTheHeadroomLacksStillWhenItWasMadeIsToldInTheTurnOnly) {
+  Scene scene;
+  scene.allocator().lacking_headroom = 20;
+  scene.Says(wire::HeadroomMade{.turn = 3});
+  scene.TakesTurn(3);
+  scene.Says(wire::HeadroomMade{.turn = 2});  // of a turn before
+  scene.Says(wire::HeadroomMade{.turn = 3});
+  EXPECT_EQ(scene.Expects<wire::LacksHeadroom>().bytes, 20u);
+  scene.allocator().lacking_headroom = 0;
+  scene.Says(wire::HeadroomMade{.turn = 3});
+  scene.job().ArenaLost(9);
+  EXPECT_EQ(scene.Expects<wire::ArenaLost>().chunk, 9u) << "nothing lacks";
+}
+
 TEST(MemoryTest, AnExportSendsEveryChunkToTheJobThatAsks) {
   Scene scene;
   scene.Says(wire::ArenaExport{.to_job = 12});

@@ -548,5 +548,20 @@ TEST_F(RealCoordinatorTest, TheLockIsFreeAfterTheStartThoughAChildHasACopyOfIt) 
   EXPECT_TRUE(IsFree(lock));
 }
 
+// A program may be forked while this one starts a daemon and has the pipe open by which it says what is
+// wrong.
+TEST_F(RealCoordinatorTest, ItIsStartedThoughSomebodyElseKeepsThePipeThatItWritesTo) {
+  const std::string path = folder_ + "/daemon", end = folder_ + "/end";
+  ASSERT_EQ(mkfifo(end.c_str(), 0600), 0);
+  std::ofstream(path) << "#!/bin/sh\n"
+                      << "(read line <" << end << ") &\n"
+                      << "exec " << HOCKETD_PATH << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  setenv("HOCKET_DAEMON", path.c_str(), 1);
+  const auto channel = ConnectOrStart();
+  EXPECT_TRUE(channel.ok()) << channel.status();
+  std::ofstream(end) << "\n";
+}
+
 }  // namespace
 }  // namespace hocket

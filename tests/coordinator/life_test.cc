@@ -1,4 +1,5 @@
 // The daemon's own life: its start and end, and what is kept over a kill.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -277,6 +278,45 @@ TEST(LifeTest, ATimeCapAndWhatWasHadOfItAreKeptWhenTheDaemonIsKilled) {
   EXPECT_GT(daemon.Ask("quota").value()["quotas"][0]["may_go_on_in_s"], 0);
   daemon.Ask("quota", {{"job", "a"}, {"time_cap", nullptr}}).value();
   a3.Hear<wire::Grant>();
+}
+
+// Joins as "a", and has its lane's lock until it is killed.
+pid_t JobInAStep(const Daemon& daemon) {
+  return Spawn([&daemon] {
+    auto* const a = new Peer(daemon, {.name = "a"});
+    const std::string path = a->Hear<wire::Joined>().lane_lock;
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    if (fcntl(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), F_SETLK, &lock) != 0) std::abort();
+  });
+}
+
+// It is stopped, perhaps, in a step in which it waits for the one that would wait for its lock.
+TEST(LifeTest, TheLockOfAJobThatDoesNotReportAfterARestartIsNotWaitedFor) {
+  Daemon daemon;
+  const pid_t a = JobInAStep(daemon);
+  Peer b(daemon, {.name = "b"});
+  const auto joined = b.Hear<wire::Joined>();
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer b2(daemon, {.name = "b", .rejoin = true, .job = joined.job, .lane_lock = joined.lane_lock});
+  b2.Say(wire::Wait{});
+  EXPECT_EQ(b2.Hear<wire::Grant>().lane_lock, daemon.dir() + "/lane-gpu0-1.lock");
+  KillAndReap(a);
+}
+
+TEST(LifeTest, OneThatEndsAfterARestartIsNotWaitedForAndHasNoLock) {
+  Daemon daemon;
+  const pid_t a = JobInAStep(daemon);
+  Peer b(daemon, {.name = "b"});
+  const auto joined = b.Hear<wire::Joined>();
+  daemon.Kill(SIGKILL);
+  ASSERT_EQ(daemon.Start().first, 0);
+  Peer b2(daemon, {.name = "b", .rejoin = true, .job = joined.job, .lane_lock = joined.lane_lock});
+  b2.Say(wire::Wait{});
+  KillAndReap(a);
+  EXPECT_EQ(b2.Hear<wire::Grant>().lane_lock, "");
 }
 
 // Else a restarted daemon would take the files of all who join later for ones of nobody.

@@ -80,6 +80,21 @@ TEST(HeadroomTest, WhoSpillsAlreadyIsAskedForMoreAfterwards) {
   EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 2) << s.Story();
 }
 
+// What came back before the job looked is heard of after it: the job looks again.
+TEST(HeadroomTest, WhenItWasMadeTheJobHearsOfItAndMaySayWhatLacksStill) {
+  Script s = Full();
+  s.Says("a", wire::LacksHeadroom{20});
+  s.SpillsPart("c", 15);
+  EXPECT_EQ(s.TimesTold<wire::HeadroomMade>("a"), 0) << s.Story();
+  s.Spills("c", 5);
+  ASSERT_EQ(s.TimesTold<wire::HeadroomMade>("a"), 1) << s.Story();
+  EXPECT_EQ(s.Told<wire::HeadroomMade>("a")->turn, s.JobOf("a").turn);
+  s.Says("a", wire::LacksHeadroom{8});
+  EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 8u) << s.Story();
+  s.Spills("c", 8);
+  EXPECT_EQ(s.TimesTold<wire::HeadroomMade>("a"), 2) << s.Story();
+}
+
 TEST(HeadroomTest, WhereNobodyCanBeMovedItIsLetBe) {
   Script s = Full();
   s.Says("a", wire::LacksHeadroom{20});

@@ -177,16 +177,18 @@ void RandomWorld::TimePasses(absl::Duration time) {
 // Whoever lives joins again sooner or later.
 void RandomWorld::Restart() {
   if (story_ != nullptr) *story_ << "the coordinator is killed" << std::endl;
-  std::vector<JobId> expected;
+  Restarted restarted;
   for (Player& player : players_) {
-    if (player.alive && !player.left) expected.push_back(player.id);
+    if (!player.alive || player.left) continue;
+    auto& locks = restarted.expected[player.id];
+    if (player.has_lock) locks.push_back(player.lane_lock);
     LosesConnection(player);
   }
   next_turn_ += 10;  // those that it had given, and nobody has heard of
   next_pass_ += 1000;
   core_ = MakeCore();
   timer_ = absl::InfiniteFuture();
-  Apply(0, Restarted{expected});
+  Apply(0, std::move(restarted));
 }
 
 // --- people ---------------------------------------------------------------------------------------

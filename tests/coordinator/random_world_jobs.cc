@@ -171,6 +171,7 @@ void RandomWorld::Dies(Player& player) {
   for (const auto& [id, job] : core_->state().jobs) {
     if (job.info.pid == player.join.pid) its.push_back(id);
   }
+  if (its.empty() && core_->state().expected.contains(player.id)) its.push_back(player.id);
   for (JobId id : its) Apply(id, JobDied{Once(2) ? 0 : player.steps});
 }
 

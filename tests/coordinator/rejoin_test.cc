@@ -79,6 +79,34 @@ TEST(RejoinTest, WhatTheHolderKnowsOfTheArenaIsTheTruth) {
   EXPECT_EQ(s.Told<wire::ArenaExport>("a")->to_job, 3u) << s.Story();
 }
 
+// Its agent was late, and its step lasts: whoever waited for that lock might be whom it waits for in its
+// step.
+TEST(RejoinTest, TheLockOfOneThatHasNotReportedIsLeftToIt) {
+  Script s;
+  s.CoordinatorRestarts({1, 2, 3}, {{1, {"/run/test/lane-gpu0-0.lock"}}});
+  s.Joins("b", {.rejoin = true, .id = 2});
+  s.Asks("b");
+  s.Passes(Seconds(2));
+  EXPECT_EQ(s.Told<wire::Grant>("b")->lane_lock, "/run/test/lane-gpu0-1.lock") << s.Story();
+  s.GivesUp("b");
+  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = 41});
+  s.GivesUp("a");
+  s.Asks("b");
+  EXPECT_EQ(s.Told<wire::Grant>("b")->lane_lock, "/run/test/lane-gpu0-0.lock")
+      << "it has said that it has it";
+}
+
+TEST(RejoinTest, TheLockOfOneThatHasEndedIsFree) {
+  Script s;
+  s.CoordinatorRestarts({1, 2}, {{1, {"/run/test/lane-gpu0-0.lock"}}});
+  s.Joins("b", {.rejoin = true, .id = 2});
+  s.Asks("b");
+  EXPECT_EQ(s.TimesTold<wire::Grant>("b"), 0) << "it may report yet";
+  s.Died(1);
+  ASSERT_EQ(s.TimesTold<wire::Grant>("b"), 1) << s.Story();
+  EXPECT_EQ(s.Told<wire::Grant>("b")->lane_lock, "") << s.Story();
+}
+
 // The holder runs on meanwhile: who has not reported yet may be moved for it soon.
 TEST(RejoinTest, AHolderThatLacksRoomIsNotToldNoBeforeAllHaveReported) {
   Script s("fair", 100);

@@ -66,7 +66,7 @@ Script::Script(MakePolicy make_policy, Bytes capacity)
       now_(absl::UnixEpoch() + absl::Hours(1)) {}
 
 void Script::Handle(JobId job, decltype(Event::what) what) {
-  Tells(job == 0 ? "-" : NameOf(job), what);
+  Tells(NameOf(job), what);
   rejection_.clear();
   const std::vector<Action> actions = core_->Handle({.at = now_, .job = job, .what = std::move(what)});
   core_->CheckInvariants();
@@ -348,11 +348,14 @@ void Script::Leaves(const std::string& name) {
   Says(name, wire::Leave{.keeps_running = true});
 }
 
-void Script::CoordinatorRestarts(const std::vector<JobId>& expected) {
+void Script::CoordinatorRestarts(const std::vector<JobId>& expected,
+                                 const std::map<JobId, std::vector<std::string>>& locks) {
   core_ = std::make_unique<Core>(CoreOptions{.policy = policy_, .runtime_dir = "/run/test"});
   timer_ = absl::InfiniteFuture();
   for (auto& [name, actor] : actors_) actor.told.clear();
-  Handle(0, Restarted{expected});
+  Restarted restarted{.expected = locks};
+  for (JobId id : expected) restarted.expected.try_emplace(id);
+  Handle(0, std::move(restarted));
 }
 
 // --- time -----------------------------------------------------------------------------------------
@@ -395,8 +398,11 @@ std::string Script::Holder(const std::string& device) const {
   return absl::StrJoin(names, ", ");
 }
 
-const std::string& Script::NameOf(JobId id) const {
-  return std::find_if(ids_.begin(), ids_.end(), [&](const auto& entry) { return entry.second == id; })->first;
+// "-": of one that has never joined here, or of nobody.
+std::string Script::NameOf(JobId id) const {
+  const auto named = [&](const auto& entry) { return entry.second == id; };
+  const auto entry = std::find_if(ids_.begin(), ids_.end(), named);
+  return entry == ids_.end() ? "-" : entry->first;
 }
 
 int Script::Turns(const std::string& name) const {

@@ -112,6 +112,7 @@ class Script {
   void HangsUp(const std::string& name);
   void Leaves(const std::string& name);
   void Says(const std::string& name, decltype(Event::what) what);  // anything else
+  void Died(JobId id) { Handle(id, JobDied{}); }                   // one that has never joined here
   // --- what people do ---
   void Pauses(const std::string& name) { Says(name, SetPaused{true}); }
   void Resumes(const std::string& name) { Says(name, SetPaused{false}); }
@@ -119,7 +120,9 @@ class Script {
   void Guarantees(const std::string& name, double share) { Says(name, SetTimeGuarantee{share}); }
   void Allows(const Owner& owner, const Quota& quota) { Handle(0, SetQuota{.of = owner, .quota = quota}); }
   void Sets(decltype(Event::what) what) { Handle(0, std::move(what)); }  // for all
-  void CoordinatorRestarts(const std::vector<JobId>& expected);
+  // `locks`: of lanes, that the processes of some have.
+  void CoordinatorRestarts(const std::vector<JobId>& expected,
+                           const std::map<JobId, std::vector<std::string>>& locks = {});
   // --- time ---
   void Passes(absl::Duration time);  // ticks are delivered when they are due
   // What those who live spill and restore takes time, besides theirs. 0, as at first: none.
@@ -234,7 +237,7 @@ class Script {
   void AnswerRestore(Actor& actor, const std::string& name);
   void AnswerSpill(Actor& actor, const std::string& name);
   Bytes FreeBytes(const std::string& device) const;  // the driver's truth
-  const std::string& NameOf(JobId id) const;
+  std::string NameOf(JobId id) const;
 
   std::string policy_;
   Bytes capacity_;

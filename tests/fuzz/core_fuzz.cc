@@ -73,7 +73,7 @@ class Node {
         return People(slot);
       case Move::kRestarts:
         // Only the first event may be one.
-        if (!begun_) Apply(0, Restarted{{1, 2, input_.Byte()}});
+        if (!begun_) Restart();
         return;
       case Move::kPage:
         page_steps_ = input_.Short();
@@ -81,6 +81,13 @@ class Node {
       case Move::kCount:
         return;
     }
+  }
+
+  void Restart() {
+    Restarted restarted;
+    restarted.expected[1] = {"/run/lane-gpu0-0.lock"};
+    restarted.expected[2] = restarted.expected[input_.Byte()] = {};
+    Apply(0, std::move(restarted));
   }
 
   double Share() { return (1 + input_.Byte() % 100) / 100.0; }

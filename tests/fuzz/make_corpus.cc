@@ -153,7 +153,8 @@ JobsStory HasATurn() {
   JobsStory story = Joins(1);
   story.Hears(wire::ArenaAdd{.chunk = 1, .size = 64}, 1).Hears(wire::Limit{.memory = 500});
   story.Does(AgentMove::kBeginsStep).Hears(wire::Grant{.turn = 1, .fresh_arena = true});
-  story.Does(AgentMove::kAllocates).Hears(wire::Yield{.turn = 1}).Hears(wire::Yield{.turn = 1, .now = true});
+  story.Does(AgentMove::kAllocates).Hears(wire::HeadroomMade{.turn = 1});
+  story.Hears(wire::Yield{.turn = 1}).Hears(wire::Yield{.turn = 1, .now = true});
   return story.Does(AgentMove::kEndsStep).Hears(wire::ArenaExport{.to_job = 2}).Does(AgentMove::kLeaves);
 }
 

@@ -244,6 +244,7 @@ Recording JobScript() {
       Say(0, wire::Spill{.request = 51, .bytes = 80}),
       Hear<wire::Spilled>(0),
       Say(0, wire::Near{.wait = 2}),
+      Say(0, wire::HeadroomMade{.turn = 1}),
       Say(0, wire::Restore{.request = 7, .bytes = 40}),
       Hear<wire::Restored>(0),
       Say(0, wire::Grant{.turn = 2, .fresh_arena = true, .reason = "its turn"}),
