@@ -106,7 +106,8 @@ void Core::Settle(const SendEarly& early) {
   }
   // Time was charged since it was looked at.
   if (!state_.accounts.empty()) HoldBack();
-  if (next_spill_ != spills) {  // who is being spilled does not wait for the turn meanwhile
+  // Who is being spilled does not wait for the turn meanwhile, and who is held back does not either.
+  if (next_spill_ != spills || !state_.accounts.empty()) {
     for (auto& [number, turn] : state_.turns) AskIfContended(turn);
   }
   if (now_ >= timer_) timer_ = absl::InfiniteFuture();  // it has fired
@@ -167,7 +168,7 @@ absl::Time Core::NextDeadline() const {
 bool Core::Active(const Job& job) const {
   const bool may_be_back_soon = job.left != absl::InfinitePast() && now_ < job.left + kMaxKeepFree;
   return job.waiting || job.turn != 0 || job.room || job.spill || job.ahead || job.after_others ||
-         job.overstays != 0 || job.set_aside || may_be_back_soon;
+         job.overstays != 0 || job.set_aside || job.hung_up_in_step || may_be_back_soon;
 }
 
 // --- what people ask for --------------------------------------------------------------------------

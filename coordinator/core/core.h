@@ -348,7 +348,8 @@ class Core {
 
   // lanes.cc
   int FirstLane(const Job& job) const;
-  bool KeepsLaneFromFellows(const Job& job) const;
+  bool StepMayWait(const Job& job) const;
+  bool KeepsLaneInStep(const Job& job) const;
   bool IsOfOneExpected(const Job& job, int lane) const;
   int LaneOf(const Job& job) const;
   bool LaneInUse(const Device& device, int lane) const;

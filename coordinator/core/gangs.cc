@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/limits.h"
@@ -227,14 +228,23 @@ void Core::FellowsStandAside(TurnNumber number) {
   for (JobId id : fellows) SetAside(job(id));
 }
 
-// Turns that have a device which a rank of this one's gang waits for. Nearly always none: a gang has all its
-// devices, or none, but where a rank has begun before its gang was known.
+// Turns that have a device which a rank of this one's gang waits for, or another job of this one's process.
+// Nearly always none: a gang has all its devices, or none, but where a rank has begun before its gang was
+// known.
 std::set<TurnNumber> Core::AwaitedBy(const Turn& turn) const {
   std::set<TurnNumber> awaited;
-  if (!state_.gangs.contains(turn.entity)) return awaited;
-  for (JobId id : RanksOf(turn.entity)) {
-    const TurnNumber there = DeviceOf(job(id)).turn;
-    if (job(id).waiting && there != 0 && there != turn.number) awaited.insert(there);
+  const auto look_at = [&](const Job& waits) {
+    const TurnNumber there = DeviceOf(waits).turn;
+    if (waits.waiting && there != 0 && there != turn.number) awaited.insert(there);
+  };
+  if (state_.gangs.contains(turn.entity)) {
+    for (JobId id : RanksOf(turn.entity)) look_at(job(id));
+  } else {
+    for (JobId id : active_) {
+      const bool same_process = absl::c_any_of(
+          turn.granted, [&](JobId granted) { return job(granted).info.pid == job(id).info.pid; });
+      if (same_process) look_at(job(id));
+    }
   }
   return awaited;
 }
@@ -252,13 +262,15 @@ bool Core::AwaitsItself(const Turn& turn) const {
   return seen.contains(turn.number);
 }
 
-// Of gangs that have begun crosswise, each in a step on a device that a rank of another waits for, the last
-// to begin stands aside: it has a turn when all its devices are free.
+// Of gangs that have begun crosswise, each in a step on a device that a rank of another waits for, or a
+// process with the turn of a device that a rank waits for, the last to begin stands aside: it has a turn when
+// all its devices are free.
 void Core::UntieGangs() {
-  if (state_.gangs.size() < 2) return;
+  if (state_.gangs.empty() || state_.turns.size() < 2) return;
   for (;;) {
-    const auto tied = std::find_if(state_.turns.rbegin(), state_.turns.rend(),
-                                   [&](const auto& entry) { return AwaitsItself(entry.second); });
+    const auto tied = std::find_if(state_.turns.rbegin(), state_.turns.rend(), [&](const auto& entry) {
+      return state_.gangs.contains(entry.second.entity) && AwaitsItself(entry.second);
+    });
     if (tied == state_.turns.rend()) return;
     Say(absl::StrCat(
             NameOf(tied->second.entity), " has begun on ",

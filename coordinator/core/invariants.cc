@@ -39,7 +39,7 @@ void CheckJob(const Job& job, const State& state) {
 
 void Core::CheckInvariants() const {
   const std::set<EntityId> in_vain = WaitInVain();
-  HOCKET_CHECK(timer_ > now_) << "a timer is to fire at " << timer_ << ", and it is " << now_;
+  HOCKET_CHECK(timer_ > due_) << "a timer is to fire at " << timer_ << ", and it is " << due_;
   for (const auto& [id, job] : state_.jobs) {
     CheckJob(job, state_);
     HOCKET_CHECK(!Active(job) || active_.contains(id))

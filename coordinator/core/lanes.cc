@@ -33,10 +33,18 @@ int Core::FirstLane(const Job& job) const {
   return first;
 }
 
-// It has its lane's lock in the midst of a step that its fellows may have to end with it: nobody can wait for
+// For a fellow of its gang, or for the turn of its process's other device.
+bool Core::StepMayWait(const Job& job) const {
+  return GangOf(job) != nullptr ||
+         std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+           return entry.second.info.pid == job.info.pid && entry.first != job.id && !entry.second.gone;
+         });
+}
+
+// It has its lane's lock in the midst of a step that others may have to end with it: nobody can wait for
 // that. Its process may only have lost its connection, and come again.
-bool Core::KeepsLaneFromFellows(const Job& job) const {
-  return job.hung_up_in_step || (job.overstays != 0 && GangOf(job) != nullptr);
+bool Core::KeepsLaneInStep(const Job& job) const {
+  return job.hung_up_in_step || (job.overstays != 0 && StepMayWait(job));
 }
 
 // He is in a step perhaps, and has not joined again in the time that there was: who waits for his lock may be
@@ -55,17 +63,11 @@ int Core::LaneOf(const Job& job) const {
     return other.id != job.id && other.info.device == job.info.device && other.lane == lane;
   };
   const auto taken = [&](int lane) {
-    return std::any_of(active_.begin(), active_.end(),
-                       [&](JobId id) {
-                         const Job& other = this->job(id);
-                         return in(other, lane) && (other.turn != 0 || other.set_aside);
-                       }) ||
-           (!state_.gangs.empty() && std::any_of(state_.jobs.begin(), state_.jobs.end(),
-                                                 [&](const auto& entry) {
-                                                   return in(entry.second, lane) &&
-                                                          KeepsLaneFromFellows(entry.second);
-                                                 })) ||
-           IsOfOneExpected(job, lane);
+    const bool runs = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
+      const Job& other = this->job(id);
+      return in(other, lane) && (other.turn != 0 || other.set_aside || KeepsLaneInStep(other));
+    });
+    return runs || IsOfOneExpected(job, lane);
   };
   const bool keeps = GangOf(job) != nullptr || Serves(job) || now_ < DeviceOf(job).lanes_until;
   int lane = keeps ? job.lane : FirstLaneBeside(job.lane);
@@ -80,7 +82,11 @@ bool Core::LaneInUse(const Device& device, int lane) const {
   const bool runs = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
     return in_lane(id) && (job(id).turn != 0 || job(id).overstays != 0);
   });
-  return runs || std::any_of(state_.gangs.begin(), state_.gangs.end(), [&](const auto& gang) {
+  const bool expected =
+      !state_.expected.empty() && std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+        return in_lane(entry.first) && IsOfOneExpected(entry.second, lane);
+      });
+  return runs || expected || std::any_of(state_.gangs.begin(), state_.gangs.end(), [&](const auto& gang) {
            const auto& ranks = gang.second.ranks;
            return std::any_of(ranks.begin(), ranks.end(),
                               [&](const auto& rank) { return in_lane(rank.second); });

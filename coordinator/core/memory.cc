@@ -268,7 +268,8 @@ bool Core::OthersCouldUseTurn(const Job& job) const {
     return entry.second.info.pid == job.info.pid && entry.first != job.id && HasPart(entry.second);
   });
   if (holds_another) return false;
-  const bool in_gang_here = SharesDeviceInGang(job);
+  const bool long_ago = job.room && job.room->restoring && now_ >= job.room->since + kCannotSpillLimit;
+  const bool in_gang_here = SharesDeviceInGang(job) && !long_ago;
   if (job.overstays != 0 && !in_gang_here) return true;
   const auto others = Others(job);
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
@@ -317,7 +318,8 @@ bool Core::CanBeSpilled(const Job& job) const {
 }
 
 // Who can be spilled for `job`, first those that neither wait nor will in a moment, then the one whose turn
-// is farthest away. After them those whose bytes the policy wants to stay; who serves comes last.
+// is farthest away. After them those whose bytes the policy wants to stay, and who serves; last are, for
+// bytes that come back, ranks of its own gang that want nothing now: to grow, all have to fit together.
 std::vector<Job*> Core::Victims(const Job& job) {
   std::vector<Job*> victims;
   std::vector<EntityId> waiting, pausing;
@@ -354,6 +356,13 @@ std::vector<Job*> Core::Victims(const Job& job) {
                         [&](Job* victim) { return !policy.StaysResident(ViewOf(victim->entity)); });
   std::stable_partition(victims.begin(), victims.end(), [&](Job* victim) { return !Stays(*victim); });
   std::stable_partition(victims.begin(), victims.end(), [&](Job* victim) { return !Serves(*victim); });
+  const bool restores = job.room && job.room->restoring;
+  for (JobId id : RanksOf(job.entity)) {
+    Job& fellow = this->job(id);
+    if (restores && id != job.id && fellow.info.device == job.info.device && CanBeSpilled(fellow) &&
+        !fellow.waiting)
+      victims.push_back(&fellow);
+  }
   return victims;
 }
 
@@ -402,9 +411,10 @@ bool Core::SomebodyHasMore(const Job& job) const {
 // What the unanswered orders for `job` may bring.
 Bytes Core::Coming(const Job& job) const {
   Bytes coming = 0;
-  for (const Job* other : Others(job)) {
-    if (other->spill && !other->unresponsive && other->spill->for_job == job.id)
-      coming += std::min(other->spill->bytes, other->persistent);
+  for (JobId id : active_) {
+    const Job& other = this->job(id);
+    if (other.spill && !other.unresponsive && other.spill->for_job == job.id)
+      coming += std::min(other.spill->bytes, other.persistent);
   }
   return coming;
 }

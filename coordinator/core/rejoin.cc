@@ -149,7 +149,9 @@ void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
   next_turn_ = std::max(next_turn_, number + 1);
   if (told == 0) told = number;
   const bool others = device.turn != 0 && device.turn != number;
-  const bool beside = others && has_lock && MayKeepPart(job, state_.turns.at(device.turn));
+  // Whoever was promised the next turn may have it in a moment, and is to be beside nobody then.
+  const bool beside = others && has_lock && !state_.turns.at(device.turn).next_is_promised &&
+                      MayKeepPart(job, state_.turns.at(device.turn));
   if ((others && !beside) || BesideOneSetAside(job)) return AskToStopAtOnce(job, told);
   if (beside) number = device.turn;
   Turn& turn = state_.turns[number];
@@ -183,6 +185,7 @@ void Core::JoinsAgainBeside(Job& job, Turn& turn) {
   }
   turn.serves_beside = ServesSomebody(turn);
   CompanyChanged(turn);
+  if (StopsAtOnce(turn)) TellToStop(job, turn);  // as the others were told
 }
 
 // In its lane is one that was set aside. Who says so last may not be right, but neither is he ended for it.
@@ -217,7 +220,7 @@ void Core::AskToStopAtOnce(Job& job, TurnNumber told) {
                                   : absl::StrCat(holder, " has been granted since"),
                    "; ", job.info.name, " is asked to stop ", now ? "after its step" : "when it idles"),
       "overstays", job.id);
-  if (!now) StandAsideFor(job);
+  if (StepMayWait(job)) StandAsideFor(job);
 }
 
 void Core::StandAsideFor(const Job& rank) {
@@ -249,7 +252,7 @@ void Core::On(Job* job, const wire::Leave& event) {
 void Core::On(Job* job, const JobHungUp& event) {
   if (job == nullptr || job->gone) return;
   job->hung_up = true;
-  job->hung_up_in_step = (job->turn != 0 || job->overstays != 0) && GangOf(*job) != nullptr;
+  job->hung_up_in_step = (job->turn != 0 || job->overstays != 0) && StepMayWait(*job);
   Depart(*job, /*crashed=*/true, event.steps);
   KeepArena(*job, DropUnknown(DeviceOf(*job), job->lane));
 }

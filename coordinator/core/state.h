@@ -143,7 +143,7 @@ struct Job {
   bool paused = false;
   bool gone = false;             // no longer takes part; its process lives and its bytes count
   bool hung_up = false;          // and it has not said goodbye, so that it has its lane's arena mapped
-  bool hung_up_in_step = false;  // of its gang, perhaps: it has the lane's lock
+  bool hung_up_in_step = false;  // that others may have to end with it: it has the lane's lock, perhaps
   absl::Time gone_since = absl::InfinitePast();
   bool unresponsive = false;  // did not answer a Spill, or take up a Grant, in time
   bool lacks_room = false;    // that others have to give back first

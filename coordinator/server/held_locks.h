@@ -8,9 +8,9 @@
 
 namespace hocket::coordinator {
 
-// By pid, as it is here: the paths of the locks in `folder` (csrc/client/lane_lock.h) that other processes than
-// this one hold. Empty where there is no such folder. Must not be called by a process that holds one of them:
-// it would lose it, as the kernel drops a process's lock with any descriptor of the file.
+// By pid, as it is here: the paths of the locks in `folder` (csrc/client/lane_lock.h) that other processes
+// than this one hold. Empty where there is no such folder. Must not be called by a process that holds one of
+// them: it would lose it, as the kernel drops a process's lock with any descriptor of the file.
 std::map<int, std::vector<std::string>> HeldLocks(const std::string& folder);
 
 }  // namespace hocket::coordinator

@@ -13,6 +13,7 @@ namespace {
 
 // At the end: ticks until everybody has had his turn, and until all is quiet.
 constexpr int kMostTicks = 20'000;
+constexpr int kTicksUntilOneEnds = 2000;
 constexpr int kMostQuietTicks = 200;
 constexpr int kMostDeeds = 20'000;  // between two of them
 
@@ -25,7 +26,9 @@ RandomWorld::RandomWorld(std::uint64_t seed, std::ostream* story)
   if (Once(3)) traits_.servers = 1 + static_cast<int>(Pick(2));
   if (Once(3)) traits_.gang = std::min<int>(traits_.jobs, 2 + static_cast<int>(Pick(3)));
   traits_.meets = Pick(4) != 0;
+  traits_.twins = traits_.devices > 1 && Once(2);
   traits_.memory = Pick(3) != 0;
+  traits_.host = traits_.memory && Once(4);
   traits_.arena = traits_.memory && Once(2);
   traits_.passes = Once(2);
   traits_.stops = Once(2);
@@ -37,6 +40,7 @@ RandomWorld::RandomWorld(std::uint64_t seed, std::ostream* story)
   traits_.early = Pick(3) != 0;
   traits_.many_users = Once(4);
   traits_.late_ticks = Once(2);
+  traits_.late_ears = Once(4);
   const auto& policies = AllPolicies();
   policy_ = Once(3) ? "fair" : policies[Pick(policies.size())].name;
   go_on_ = Once(4);
@@ -44,13 +48,14 @@ RandomWorld::RandomWorld(std::uint64_t seed, std::ostream* story)
 }
 
 std::unique_ptr<Core> RandomWorld::MakeCore() {
-  return std::make_unique<Core>(
-      CoreOptions{.policy = policy_,
-                  .overdue_go_on = go_on_,
-                  .runtime_dir = "/run",
-                  .lock_folder = [](unsigned user) { return absl::StrCat("/run/", user); },
-                  .first_turn = next_turn_,
-                  .first_pass = next_pass_});
+  CoreOptions options = set_;
+  options.policy = policy_;
+  options.overdue_go_on = go_on_;
+  options.runtime_dir = "/run";
+  options.lock_folder = [](unsigned user) { return absl::StrCat("/run/", user); };
+  options.first_turn = next_turn_;
+  options.first_pass = next_pass_;
+  return std::make_unique<Core>(options);
 }
 
 void RandomWorld::Play(int moves) {
@@ -81,7 +86,9 @@ RandomWorld::Player* RandomWorld::PlayerOf(JobId id) {
 }
 
 void RandomWorld::Apply(JobId job, decltype(Event::what) what) {
-  const Event event{.at = now_, .job = job, .what = std::move(what)};
+  Event event{.at = now_, .job = job, .what = std::move(what)};
+  if (now_ >= timer_ && !std::holds_alternative<Tick>(event.what)) event.due = timer_ - absl::Nanoseconds(1);
+  heard_late_ = event.due < now_;
   if (story_ != nullptr)
     *story_ << absl::FormatDuration(now_ - absl::UnixEpoch() - absl::Hours(1)) << " " << InWords(event)
             << std::endl;
@@ -108,7 +115,8 @@ void RandomWorld::TakeIn(const Action& action) {
   if (story_ != nullptr && !words.empty()) *story_ << "      " << words << std::endl;
   if (const auto* send = std::get_if<Send>(&action)) Deliver(*send);
   if (const auto* timer = std::get_if<SetTimer>(&action)) {
-    HOCKET_CHECK(timer->at > now_) << "a timer is set for " << timer->at << ", and it is " << now_;
+    HOCKET_CHECK(timer->at > now_ || heard_late_)
+        << "a timer is set for " << timer->at << ", and it is " << now_;
     timer_ = timer->at;
   }
   if (const auto* reject = std::get_if<Reject>(&action)) rejected_.push_back(reject->job);
@@ -167,6 +175,10 @@ void RandomWorld::EndRejected() {
 
 void RandomWorld::TimePasses(absl::Duration time) {
   const absl::Time end = now_ + time;
+  if (traits_.late_ears && Perhaps(3)) {  // the timer fires after all that is said until then
+    now_ = end;
+    return;
+  }
   while (timer_ <= end) {
     now_ = std::max(now_, Perhaps(traits_.late_ticks ? 8 : 1'000'000) ? end : timer_);
     Apply(0, Tick{});
@@ -202,21 +214,25 @@ void RandomWorld::SetForOne(Player& player) {
   const auto share = [&] { return static_cast<double>(1 + Pick(100)) / 100; };
   switch (Pick(8)) {
     case 0:
-      return Apply(player.id, SetPaused{Once(3)});
     case 1:
-      return Apply(player.id, SetPaused{false});
+      player.paused = Once(6);
+      return Apply(player.id, SetPaused{player.paused});
     case 2:
-      return Apply(player.id,
-                   SetShare{1.0 + static_cast<double>(Pick(4)), Once(2) ? "high" : "low", Pick(100)});
+      player.join.weight = 1.0 + static_cast<double>(Pick(4));
+      player.join.priority = Once(2) ? "high" : "low";
+      player.join.total_steps = Pick(100);
+      return Apply(player.id, SetShare{player.join.weight, player.join.priority, player.join.total_steps});
     case 3:
-      player.time_cap = Once(4) ? 0 : std::max(0.1, share());
-      return Apply(player.id, SetTimeCap{player.time_cap});
+      return Apply(player.id, SetTimeCap{Once(4) ? 0 : std::max(0.1, share())});
     case 4:
-      return Apply(player.id, SetTimeGuarantee{Once(4) ? 0 : share() / 10});
+      player.time_guarantee = Once(4) ? 0 : share() / 10;
+      return Apply(player.id, SetTimeGuarantee{player.time_guarantee});
     case 5:
-      return Apply(player.id, SetGroup{Once(2) ? "a" : ""});
+      player.join.group = Once(2) ? "a" : "";
+      return Apply(player.id, SetGroup{player.join.group});
     case 6:
-      return Apply(player.id, SetMemoryGuarantee{Once(3) ? 0 : Pick(14) << 20});
+      player.memory_guarantee = Once(3) ? 0 : Pick(14) << 20;
+      return Apply(player.id, SetMemoryGuarantee{player.memory_guarantee});
     default:
       if (player.join.heeds_limit) Apply(player.id, SetMemoryLimit{Once(3) ? 0 : (40 + Pick(60)) << 20});
   }
@@ -227,27 +243,34 @@ void RandomWorld::SetForAll() {
   const auto& policies = AllPolicies();
   switch (Pick(8)) {
     case 0:
-    case 1:
-      return Apply(0, SetQuota{.of = Once(2) ? Owner::Group("a") : Owner::User(7),
-                               .quota = {.time_cap = Once(2) ? 0 : 0.2 + 0.8 * share(),
-                                         .time_guarantee = Once(2) ? 0 : share() / 10,
-                                         .memory_guarantee = Once(2) ? 0 : Pick(20) << 20,
-                                         .memory_cap = Once(2) ? 0 : (30 + Pick(60)) << 20,
-                                         .weight = Once(2) ? 0 : 1.0 + static_cast<double>(Pick(3))}});
+    case 1: {
+      const SetQuota set{.of = Once(2) ? Owner::Group("a") : Owner::User(7),
+                         .quota = {.time_cap = Once(2) ? 0 : 0.2 + 0.8 * share(),
+                                   .time_guarantee = Once(2) ? 0 : share() / 10,
+                                   .memory_guarantee = Once(2) ? 0 : Pick(20) << 20,
+                                   .memory_cap = Once(2) ? 0 : (30 + Pick(60)) << 20,
+                                   .weight = Once(2) ? 0 : 1.0 + static_cast<double>(Pick(3))}};
+      set_.quotas[set.of] = set.quota;
+      return Apply(0, set);
+    }
     case 2:
       policy_ = policies[Pick(policies.size())].name;
       return Apply(0, SetPolicy{policy_});
     case 3:
-      return Apply(0, SetSwitchShare{0.01 + share() / 2});
+      set_.switch_share = 0.01 + share() / 2;
+      return Apply(0, SetSwitchShare{set_.switch_share});
     case 4:
-      return Apply(0, SetMostTogether{1 + static_cast<int>(Pick(5))});
+      set_.policy_settings.most_together = 1 + static_cast<int>(Pick(5));
+      return Apply(0, SetMostTogether{set_.policy_settings.most_together});
     case 5:
       go_on_ = Once(2);
       return Apply(0, SetOverdue{go_on_});
     case 6:
-      return Apply(0, SetLinkBound{Once(2) ? 0.02 : share()});
+      set_.link_bound = Once(2) ? 0.02 : share();
+      return Apply(0, SetLinkBound{set_.link_bound});
     default:
-      return Apply(0, SetProductionBound{share() * 0.9});
+      set_.policy_settings.production_bound = share() * 0.9;
+      return Apply(0, SetProductionBound{set_.policy_settings.production_bound});
   }
 }
 
@@ -266,7 +289,8 @@ void RandomWorld::Drain() {
       HOCKET_CHECK(++deeds < kMostDeeds) << "there is no end of what they do" << WhoWaits();
     }
     if (AllDone()) break;
-    if (timer_ == absl::InfiniteFuture() && OneEnds()) continue;
+    const bool for_long = ticks % kTicksUntilOneEnds == kTicksUntilOneEnds - 1;
+    if ((timer_ == absl::InfiniteFuture() || for_long) && OneEnds()) continue;
     HOCKET_CHECK(timer_ != absl::InfiniteFuture())
         << "nothing will happen any more, and there wait" << WhoWaits();
     now_ = std::max(now_, timer_);
@@ -290,8 +314,13 @@ void RandomWorld::SayWhatTheyDoLast() {
   }
   for (JobId id : paused) Apply(id, SetPaused{false});
   for (Player& player : players_) {
+    player.paused = false;
     player.target = player.steps + 1 + Pick(2);
     if (!player.join.gang.empty() && traits_.meets) player.target = most + 2;
+  }
+  for (Player& player : players_) {
+    if (const Player* first = TwinOf(player); player.second)
+      player.target = player.steps + (first->target - first->steps);
   }
 }
 
@@ -306,8 +335,8 @@ bool RandomWorld::AllDone() const {
 // Who waits for room that others have to give back goes on, at the latest, when they end.
 bool RandomWorld::OneEnds() {
   const auto& jobs = core_->state().jobs;
-  const bool lacks =
-      std::any_of(jobs.begin(), jobs.end(), [](const auto& entry) { return entry.second.held_out; });
+  const bool lacks = std::any_of(
+      jobs.begin(), jobs.end(), [](const auto& entry) { return entry.second.held_out || entry.second.room; });
   const auto done = std::find_if(players_.begin(), players_.end(), [](const Player& player) {
     return player.alive && !player.asked && !player.granted && player.join.gang.empty();
   });

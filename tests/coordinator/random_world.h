@@ -1,9 +1,10 @@
 // A world of jobs that live as jobs do, at random, around a real core.
 //
 // A seed says all: the policy, one to three devices, two to seven jobs of one or two users, whether some
-// serve, form a gang, pass their turns on, need memory, are stopped, die, break their connections or what the
-// protocol asks for; whether people change what they have set, and whether the coordinator is killed now and
-// then. The same seed gives the same world everywhere.
+// serve, form a gang, pass their turns on, need memory, have little of the host's, are two of one process (on
+// two devices), are stopped, die, break their connections or what the protocol asks for; whether people
+// change what they have set, whether the coordinator is killed now and then, and whether it hears late of
+// what has been said. The same seed gives the same world everywhere.
 //
 // Jobs know what they have read and no more: messages lie unread for as long as it pleases the dice, so what
 // a job says may cross what it is told. On a message a job does this, now or a while later:
@@ -22,6 +23,9 @@
 //   (nothing)    steps in its turn, grows, makes chunks and loses them, finds too little headroom, reports,
 //                idles; without a turn asks for one, reaches its doors, leaves, dies, hangs up and joins
 //                again
+//
+// A process with two devices has two jobs, and steps with both: it asks for the second one's turn when it has
+// the first one's, and gives neither in a step.
 //
 // A rude job (there are some) repeats what it said before or answers what nobody asked; from then on nothing
 // is promised to it. Whether ranks of a gang meet at the end of each step, as ranks do, a seed says too.
@@ -82,7 +86,9 @@ class RandomWorld {
     int servers = 0;
     int gang = 0;  // the last so many
     bool meets = false;
+    bool twins = false;
     bool memory = false;
+    bool host = false;  // some have little memory on the host
     bool arena = false;
     bool passes = false;
     bool stops = false;
@@ -94,13 +100,15 @@ class RandomWorld {
     bool early = false;
     bool many_users = false;
     bool late_ticks = false;
+    bool late_ears = false;
   };
 
   struct Player {
     wire::Join join;  // as it joined last
     unsigned user = 0;
     JobId id = 0;
-    std::uint64_t rank = 0;
+    int twin = -1;        // of the same process, on another device: its index
+    bool second = false;  // of the two: the other one's turn comes first
     bool passes = false;
     bool numbers = true;  // its Waits
 
@@ -142,13 +150,18 @@ class RandomWorld {
     bool told_movable = false;
     Bytes resident = 0;
     Bytes spilled = 0;
+    Bytes host = wire::kNoHostLimit;  // may be spilled
     std::vector<wire::Spill> spills;
     std::vector<wire::Restore> restores;
     std::string lane_lock;
     std::map<std::uint64_t, Bytes> chunks;
     std::uint64_t unheard = 0;
 
-    double time_cap = 0;
+    // As people have set them.
+    bool paused = false;
+    double time_guarantee = 0;
+    Bytes memory_guarantee = 0;
+
     std::uint64_t target = 0;     // of steps, at the end
     std::function<void()> again;  // says what it said last
   };
@@ -195,6 +208,12 @@ class RandomWorld {
   void Leaves(Player& player);
   void LosesConnection(Player& player);
   void IsRude(Player& player);
+  Player* TwinOf(Player& player) { return player.twin < 0 ? nullptr : &players_[player.twin]; }
+  const Player* TwinOf(const Player& player) const {
+    return player.twin < 0 ? nullptr : &players_[player.twin];
+  }
+  bool IsTwin(std::size_t index) const;
+  Bytes HostLeft(const Player& player) const;
 
   // --- random_world_messages.cc: what they do on a message ---
   void Reads(Player& player);
@@ -211,6 +230,7 @@ class RandomWorld {
   bool TakesPassed(Player& player);
   bool TakesLock(Player& player);
   bool HasLostTurn(const Player& player) const;
+  bool IsGuest(const Player& player) const;
   bool InTurn(Player& player);
   bool Restores(Player& player);
   bool Grows(Player& player);
@@ -220,6 +240,9 @@ class RandomWorld {
   bool Steps(Player& player);
   bool MayEndStep(Player& player);
   bool MustStop(const Player& player) const;
+  bool StepsWithTwin(Player& first, Player& second);
+  bool UsesItsTurn(const Player& player) const;
+  bool SecondSteps(Player& second);
   void GivesUp(Player& player, bool stood_aside);
   void ReleasesLock(Player& player);
   bool FellowHasDied(const Player& player) const;
@@ -231,6 +254,7 @@ class RandomWorld {
   std::vector<Player> players_;
   std::string policy_;
   bool go_on_ = false;
+  CoreOptions set_;  // by people, for the next coordinator too
   std::unique_ptr<Core> core_;
   absl::Time now_;
   absl::Time timer_ = absl::InfiniteFuture();
@@ -240,6 +264,7 @@ class RandomWorld {
   std::uint64_t next_chunk_ = 1;
   std::vector<JobId> rejected_;
   std::map<std::string, std::uint64_t> pages_;  // by lane lock: what was passed last
+  bool heard_late_ = false;  // the event at hand: a timer may be for a time that nobody is late by yet
   bool draining_ = false;
   std::uint64_t digest_ = 1469598103934665603u;
 };

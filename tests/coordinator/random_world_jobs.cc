@@ -20,9 +20,22 @@ void RandomWorld::Live(Player& player) {
   if (traits_.deaths && Once(250)) return Dies(player);
   if (traits_.stops && Once(100)) {
     player.stands_until = now_ + absl::Milliseconds(Pick(2500));
+    if (Player* twin = TwinOf(player)) twin->stands_until = player.stands_until;
     return;
   }
   DoesNext(player);
+}
+
+// The first two of a process may be, and the first two on the devices after that; no ranks.
+bool RandomWorld::IsTwin(std::size_t index) const {
+  const auto devices = static_cast<std::size_t>(traits_.devices);
+  const std::size_t singles = static_cast<std::size_t>(traits_.jobs - traits_.gang);
+  return traits_.twins && index % devices < 2 && index - index % devices + 1 < singles;
+}
+
+Bytes RandomWorld::HostLeft(const Player& player) const {
+  return player.host == wire::kNoHostLimit ? player.host
+                                           : player.host - std::min(player.host, player.spilled);
 }
 
 bool RandomWorld::DoesNext(Player& player) {
@@ -37,13 +50,15 @@ bool RandomWorld::DoesNext(Player& player) {
   if (!player.connected) return true;
   if (traits_.hang_ups && Perhaps(150)) return HangsUp(player), true;
   if (traits_.deaths && Perhaps(300)) return Leaves(player), true;
-  if (traits_.rude && Perhaps(60)) return IsRude(player), true;
+  if (traits_.rude && player.twin < 0 && Perhaps(60)) return IsRude(player), true;
   if (Answers(player) || TakesPassed(player)) return true;
   if (player.granted) return InTurn(player) || read;
   if (!player.told_movable && !Perhaps(2)) return ReachesDoors(player), true;
   if (player.asked) return read;
   if (draining_ && player.steps >= player.target) return read;
-  if (Perhaps(4)) return read;
+  const Player* const twin = TwinOf(player);
+  if (player.second && !(twin->in_step && UsesItsTurn(*twin))) return read;
+  if (!player.second && Perhaps(4)) return read;
   return Asks(player), true;
 }
 
@@ -61,7 +76,11 @@ void RandomWorld::Joins(Player& player) {
   const auto index = static_cast<std::uint64_t>(&player - players_.data());
   wire::Join& join = player.join;
   join.name = absl::StrCat("j", index + 1);
-  join.pid = kFirstPid + index;
+  if (IsTwin(index)) {
+    player.second = index % static_cast<std::uint64_t>(traits_.devices) == 1;
+    player.twin = static_cast<int>(player.second ? index - 1 : index + 1);
+  }
+  join.pid = kFirstPid + index - (player.second ? 1 : 0);
   join.device = absl::StrCat("gpu", index % static_cast<std::uint64_t>(traits_.devices));
   join.capacity = kCapacity;
   join.weight = Once(3) ? 2 : 1;
@@ -73,13 +92,16 @@ void RandomWorld::Joins(Player& player) {
   join.heeds_idle = Once(2);
   join.counts_arena = Once(2);
   join.serves = index < static_cast<std::uint64_t>(traits_.servers);
+  if (player.second) join.serves = players_[index - 1].join.serves;
   if (traits_.people && Once(3)) join.group = "a";
   player.user = traits_.many_users && Once(3) ? 8 : 7;
+  if (player.second) player.user = players_[index - 1].user;
   player.passes = traits_.passes && Pick(5) != 0;
   player.numbers = Pick(8) != 0;
   const bool is_rank =
       index + static_cast<std::uint64_t>(traits_.gang) >= static_cast<std::uint64_t>(traits_.jobs);
   if (traits_.memory) player.resident = std::min<Bytes>(Pick(is_rank ? 12 : 40) << 20, FreeOn(join.device));
+  if (traits_.host && Once(2)) player.host = Pick(60) << 20;
   join.persistent = player.resident;
   JobJoins joins{.join = join, .user = player.user};
   if (traits_.memory && Once(4))
@@ -118,10 +140,15 @@ void RandomWorld::JoinsAgain(Player& player) {
   join.steps = player.steps;
   join.lane_lock = player.lane_lock;
   player.told_movable = false;
-  JobJoins joins{.join = join, .user = player.user};
+  JobJoins joins{.join = join,
+                 .user = player.user,
+                 .paused = player.paused,
+                 .memory_guarantee = player.memory_guarantee,
+                 .time_guarantee = player.time_guarantee};
   bool own = false;
   for (const auto& [id, job] : core_->state().jobs) {
-    if (job.info.pid != join.pid || (!job.gone && (id != player.id || !join.rejoin))) continue;
+    if (job.info.pid != join.pid || job.info.device != join.device) continue;
+    if (!job.gone && (id != player.id || !join.rejoin)) continue;
     joins.replaces.push_back(id);
     own |= id == player.id;
   }
@@ -152,26 +179,36 @@ void RandomWorld::Asks(Player& player) {
   if (movable) {
     wait.persistent = player.resident;
     wait.spilled = player.spilled;
+    wait.host_left = HostLeft(player);
   }
   Says(player, wait);
 }
 
 void RandomWorld::ReachesDoors(Player& player) {
   player.told_movable = true;
-  Says(player, wire::Spilled{.persistent = player.resident, .spilled = player.spilled, .movable = true});
+  Says(player, wire::Spilled{.persistent = player.resident,
+                             .spilled = player.spilled,
+                             .movable = true,
+                             .host_left = HostLeft(player)});
 }
 
+// A process, with all its jobs.
 void RandomWorld::Dies(Player& player) {
-  ReleasesLock(player);
-  player.alive = player.connected = player.asked = player.granted = false;
-  player.resident = player.spilled = 0;
-  player.chunks.clear();
-  player.unread.clear();
   std::vector<JobId> its;
+  for (Player* of : {&player, TwinOf(player)}) {
+    if (of == nullptr) continue;
+    ReleasesLock(*of);
+    of->alive = of->connected = of->asked = of->granted = false;
+    of->resident = of->spilled = 0;
+    of->chunks.clear();
+    of->unread.clear();
+  }
   for (const auto& [id, job] : core_->state().jobs) {
     if (job.info.pid == player.join.pid) its.push_back(id);
   }
-  if (its.empty() && core_->state().expected.contains(player.id)) its.push_back(player.id);
+  for (const Player* of : {&player, TwinOf(player)}) {
+    if (of != nullptr && core_->state().expected.contains(of->id)) its.push_back(of->id);
+  }
   for (JobId id : its) Apply(id, JobDied{Once(2) ? 0 : player.steps});
 }
 
@@ -181,12 +218,15 @@ void RandomWorld::HangsUp(Player& player) {
 }
 
 void RandomWorld::Leaves(Player& player) {
-  Says(player, wire::Leave{.keeps_running = true, .most_held = player.resident});
-  ReleasesLock(player);
-  player.left = true;
-  player.connected = player.asked = player.granted = false;
-  player.chunks.clear();
-  player.unread.clear();
+  for (Player* of : {&player, TwinOf(player)}) {
+    if (of == nullptr) continue;
+    if (of->connected) Says(*of, wire::Leave{.keeps_running = true, .most_held = of->resident});
+    ReleasesLock(*of);
+    of->left = true;
+    of->connected = of->asked = of->granted = of->in_step = false;
+    of->chunks.clear();
+    of->unread.clear();
+  }
 }
 
 // What lies in the socket is lost, and nobody would answer what is unanswered.
@@ -272,6 +312,11 @@ bool RandomWorld::HasLostTurn(const Player& player) const {
   return !player.connected || player.rude || job == jobs.end() || job->second.overstays != 0;
 }
 
+bool RandomWorld::IsGuest(const Player& player) const {
+  return std::any_of(core_->state().turns.begin(), core_->state().turns.end(),
+                     [&](const auto& turn) { return turn.second.guests.contains(player.id); });
+}
+
 // It waits for it as long as another has it.
 bool RandomWorld::TakesLock(Player& player) {
   for (const Player& other : players_) {
@@ -288,12 +333,16 @@ bool RandomWorld::TakesLock(Player& player) {
 bool RandomWorld::InTurn(Player& player) {
   if (!player.has_lock) return TakesLock(player);
   if (player.room_asked) {
-    if (!Perhaps(40)) return false;
+    if (player.twin >= 0 || !Perhaps(40)) return false;
     return GivesUp(player, false), true;  // a handler has sent it back
   }
   if (player.steps_aside) return GivesUp(player, true), Asks(player), true;
   if (player.stands && player.told_stood) return false;
   if (player.restoring) return Restores(player);
+  // Its thread is at the other's door.
+  if (const Player* twin = TwinOf(player);
+      twin != nullptr && !player.second && player.in_step && !twin->in_step)
+    return false;
   if (player.grows > 0) return Grows(player);
   if (traits_.memory && Perhaps(8) && MayGrow(player)) {
     player.in_step = true;
@@ -341,7 +390,7 @@ bool RandomWorld::MayGrow(const Player& player) const {
     if (together && other.alive && other.join.device == player.join.device)
       held += other.resident + other.spilled + other.grows;
   }
-  return held < 65_MiB && !player.at_meeting;
+  return held < 65_MiB && !player.at_meeting && (player.twin < 0 || player.in_step);
 }
 
 bool RandomWorld::Grows(Player& player) {
@@ -381,7 +430,33 @@ void RandomWorld::LosesChunk(Player& player, bool adopts) {
   Says(player, wire::ArenaLost{.chunk = chunk});
 }
 
+// It has the turn with all that belongs to it, and stands nowhere.
+bool RandomWorld::UsesItsTurn(const Player& player) const {
+  return player.granted && player.has_lock && !player.restoring && player.grows == 0 && !player.room_asked &&
+         !(player.stands && player.told_stood);
+}
+
+// The first one's step is the process's.
+bool RandomWorld::SecondSteps(Player& second) {
+  const Player& first = *TwinOf(second);
+  if (first.in_step) return std::exchange(second.in_step, true) == false;
+  if (!second.stop && !second.idle && !(draining_ && second.steps >= second.target)) return false;
+  return GivesUp(second, false), true;
+}
+
+bool RandomWorld::StepsWithTwin(Player& first, Player& second) {
+  if (!second.in_step || !UsesItsTurn(second)) return false;
+  for (Player* of : {&first, &second}) {
+    of->in_step = false;
+    ++of->steps;
+    ++of->turn_steps;
+  }
+  if (draining_) TimePasses(absl::Milliseconds(1 + Pick(5)));
+  return true;
+}
+
 bool RandomWorld::Steps(Player& player) {
+  if (player.second) return SecondSteps(player);
   if (!player.in_step && (MustStop(player) || (player.idle && Perhaps(6)) || Perhaps(12))) {
     GivesUp(player, false);
     const bool again = draining_ ? player.steps < player.target : !Once(4);
@@ -389,6 +464,7 @@ bool RandomWorld::Steps(Player& player) {
     return true;
   }
   if (std::exchange(player.in_step, true) == false) return true;
+  if (Player* second = TwinOf(player)) return StepsWithTwin(player, *second);
   if (!MayEndStep(player)) return false;
   player.in_step = player.at_meeting = false;
   ++player.steps;
@@ -433,6 +509,7 @@ void RandomWorld::GivesUp(Player& player, bool stood_aside) {
                             .restored = player.restored,
                             .stood_aside = stood_aside,
                             .idle_ns = Once(4) ? Pick(6'000'000) : 0,
+                            .host_left = HostLeft(player),
                             .passed = pass,
                             .hand_over_ns = Pick(50'000)};
   Says(player, over);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "csrc/base/check.h"
 #include "csrc/wire/ids.h"
 #include "tests/coordinator/random_world.h"
 
@@ -35,7 +36,11 @@ void RandomWorld::Read(Player& player, const wire::Message& message) {
     ReadYield(player, *yield);
   } else if (const auto* room = std::get_if<wire::Room>(&message)) {
     if (!std::exchange(player.room_asked, false)) return;  // its turn has gone meanwhile
-    player.steps_aside = room->step_aside && player.granted;
+    const Player* const twin = TwinOf(player);
+    const bool keeps = player.in_step && twin != nullptr && twin->in_step;
+    HOCKET_CHECK(!room->step_aside || !keeps || HasLostTurn(player) || HasLostTurn(*twin) || IsGuest(player))
+        << player.id << " is to step aside in a step with the turn of another device";
+    player.steps_aside = room->step_aside && player.granted && !keeps;
     if (!room->ok) player.grows = 0;
   } else if (const auto* spill = std::get_if<wire::Spill>(&message)) {
     player.spills.push_back(*spill);
@@ -134,6 +139,7 @@ void RandomWorld::AnswersSpill(Player& player) {
   const bool part = freed > 4_MiB && Perhaps(4);
   if (part) freed /= 2;
   if (Perhaps(6)) freed = 0;
+  freed = std::min(freed, HostLeft(player));
   player.resident -= freed;
   player.spilled += freed;
   const bool more = part && freed > 0;
@@ -144,7 +150,8 @@ void RandomWorld::AnswersSpill(Player& player) {
                              .spilled = player.spilled,
                              .movable = player.told_movable,
                              .why_not = freed == 0 ? "it cannot" : "",
-                             .more = more};
+                             .more = more,
+                             .host_left = HostLeft(player)};
   if (more) {
     order.bytes -= freed;
   } else {
