@@ -110,6 +110,9 @@ void Core::Settle(const SendEarly& early) {
   if (next_spill_ != spills || !state_.accounts.empty()) {
     for (auto& [number, turn] : state_.turns) AskIfContended(turn);
   }
+  for (auto& [key, device] : state_.devices) {  // who ran in one has been granted another
+    if (device.lanes.size() > 1) CloseLanes(device);
+  }
   if (now_ >= timer_) timer_ = absl::InfiniteFuture();  // it has fired
   if (const absl::Time next = NextDeadline(); next != timer_) {
     timer_ = next;

@@ -435,6 +435,8 @@ class Core {
   bool SomebodyHasMore(const Job& job) const;
   Bytes KeptFor(const Job& victim, const Job& asker) const;
   void AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside = false);
+  // Its process has a turn of another device.
+  bool HasPartElsewhere(const Job& job) const;
   bool OthersCouldUseTurn(const Job& job) const;
   void GiveUpOnSilentVictims();
   void SaySilent(Job& job, absl::Duration since, const std::string& to_what);

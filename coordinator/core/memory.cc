@@ -258,16 +258,18 @@ void Core::WaitForRoom(Job& job) {
   AnswerRoom(job, false, RoomArithmetic(job));
 }
 
+bool Core::HasPartElsewhere(const Job& job) const {
+  return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
+    return entry.second.info.pid == job.info.pid && entry.first != job.id && HasPart(entry.second);
+  });
+}
+
 // Whether somebody waits for the turn that `job` can do nothing with, and could use it: it has the bytes that
 // it needs, or is one of those that cannot be moved (a thread of it, in the program's own code, may wait for
 // the one that waits for the turn). But a process that has the turn of another device does not wait for this
 // one's meanwhile, or two such processes could wait for each other.
 bool Core::OthersCouldUseTurn(const Job& job) const {
-  if (!HasPart(job)) return false;
-  const bool holds_another = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-    return entry.second.info.pid == job.info.pid && entry.first != job.id && HasPart(entry.second);
-  });
-  if (holds_another) return false;
+  if (!HasPart(job) || HasPartElsewhere(job)) return false;
   const bool long_ago = job.room && job.room->restoring && now_ >= job.room->since + kCannotSpillLimit;
   const bool in_gang_here = SharesDeviceInGang(job) && !long_ago;
   if (job.overstays != 0 && !in_gang_here) return true;

@@ -173,8 +173,13 @@ void Core::Schedule(Device& device) {
   if (device.turn != 0) return;
   const std::vector<EntityId> all = Candidates(device);
   std::vector<EntityId> candidates = NotAfterOthers(all);
-  if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0)
-    candidates = {reserved_};
+  if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0) {
+    // Whose process has the turn of another device meanwhile: the gang may wait for that one.
+    std::erase_if(candidates, [&](EntityId entity) {
+      return state_.gangs.contains(entity) || !HasPartElsewhere(job(entity));
+    });
+    if (candidates.empty()) candidates = {reserved_};
+  }
   if (const EntityId behind = BehindGangs(all); behind != 0) candidates = {behind};
 
   std::vector<EntityId> fit = Fitting(candidates);

@@ -13,7 +13,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 from typing import Any
 
 from tests.bench import harness, sizes
@@ -47,7 +46,7 @@ def run(quick: bool) -> None:
         lambda size: 2 * size + GIB + 4 * CONTEXT,  # three jobs and the ballast
         lambda size: 2 * size,
     )[0]
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with harness.runtime_folder() as folder, contextlib.ExitStack() as stack:
         # Turns are short, so much moves; with the default the bound would seldom be reached.
         environment = {"HOCKET_RUNTIME_DIR": folder, "HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "0.2"}
         environment["HOCKET_HOST_BUDGET"] = str(2 * size)  # of which no page is touched

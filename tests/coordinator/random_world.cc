@@ -338,7 +338,7 @@ bool RandomWorld::OneEnds() {
   const bool lacks = std::any_of(
       jobs.begin(), jobs.end(), [](const auto& entry) { return entry.second.held_out || entry.second.room; });
   const auto done = std::find_if(players_.begin(), players_.end(), [](const Player& player) {
-    return player.alive && !player.asked && !player.granted && player.join.gang.empty();
+    return player.alive && !player.asked && !player.granted;
   });
   if (!lacks || done == players_.end()) return false;
   Dies(*done);

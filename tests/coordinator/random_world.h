@@ -230,7 +230,6 @@ class RandomWorld {
   bool TakesPassed(Player& player);
   bool TakesLock(Player& player);
   bool HasLostTurn(const Player& player) const;
-  bool IsGuest(const Player& player) const;
   bool InTurn(Player& player);
   bool Restores(Player& player);
   bool Grows(Player& player);

@@ -312,11 +312,6 @@ bool RandomWorld::HasLostTurn(const Player& player) const {
   return !player.connected || player.rude || job == jobs.end() || job->second.overstays != 0;
 }
 
-bool RandomWorld::IsGuest(const Player& player) const {
-  return std::any_of(core_->state().turns.begin(), core_->state().turns.end(),
-                     [&](const auto& turn) { return turn.second.guests.contains(player.id); });
-}
-
 // It waits for it as long as another has it.
 bool RandomWorld::TakesLock(Player& player) {
   for (const Player& other : players_) {
