@@ -47,10 +47,11 @@ bool Core::KeepsLaneInStep(const Job& job) const {
   return job.hung_up_in_step || (job.overstays != 0 && StepMayWait(job));
 }
 
-// He is in a step perhaps, and has not joined again in the time that there was: who waits for his lock may be
-// the fellow that he waits for. It is left to him until he says that it is another's turn, or ends.
+// He may be in a step, and wait there for whoever would wait for that lock: one whose own step waits for
+// others, or has another device meanwhile. Single jobs wait for the lock, as for each holder's.
 bool Core::IsOfOneExpected(const Job& job, int lane) const {
-  return std::any_of(state_.expected.begin(), state_.expected.end(), [&](const auto& entry) {
+  if (state_.expected.empty() || !StepMayWait(job)) return false;
+  return absl::c_any_of(state_.expected, [&](const auto& entry) {
     return absl::c_linear_search(entry.second, LaneLock(job, lane));
   });
 }

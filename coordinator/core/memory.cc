@@ -217,7 +217,13 @@ void Core::MakeRoomFromGuests(Job& job) {
   if (!IsGuest(job)) StopGuests(turn);
   if (IsGuest(job) && !StopsAtOnce(turn)) AskToStop(turn);
   if (now_ < room.retry_at) return RetryRoomAt(job, kRoomRetry);
-  AnswerRoom(job, true, "");
+  // Where all of them lack room none will end its step: one that can be moved where it stands is.
+  const bool none_can = std::all_of(turn.granted.begin(), turn.granted.end(), [&](JobId id) {
+    const Job& other = this->job(id);
+    const bool lacks = (other.room && other.room->asked) || other.room_answered == now_;
+    return lacks || other.info.device != job.info.device;
+  });
+  AnswerRoom(job, true, "", /*step_aside=*/none_can && GangOf(job) == nullptr && !HasPartElsewhere(job));
 }
 
 bool Core::MemoryReturns(const Job& job) const {

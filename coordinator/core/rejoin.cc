@@ -171,6 +171,12 @@ void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
   if (beside) turn.guests[job.id] = "had it already";
   turn.granted.insert(job.id);
   if (beside) JoinsAgainBeside(job, turn);
+  if (has_lock) return;
+  for (JobId id : active_) {
+    const Job& other = this->job(id);
+    const bool in_lane = other.info.device == job.info.device && other.lane == job.lane;
+    if (id != job.id && in_lane && KeepsLaneInStep(other)) return StandAsideFor(other);
+  }
 }
 
 // Nobody stands by any longer: who trains went on when the coordinator was gone. So who serves is to go when

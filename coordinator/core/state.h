@@ -351,7 +351,7 @@ struct State {
   double link_bound = 0.02;  // by so much others' bytes may slow a holder down; 1: they may move
   PolicySettings policy_settings;
   bool overdue_go_on = false;  // others go on in another lane
-  // After a restart: who has not reported yet, and the locks of lanes that he had then.
+  // After a restart: who has not reported yet, and the locks of lanes that its process had then.
   std::map<JobId, std::vector<std::string>> expected;
   absl::Time window_ends = absl::InfinitePast();
 };

@@ -214,6 +214,25 @@ TEST_F(GuestTest, ThatCannotStepAsideIsGivenRoomWhenAllHaveStopped) {
   EXPECT_TRUE(s.Told<wire::Room>("b")->ok && !s.Told<wire::Room>("b")->step_aside) << s.Story();
 }
 
+// The guest cannot step aside (its process has the turn of another device), nor end its step.
+TEST_F(GuestTest, WhereAllLackRoomTheOneThatCanStepsAside) {
+  Join("a", {.persistent = 40});
+  Join("b", {.persistent = 40});
+  s.Asks("a");
+  s.Asks("b");
+  for (int i = 0; i < kMostAsides; ++i) s.NeedsRoom("b", 30);
+  s.NeedsRoom("b", 30);
+  s.NeedsRoom("a", 30);
+  s.Passes(2 * kRoomRetry);
+  ASSERT_TRUE(s.Told<wire::Room>("a")) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Room>("a")->step_aside) << s.Story();
+  s.GivesUp("a", {.movable = true, .stood_aside = true});
+  s.NeedsRoom("b", 30);
+  EXPECT_EQ(s.Told<wire::Spill>("a")->bytes, 30u) << s.Story();
+  s.Spills("a", 30);
+  EXPECT_TRUE(s.Told<wire::Room>("b")->ok && !s.Told<wire::Room>("b")->step_aside) << s.Story();
+}
+
 TEST_F(GuestTest, GivesWayWhenTheHolderNeedsItsRoom) {
   Join("a", {.persistent = 40});
   Join("b", {.persistent = 40});

@@ -293,14 +293,20 @@ pid_t JobInAStep(const Daemon& daemon) {
 }
 
 // It is stopped, perhaps, in a step in which it waits for the one that would wait for its lock.
-TEST(LifeTest, TheLockOfAJobThatDoesNotReportAfterARestartIsNotWaitedFor) {
+TEST(LifeTest, TheLockOfARankThatDoesNotReportAfterARestartIsNotWaitedForByAFellow) {
   Daemon daemon;
   const pid_t a = JobInAStep(daemon);
   Peer b(daemon, {.name = "b"});
   const auto joined = b.Hear<wire::Joined>();
   daemon.Kill(SIGKILL);
   ASSERT_EQ(daemon.Start().first, 0);
-  Peer b2(daemon, {.name = "b", .rejoin = true, .job = joined.job, .lane_lock = joined.lane_lock});
+  Peer b2(daemon, {.name = "b",
+                   .rejoin = true,
+                   .job = joined.job,
+                   .gang = "ddp",
+                   .gang_rank = 1,
+                   .gang_size = 2,
+                   .lane_lock = joined.lane_lock});
   b2.Say(wire::Wait{});
   EXPECT_EQ(b2.Hear<wire::Grant>().lane_lock, daemon.dir() + "/lane-gpu0-1.lock");
   KillAndReap(a);

@@ -79,32 +79,45 @@ TEST(RejoinTest, WhatTheHolderKnowsOfTheArenaIsTheTruth) {
   EXPECT_EQ(s.Told<wire::ArenaExport>("a")->to_job, 3u) << s.Story();
 }
 
-// Its agent was late, and its step lasts: whoever waited for that lock might be whom it waits for in its
-// step.
-TEST(RejoinTest, TheLockOfOneThatHasNotReportedIsLeftToIt) {
+// Its agent was late, and its step lasts: a fellow that waited for that lock might be whom it waits for in
+// its step.
+TEST(RejoinTest, TheLockOfARankThatHasNotReportedIsLeftToIt) {
   Script s;
   s.CoordinatorRestarts({1, 2, 3}, {{1, {"/run/test/lane-gpu0-0.lock"}}});
-  s.Joins("b", {.rejoin = true, .id = 2});
-  s.Asks("b");
+  const Part r1{.rejoin = true,
+                .id = 2,
+                .gang = "ddp",
+                .rank = 1,
+                .size = 2,
+                .lane_lock = "/run/test/lane-gpu0-0.lock"};
+  s.Joins("r1", r1);
+  s.Asks("r1");
   s.Passes(Seconds(2));
-  EXPECT_EQ(s.Told<wire::Grant>("b")->lane_lock, "/run/test/lane-gpu0-1.lock") << s.Story();
-  s.GivesUp("b");
-  s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = true, .turn = 41});
-  s.GivesUp("a");
-  s.Asks("b");
-  EXPECT_EQ(s.Told<wire::Grant>("b")->lane_lock, "/run/test/lane-gpu0-0.lock")
-      << "it has said that it has it";
+  EXPECT_EQ(s.Told<wire::Grant>("r1")->lane_lock, "/run/test/lane-gpu0-1.lock") << s.Story();
+  s.Joins("r0",
+          {.rejoin = true, .id = 1, .holds_turn = true, .turn = 41, .gang = "ddp", .rank = 0, .size = 2});
+  EXPECT_EQ(s.Holder(), "r1") << s.Story();
 }
 
-TEST(RejoinTest, TheLockOfOneThatHasEndedIsFree) {
+TEST(RejoinTest, ForTheLockOfASingleJobThatHasNotReportedOthersWait) {
   Script s;
   s.CoordinatorRestarts({1, 2}, {{1, {"/run/test/lane-gpu0-0.lock"}}});
   s.Joins("b", {.rejoin = true, .id = 2});
   s.Asks("b");
-  EXPECT_EQ(s.TimesTold<wire::Grant>("b"), 0) << "it may report yet";
-  s.Died(1);
-  ASSERT_EQ(s.TimesTold<wire::Grant>("b"), 1) << s.Story();
+  s.Passes(Seconds(2));
   EXPECT_EQ(s.Told<wire::Grant>("b")->lane_lock, "") << s.Story();
+}
+
+TEST(RejoinTest, AnExpectedJobThatEndsBeforeItReportsIsNotWaitedFor) {
+  Script s;
+  s.CoordinatorRestarts({1, 2}, {{1, {"/run/test/lane-gpu0-0.lock"}}});
+  const std::string lock = "/run/test/lane-gpu0-0.lock";
+  s.Joins("r1", {.rejoin = true, .id = 2, .gang = "ddp", .rank = 1, .size = 2, .lane_lock = lock});
+  s.Asks("r1");
+  EXPECT_EQ(s.TimesTold<wire::Grant>("r1"), 0) << "it may report yet";
+  s.Died(1);
+  ASSERT_EQ(s.TimesTold<wire::Grant>("r1"), 1) << s.Story();
+  EXPECT_EQ(s.Told<wire::Grant>("r1")->lane_lock, "") << "the one that it knows: nobody has it";
 }
 
 // The holder runs on meanwhile: who has not reported yet may be moved for it soon.

@@ -70,6 +70,9 @@ Recording TwoJobs() {
       Say(kB, wire::TurnOver{.turn = 2, .steps = 1, .turn_steps = 1, .persistent = 500, .movable = true}),
       Hear<wire::Grant>(kA),
       Say(kA, wire::LacksHeadroom{.bytes = 50}),
+      Hear<wire::Spill>(kB),
+      Say(kB, wire::Spilled{.request = 2, .freed = 50, .persistent = 450, .spilled = 50, .movable = true}),
+      Hear<wire::HeadroomMade>(kA),
   };
 }
 
