@@ -1,9 +1,5 @@
-// Memory that moves for others: spills, room, the lane's arena.
-#include <sys/eventfd.h>
-#include <unistd.h>
-
+// Memory that moves for others: spills, room, limits.
 #include <algorithm>
-#include <atomic>
 #include <set>
 #include <string>
 #include <thread>
@@ -525,30 +521,6 @@ TEST(MemoryTest, TheLastWordTellsTheMostThatWasNeeded) {
   EXPECT_EQ(leave.most_transient, 250u);
 }
 
-TEST(MemoryTest, ArenaChunksAreKeptUpWithInOrder) {
-  Scene scene;
-  const UniqueFd any(eventfd(0, EFD_CLOEXEC));
-  scene.allocator().TakeLog();
-  scene.Says(wire::ArenaAdd{.chunk = 3, .size = 64}, any.get());
-  scene.Says(wire::ArenaDrop{.chunk = 3});
-  scene.Says(wire::ArenaAdd{.chunk = 4, .size = 64}, any.get());
-  scene.Says(wire::ArenaDrop{.chunk = 0});
-  scene.AgentHasObeyed();
-  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("add 3", "drop 3", "add 4", "drop all", "spill"));
-}
-
-TEST(MemoryTest, ChunksToldBeforeTheAllocatorIsThereWaitForIt) {
-  Scene::Options without;
-  without.with_allocator = false;
-  Scene scene(without);
-  const UniqueFd any(eventfd(0, EFD_CLOEXEC));
-  scene.Says(wire::ArenaAdd{.chunk = 3, .size = 64}, any.get());
-  scene.AgentHasObeyed();
-  scene.job().SetAllocator(&scene.allocator());
-  scene.AgentHasObeyed();
-  EXPECT_EQ(scene.allocator().TakeLog().front(), "add 3");
-}
-
 TEST(MemoryTest, ALimitIsHeededAlsoByAnAllocatorThatComesLaterAndToldWhenTheJobJoinsAgain) {
   Scene::Options without;
   without.with_allocator = false;
@@ -578,46 +550,6 @@ TEST(MemoryTest, WhatACapOfSeveralJobsLeavesIsNotItsOwnLimitWhenTheJobJoinsAgain
   EXPECT_EQ(scene.Answers().memory_limit, 300u);
 }
 
-// Another job may have adopted what is still to be dropped.
-TEST(MemoryTest, AGrantDoesNotOvertakeWhatWasToldOfTheArenaBeforeTheAllocatorWasThere) {
-  Scene::Options without;
-  without.with_allocator = false;
-  Happening adding, taken;
-  Scene scene(without);
-  const UniqueFd any(eventfd(0, EFD_CLOEXEC));
-  std::thread thread([&] { scene.Step(); });
-  scene.Expects<wire::Wait>();
-  scene.Says(wire::ArenaAdd{.chunk = 3, .size = 64}, any.get());
-  scene.Says(wire::ArenaAdd{.chunk = 4, .size = 64}, any.get());
-  scene.Says(wire::ArenaDrop{.chunk = 3});  // nothing of it is kept until there is an allocator
-  EXPECT_EQ(scene.Expects<wire::ArenaHeard>().count, 1u);
-  scene.allocator().SetHook([&](const std::string& call) {
-    if (call == "take turn") taken.Happens();
-    if (call != "add") return;
-    adding.Happens();
-    taken.AwaitInVain();
-  });
-  std::thread sets([&] { scene.job().SetAllocator(&scene.allocator()); });
-  adding.Await();
-  scene.Grants(1);
-  thread.join();
-  sets.join();
-  EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("add 4", "take turn", "begin step", "end step"));
-}
-
-TEST(MemoryTest, ANewChunkIsToldWithItsDescriptorAndALostOneToo) {
-  Scene scene;
-  scene.job().ArenaGrew(9, 64, UniqueFd(eventfd(0, EFD_CLOEXEC)));
-  const wire::ArenaGrew grew = scene.Expects<wire::ArenaGrew>();
-  EXPECT_EQ(grew.chunk, 9u);
-  EXPECT_FALSE(grew.bare);
-  EXPECT_TRUE(scene.TakeDescriptor());
-  scene.job().ArenaGrew(10, 64, UniqueFd());
-  EXPECT_TRUE(scene.Expects<wire::ArenaGrew>().bare);
-  scene.job().ArenaLost(9);
-  EXPECT_EQ(scene.Expects<wire::ArenaLost>().chunk, 9u);
-}
-
 TEST(MemoryTest, LackingHeadroomIsToldToACoordinatorThatHearsIt) {
   Scene scene;
   scene.job().LacksHeadroom(30);
@@ -640,16 +572,6 @@ TEST(MemoryTest, WhatOfTheHeadroomLacksStillWhenItWasMadeIsToldInTheTurnOnly) {
   scene.Says(wire::HeadroomMade{.turn = 3});
   scene.job().ArenaLost(9);
   EXPECT_EQ(scene.Expects<wire::ArenaLost>().chunk, 9u) << "nothing lacks";
-}
-
-TEST(MemoryTest, AnExportSendsEveryChunkToTheJobThatAsks) {
-  Scene scene;
-  scene.Says(wire::ArenaExport{.to_job = 12});
-  for (std::uint64_t chunk : {7, 8}) {
-    const wire::ArenaGrew grew = scene.Expects<wire::ArenaGrew>();
-    EXPECT_EQ(grew.chunk, chunk);
-    EXPECT_EQ(grew.to_job, 12u);
-  }
 }
 
 }  // namespace
