@@ -23,7 +23,7 @@ Bytes Headroom::LackingAfter(Bytes taken, FreeNow free_now) {
   }
   const std::optional<Bytes> free = free_now();
   if (!free) return 0;
-  const Bytes lacking = size_ - std::min(size_, *free);
+  const Bytes lacking = Below(*free);
   unasked_ = (*free - std::min(size_, *free)) / 2;
   told_ = std::min(told_, lacking);  // others have given some since
   if (lacking == 0 || lacking < told_ + size_ / kSteps) return 0;
@@ -31,7 +31,7 @@ Bytes Headroom::LackingAfter(Bytes taken, FreeNow free_now) {
 }
 
 Bytes Headroom::LackingWhere(Bytes free) const {
-  const Bytes lacking = size_ - std::min(size_, free);
+  const Bytes lacking = Below(free);
   return lacking < size_ / kSteps ? 0 : lacking;
 }
 

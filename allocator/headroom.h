@@ -10,6 +10,7 @@
 #ifndef HOCKET_ALLOCATOR_HEADROOM_H_
 #define HOCKET_ALLOCATOR_HEADROOM_H_
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/functional/function_ref.h"
@@ -44,6 +45,8 @@ class Headroom {
   void TurnEnds() { spent_turns_ -= spent_turns_ > 0 ? 1 : 0; }
 
  private:
+  Bytes Below(Bytes free) const { return size_ - std::min(size_, free); }
+
   const Bytes size_;
   Bytes unasked_ = 0;  // can be taken before the driver is asked again
   Bytes told_ = 0;     // what was returned last, less what has been given since

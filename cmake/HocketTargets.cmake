@@ -15,10 +15,6 @@ function(hocket_test name)
   # GoogleTest's macros take a third longer to compile at -O2, and under sanitizers 1.8 times as long at -O1; what a test
   # does is in the libraries that it links.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-Og>)
-  if(HOCKET_SANITIZE MATCHES undefined)
-    # Nor for undefined behaviour of its own, which takes two fifths of the time.
-    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
-  endif()
   target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gmock GTest::gtest_main)
   if(HOCKET_LLD AND NOT T_ONE_THREAD)  # of a library it may take in more than is called, threads too
     target_link_options(${name} PRIVATE -fuse-ld=lld)

@@ -105,9 +105,9 @@ void Core::Settle(const SendEarly& early) {
     }
   }
   // Time was charged since it was looked at.
-  if (!state_.accounts.empty()) HoldBack();
+  const bool held_back = !state_.accounts.empty() && HoldBack();
   // Who is being spilled does not wait for the turn meanwhile, and who is held back does not either.
-  if (next_spill_ != spills || !state_.accounts.empty()) {
+  if (next_spill_ != spills || held_back) {
     for (auto& [number, turn] : state_.turns) AskIfContended(turn);
   }
   for (auto& [key, device] : state_.devices) {  // who ran in one has been granted another

@@ -390,7 +390,7 @@ class Core {
   void UseTimeSoFar();
   void KeepAccounts();
   void UseTime(const Job& job, absl::Time from);
-  void HoldBack();
+  bool HoldBack();  // whether anybody is held back, or no longer is, since it was looked at last
   bool Capped(EntityId entity) const;
   absl::Time StopForCap(const Turn& turn) const;
 

@@ -39,6 +39,7 @@ void CheckJob(const Job& job, const State& state) {
 
 void Core::CheckInvariants() const {
   const std::set<EntityId> in_vain = WaitInVain();
+  // (Where it is late, due_ is before now_: the timer fires once all that was said before has been heard.)
   HOCKET_CHECK(timer_ > due_) << "a timer is to fire at " << timer_ << ", and it is " << due_;
   for (const auto& [id, job] : state_.jobs) {
     CheckJob(job, state_);

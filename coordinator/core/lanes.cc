@@ -50,10 +50,10 @@ bool Core::KeepsLaneInStep(const Job& job) const {
 // He may be in a step, and wait there for whoever would wait for that lock: one whose own step waits for
 // others, or has another device meanwhile. Single jobs wait for the lock, as for each holder's.
 bool Core::IsOfOneExpected(const Job& job, int lane) const {
-  if (state_.expected.empty() || !StepMayWait(job)) return false;
-  return absl::c_any_of(state_.expected, [&](const auto& entry) {
-    return absl::c_linear_search(entry.second, LaneLock(job, lane));
+  const bool has_it = absl::c_any_of(state_.expected, [&](const auto& entry) {
+    return !entry.second.empty() && absl::c_linear_search(entry.second, LaneLock(job, lane));
   });
+  return has_it && StepMayWait(job);
 }
 
 // A rank keeps the lane it has had, also before its gang is complete (again), and so does who serves, and so

@@ -4,6 +4,7 @@
 // the others goes on instead is the policy's matter as ever; who is held back is, to it, one that has not
 // asked yet.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -176,14 +177,16 @@ void Core::UseTimeSoFar() {
 }
 
 // Also those whose cap is new, or whose gang has just become complete.
-void Core::HoldBack() {
+bool Core::HoldBack() {
+  bool changed = false;
   for (JobId id : active_) {
     Job& job = this->job(id);
     if (!job.waiting) continue;
     const bool back = now_ < HeldBackUntil(job.entity);
     if (job.held_back && !back) BeginToWait(job);
-    job.held_back = back;
+    changed |= std::exchange(job.held_back, back) != back;
   }
+  return changed;
 }
 
 absl::Time Core::StopForCap(const Turn& turn) const {

@@ -143,11 +143,12 @@ absl::Status Server::MakeLockFolder(unsigned user) {
 }
 
 // Of lanes, that it has now: it may be in a step.
-std::vector<std::string> Server::LocksOf(int pid) const {
+std::vector<std::string> Server::LocksOf(int pid, HeldIn& known) const {
   struct stat process {};
   if (pid == getpid() || stat(absl::StrCat("/proc/", pid).c_str(), &process) != 0) return {};
-  auto held = HeldLocks(LockFolder(process.st_uid));
-  return std::move(held[pid]);
+  const auto [held, is_new] = known.try_emplace(LockFolder(process.st_uid));
+  if (is_new) held->second = HeldLocks(held->first);
+  return held->second[pid];
 }
 
 void Server::AwaitEnd(const JobFile& former) {

@@ -138,8 +138,9 @@ void Server::ExpectFormerJobs() {
   const LeftBehind former = files_.FindLeftBehind();
   if (former.living.empty() && former.dead == 0) return;
   Restarted restarted;
+  HeldIn held;
   for (const JobFile& file : former.living) {
-    restarted.expected[file.id] = LocksOf(file.pid);
+    restarted.expected[file.id] = LocksOf(file.pid, held);
     next_job_ = std::max(next_job_, file.id + 1);
     AwaitEnd(file);
   }

@@ -179,7 +179,8 @@ class Server {
   void CloseMute();
   bool Idle() const;
   void ExpectFormerJobs();
-  std::vector<std::string> LocksOf(int pid) const;
+  using HeldIn = std::map<std::string, std::map<int, std::vector<std::string>>>;  // HeldLocks() of a folder
+  std::vector<std::string> LocksOf(int pid, HeldIn& known) const;
   void AwaitEnd(const JobFile& former);
   std::string WhoKeepsUs() const;
   void RecordJob(const Job& job);

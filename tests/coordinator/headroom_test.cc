@@ -9,22 +9,6 @@ namespace {
 using absl::Milliseconds;
 using absl::Seconds;
 
-// a holds the turn of a full device of 100 bytes; b and c wait at doors with 40 and 30 of them. All threads
-// of b are there when it asks for the turn, those of c later.
-Script FullDevice() {
-  Script s("fifo", 100);
-  s.Joins("a", {.persistent = 30});
-  s.Joins("b", {.persistent = 40});
-  s.Joins("c", {.persistent = 30});
-  s.Asks("a");
-  s.Passes(Milliseconds(1));
-  s.Asks("b", {.movable = true});
-  s.Passes(Milliseconds(1));
-  s.Asks("c");
-  s.StandsAtDoors("c");
-  return s;
-}
-
 TEST(HeadroomTest, OthersSpillForItAndTheJobGoesOn) {
   Script s = FullDevice();
   s.Says("a", wire::LacksHeadroom{20});

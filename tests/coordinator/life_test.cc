@@ -292,37 +292,36 @@ pid_t JobInAStep(const Daemon& daemon) {
   });
 }
 
+// With "a" in a step, which does not report any more, and "b", which says this when it does.
+wire::Join RestartsBeside(Daemon& daemon) {
+  Peer b(daemon, {.name = "b"});
+  const auto joined = b.Hear<wire::Joined>();
+  daemon.Kill(SIGKILL);
+  EXPECT_EQ(daemon.Start().first, 0);
+  return {.name = "b", .rejoin = true, .job = joined.job, .lane_lock = joined.lane_lock};
+}
+
 // It is stopped, perhaps, in a step in which it waits for the one that would wait for its lock.
 TEST(LifeTest, TheLockOfARankThatDoesNotReportAfterARestartIsNotWaitedForByAFellow) {
   Daemon daemon;
   const pid_t a = JobInAStep(daemon);
-  Peer b(daemon, {.name = "b"});
-  const auto joined = b.Hear<wire::Joined>();
-  daemon.Kill(SIGKILL);
-  ASSERT_EQ(daemon.Start().first, 0);
-  Peer b2(daemon, {.name = "b",
-                   .rejoin = true,
-                   .job = joined.job,
-                   .gang = "ddp",
-                   .gang_rank = 1,
-                   .gang_size = 2,
-                   .lane_lock = joined.lane_lock});
-  b2.Say(wire::Wait{});
-  EXPECT_EQ(b2.Hear<wire::Grant>().lane_lock, daemon.dir() + "/lane-gpu0-1.lock");
+  wire::Join join = RestartsBeside(daemon);
+  join.gang = "ddp";
+  join.gang_rank = 1;
+  join.gang_size = 2;
+  Peer b(daemon, join);
+  b.Say(wire::Wait{});
+  EXPECT_EQ(b.Hear<wire::Grant>().lane_lock, daemon.dir() + "/lane-gpu0-1.lock");
   KillAndReap(a);
 }
 
 TEST(LifeTest, OneThatEndsAfterARestartIsNotWaitedForAndHasNoLock) {
   Daemon daemon;
   const pid_t a = JobInAStep(daemon);
-  Peer b(daemon, {.name = "b"});
-  const auto joined = b.Hear<wire::Joined>();
-  daemon.Kill(SIGKILL);
-  ASSERT_EQ(daemon.Start().first, 0);
-  Peer b2(daemon, {.name = "b", .rejoin = true, .job = joined.job, .lane_lock = joined.lane_lock});
-  b2.Say(wire::Wait{});
+  Peer b(daemon, RestartsBeside(daemon));
+  b.Say(wire::Wait{});
   KillAndReap(a);
-  EXPECT_EQ(b2.Hear<wire::Grant>().lane_lock, "");
+  EXPECT_EQ(b.Hear<wire::Grant>().lane_lock, "");
 }
 
 // Else a restarted daemon would take the files of all who join later for ones of nobody.

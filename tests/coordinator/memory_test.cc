@@ -11,24 +11,8 @@ using absl::Milliseconds;
 using absl::Seconds;
 using testing::HasSubstr;
 
-// a holds the turn of a full device of 100 bytes; b and c wait at doors with 40 and 30 of them. All threads
-// of b are there when it asks for the turn, those of c later.
-Script Full(const std::string& policy = "fifo") {
-  Script s(policy, 100);
-  s.Joins("a", {.persistent = 30});
-  s.Joins("b", {.persistent = 40});
-  s.Joins("c", {.persistent = 30});
-  s.Asks("a");
-  s.Passes(Milliseconds(1));
-  s.Asks("b", {.movable = true});
-  s.Passes(Milliseconds(1));
-  s.Asks("c");
-  s.StandsAtDoors("c");
-  return s;
-}
-
 TEST(RoomTest, TheOneWhoseTurnIsFarthestIsSpilled) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20);
   EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 20u) << s.Story();
   EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 0);
@@ -38,7 +22,7 @@ TEST(RoomTest, TheOneWhoseTurnIsFarthestIsSpilled) {
 }
 
 TEST(RoomTest, SeveralAreSpilledWhenOneIsNotEnough) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 60);
   EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 60u) << s.Story();
   EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 30u) << "what c cannot bring";
@@ -49,7 +33,7 @@ TEST(RoomTest, SeveralAreSpilledWhenOneIsNotEnough) {
 }
 
 TEST(RoomTest, ASpillIsRecordedFromItsOrderToItsLastPart) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20);
   const absl::Time ordered = s.now();
   s.Passes(Milliseconds(5));
@@ -68,7 +52,7 @@ TEST(RoomTest, ASpillIsRecordedFromItsOrderToItsLastPart) {
 }
 
 TEST(RoomTest, WhatWasSpilledBeforeADeathIsRecordedAndNothingIsWhereNothingWas) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 60);
   s.SpillsPart("c", 10);
   s.Dies("c");
@@ -79,7 +63,7 @@ TEST(RoomTest, WhatWasSpilledBeforeADeathIsRecordedAndNothingIsWhereNothingWas) 
 }
 
 TEST(RoomTest, AJobThatSpillsByItselfDoesSoForNobody) {
-  Script s = Full();
+  Script s = FullDevice();
   s.Spills("c", 5);
   ASSERT_EQ(s.spills().size(), 1u) << s.Story();
   EXPECT_EQ(s.spills()[0].for_job.id, 0u);
@@ -88,7 +72,7 @@ TEST(RoomTest, AJobThatSpillsByItselfDoesSoForNobody) {
 
 // While one part is copied in, the next is copied out.
 TEST(RoomTest, WhoRestoresTriesWithEachPart) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 60, /*restoring=*/true);
   s.SpillsPart("c", 10);
   EXPECT_TRUE(s.Told<wire::Room>("a")->ok) << s.Story();
@@ -108,7 +92,7 @@ TEST(RoomTest, WhoRestoresTriesWithEachPart) {
 
 // It looked before the part came and asks after: nobody spills for it twice.
 TEST(RoomTest, APartThatComesBeforeTheQuestionAnswersIt) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 30, /*restoring=*/true);
   s.SpillsPart("c", 10);
   s.Spills("c", 20);  // a restores meanwhile
@@ -160,7 +144,7 @@ TEST(RoomTest, WhatWasForeseenInVainTakesNothingFromTheNextQuestion) {
 }
 
 TEST(RoomTest, AnAllocationIsAnsweredWhenAllThatItNeedsIsThere) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20);
   s.SpillsPart("c", 10);
   EXPECT_EQ(s.TimesTold<wire::Room>("a"), 0) << s.Story();
@@ -169,14 +153,14 @@ TEST(RoomTest, AnAllocationIsAnsweredWhenAllThatItNeedsIsThere) {
 }
 
 TEST(RoomTest, PartsOfNothingAreTheEndOfAnAnswer) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20, /*restoring=*/true);
   s.SpillsPart("c", 0);
   EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 20u) << s.Story();
 }
 
 TEST(RoomTest, AVictimThatGivesTooLittleIsFollowedByTheNext) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20);
   s.Spills("c", 5, true, "pinned memory is exhausted");
   EXPECT_EQ(s.Told<wire::Spill>("c")->bytes, 15u) << "it has more, and is asked again";
@@ -201,14 +185,14 @@ TEST(RoomTest, AnIdleMovableJobIsSpilledBeforeOneThatWaits) {
 }
 
 TEST(RoomTest, APausedJobIsSpilledFirst) {
-  Script s = Full();
+  Script s = FullDevice();
   s.Pauses("b");
   s.NeedsRoom("a", 10);
   EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 1) << s.Story();
 }
 
 TEST(RoomTest, AJobBeingSpilledGetsNoTurnBeforeItHasAnswered) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 60);
   s.GivesUp("a");
   EXPECT_EQ(s.Holder(), "") << s.Story();
@@ -217,7 +201,7 @@ TEST(RoomTest, AJobBeingSpilledGetsNoTurnBeforeItHasAnswered) {
 }
 
 TEST(RoomTest, AJobThatCannotBeMovedSaysWhyToItselfAndToWhoWaitsForRoom) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 60);
   s.Spills("b", 0, /*movable=*/false, "a thread that Hocket has not seen uses the device");
   EXPECT_THAT(s.Why("a"), HasSubstr("b holds 40 B and cannot be moved: a thread that Hocket has not seen"));
@@ -415,7 +399,7 @@ TEST(RoomTest, MemoryOfTheDeadIsNotWaitedForForEver) {
 }
 
 TEST(RoomTest, AVictimThatDiesMakesRoomToo) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20);
   s.Dies("c");
   EXPECT_EQ(s.Told<wire::Spill>("b")->bytes, 20u) << s.Story();
@@ -453,7 +437,7 @@ TEST(RoomTest, AJobThatLeftAndLivesOnIsNotWaitedForForEver) {
 }
 
 TEST(RoomTest, AnAskerThatDiesLeavesItsVictimsAlone) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20);
   s.Dies("a");
   EXPECT_EQ(s.Holder(), "b") << s.Story();
@@ -463,7 +447,7 @@ TEST(RoomTest, AnAskerThatDiesLeavesItsVictimsAlone) {
 }
 
 TEST(RoomTest, AStoppedVictimIsPassedOverAndLeftAsideUntilItAnswers) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20);
   s.Passes(Milliseconds(999));
   EXPECT_EQ(s.TimesTold<wire::Spill>("b"), 0);
@@ -527,7 +511,7 @@ TEST(RoomTest, OneThatDoesNotFitNowLetsOthersGoFirstButNotForEver) {
 }
 
 TEST(RoomTest, AskingTwiceForRoomIsRejected) {
-  Script s = Full();
+  Script s = FullDevice();
   s.NeedsRoom("a", 20);
   s.NeedsRoom("a", 20);
   EXPECT_THAT(s.Rejection(), HasSubstr("not answered yet"));

@@ -289,7 +289,7 @@ void RandomWorld::Drain() {
       HOCKET_CHECK(++deeds < kMostDeeds) << "there is no end of what they do" << WhoWaits();
     }
     if (AllDone()) break;
-    const bool for_long = ticks % kTicksUntilOneEnds == kTicksUntilOneEnds - 1;
+    const bool for_long = traits_.host && ticks % kTicksUntilOneEnds == kTicksUntilOneEnds - 1;
     if ((timer_ == absl::InfiniteFuture() || for_long) && OneEnds()) continue;
     HOCKET_CHECK(timer_ != absl::InfiniteFuture())
         << "nothing will happen any more, and there wait" << WhoWaits();
@@ -332,13 +332,16 @@ bool RandomWorld::AllDone() const {
   });
 }
 
-// Who waits for room that others have to give back goes on, at the latest, when they end.
+// Who waits for room that others have to give back goes on, at the latest, when they end. Where nothing of
+// theirs can be moved, for want of memory on the host, he may ask for it in his turn until then, and they may
+// be ranks.
 bool RandomWorld::OneEnds() {
   const auto& jobs = core_->state().jobs;
-  const bool lacks = std::any_of(
-      jobs.begin(), jobs.end(), [](const auto& entry) { return entry.second.held_out || entry.second.room; });
-  const auto done = std::find_if(players_.begin(), players_.end(), [](const Player& player) {
-    return player.alive && !player.asked && !player.granted;
+  const bool lacks = std::any_of(jobs.begin(), jobs.end(), [&](const auto& entry) {
+    return entry.second.held_out || (traits_.host && entry.second.room);
+  });
+  const auto done = std::find_if(players_.begin(), players_.end(), [&](const Player& player) {
+    return player.alive && !player.asked && !player.granted && (traits_.host || player.join.gang.empty());
   });
   if (!lacks || done == players_.end()) return false;
   Dies(*done);

@@ -358,6 +358,20 @@ void Script::CoordinatorRestarts(const std::vector<JobId>& expected,
   Handle(0, std::move(restarted));
 }
 
+Script FullDevice(const std::string& policy) {
+  Script s(policy, 100);
+  s.Joins("a", {.persistent = 30});
+  s.Joins("b", {.persistent = 40});
+  s.Joins("c", {.persistent = 30});
+  s.Asks("a");
+  s.Passes(absl::Milliseconds(1));
+  s.Asks("b", {.movable = true});
+  s.Passes(absl::Milliseconds(1));
+  s.Asks("c");
+  s.StandsAtDoors("c");
+  return s;
+}
+
 // --- time -----------------------------------------------------------------------------------------
 
 void Script::Passes(absl::Duration time) { RunsFor(time); }

@@ -274,6 +274,10 @@ int Script::TimesTold(const std::string& name) const {
   return times;
 }
 
+// a holds the turn of a full device of 100 bytes; b and c wait at doors with 40 and 30 of them. All threads
+// of b are there when it asks for the turn, those of c later.
+Script FullDevice(const std::string& policy = "fifo");
+
 }  // namespace hocket::coordinator
 
 #endif  // HOCKET_TESTS_COORDINATOR_SCRIPT_H_
