@@ -18,6 +18,9 @@ extern "C" {
 // A CUstream / cudaStream_t; NULL is the legacy default stream of the current device.
 typedef void* HocketEmulatorStream;
 
+// A machine has so many emulated devices at most.
+enum { HOCKET_EMULATOR_MAX_DEVICES = 16 };
+
 // Bytes that a kernel reads (write == 0) or writes. `address` may be a device or a host address.
 typedef struct {
   uint64_t address;
@@ -67,6 +70,12 @@ void hocket_emulator_launch(HocketEmulatorStream stream, const char* name, doubl
 void hocket_emulator_begin_operator(void);
 void hocket_emulator_end_operator(HocketEmulatorStream stream, const char* name, int of, int element,
                                   double operations, double bytes);
+
+// A kernel of this process has failed with `error` (a CUresult): from now on what works on a device answers
+// that error, until the process has ended.
+void hocket_emulator_lose(int error);
+// That error; 0: no kernel has failed.
+int hocket_emulator_lost(void);
 
 // Ends the process the way a lost device does in this emulator: message to stderr, then SIGABRT.
 void hocket_emulator_fatal(const char* message);

@@ -15,6 +15,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -328,6 +329,25 @@ std::string LaunchGraph(Words& words) {
   return ErrorName(cuGraphLaunch(exec, words.Stream()));
 }
 
+// A thread that waits for a stream while others are told something.
+std::thread syncs;
+Result synced = kSuccess;
+
+std::string BeginToSync(Words& words) {
+  Context context = nullptr;
+  cuCtxGetCurrent(&context);
+  syncs = std::thread([context, stream = words.Stream()] {
+    cuCtxSetCurrent(context);
+    synced = cuStreamSynchronize(stream);
+  });
+  return "ok";
+}
+
+std::string EndOfSync(Words&) {
+  syncs.join();
+  return ErrorName(synced);
+}
+
 using Verb = std::function<std::string(Words&)>;
 
 const std::map<std::string, Verb>& Verbs() {
@@ -391,6 +411,8 @@ const std::map<std::string, Verb>& Verbs() {
          return ErrorName(cuStreamWaitEvent(stream, w.Event(), 0));
        }},
       {"sync", [](Words& w) { return ErrorName(cuStreamSynchronize(w.Stream())); }},
+      {"begin-to-sync", BeginToSync},
+      {"end-of-sync", EndOfSync},
       {"sync-event", [](Words& w) { return ErrorName(cuEventSynchronize(w.Event())); }},
       {"query-event", [](Words& w) { return ErrorName(cuEventQuery(w.Event())); }},
       {"sync-all", [](Words&) { return ErrorName(cuCtxSynchronize()); }},
@@ -404,6 +426,11 @@ const std::map<std::string, Verb>& Verbs() {
       {"fork", Forked},
       {"churn", Churn},
       {"crash", Crash},
+      {"fail-kernel",
+       [](Words& w) {
+         hocket_emulator_lose(static_cast<int>(w.Number()));
+         return "ok";
+       }},
       {"launch", Launch},
       {"elapsed", Elapsed},
       {"mark",

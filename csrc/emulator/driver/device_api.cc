@@ -97,7 +97,7 @@ Result CurrentOrError(Context** context) {
 }  // namespace
 
 #define HOCKET_CHECK_DEVICE(device) \
-  HOCKET_ENTER();                   \
+  HOCKET_ENTER_QUERY();             \
   if (const Result result = CheckDevice(device)) return result
 
 HOCKET_DRIVER_API Result cuInit(unsigned flags) { return flags != 0 ? cuda::kInvalidValue : Gpu::Start(); }
@@ -111,7 +111,7 @@ HOCKET_DRIVER_API Result cuDriverGetVersion(int* version) {
 // --- devices ---
 
 HOCKET_DRIVER_API Result cuDeviceGetCount(int* count) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   if (count == nullptr) return cuda::kInvalidValue;
   *count = Gpu::Get().state().devices();
   return cuda::kSuccess;
@@ -163,7 +163,7 @@ HOCKET_DRIVER_API Result cuDeviceGetPCIBusId(char* text, int length, Device devi
 }
 
 HOCKET_DRIVER_API Result cuDeviceGetByPCIBusId(Device* device, const char* text) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   unsigned bus = 0;
   if (device == nullptr || std::sscanf(text, "%*x:%x:", &bus) != 1) return cuda::kInvalidValue;
   *device = static_cast<int>(bus) - 1;
@@ -209,14 +209,14 @@ HOCKET_DRIVER_API Result cuDevicePrimaryCtxGetState(Device device, unsigned* fla
 // --- contexts of the calling thread ---
 
 HOCKET_DRIVER_API Result cuCtxGetCurrent(cuda::Context* handle) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   Context* context = CurrentContext();
   *handle = context == nullptr ? nullptr : context->handle();
   return cuda::kSuccess;
 }
 
 HOCKET_DRIVER_API Result cuCtxSetCurrent(cuda::Context handle) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   Context* context = Gpu::Get().Find(handle);
   if (handle != nullptr && context == nullptr) return cuda::kInvalidContext;
   SetCurrentContext(context);
@@ -224,15 +224,14 @@ HOCKET_DRIVER_API Result cuCtxSetCurrent(cuda::Context handle) {
 }
 
 HOCKET_DRIVER_API Result cuCtxPushCurrent_v2(cuda::Context handle) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   Context* context = Gpu::Get().Find(handle);
   if (context == nullptr) return cuda::kInvalidContext;
-  PushContext(context);
-  return cuda::kSuccess;
+  return PushContext(context);
 }
 
 HOCKET_DRIVER_API Result cuCtxPopCurrent_v2(cuda::Context* handle) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   Context* context = nullptr;
   if (const Result result = PopContext(&context)) return result;
   if (handle != nullptr) *handle = context->handle();
@@ -240,7 +239,7 @@ HOCKET_DRIVER_API Result cuCtxPopCurrent_v2(cuda::Context* handle) {
 }
 
 HOCKET_DRIVER_API Result cuCtxGetDevice(Device* device) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   Context* context;
   if (const Result result = CurrentOrError(&context)) return result;
   *device = context->device();
@@ -248,7 +247,7 @@ HOCKET_DRIVER_API Result cuCtxGetDevice(Device* device) {
 }
 
 HOCKET_DRIVER_API Result cuCtxGetDevice_v2(Device* device, cuda::Context handle) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   const Context* context = Gpu::Get().Find(handle);
   if (context == nullptr) return cuda::kInvalidContext;
   *device = context->device();
@@ -256,7 +255,7 @@ HOCKET_DRIVER_API Result cuCtxGetDevice_v2(Device* device, cuda::Context handle)
 }
 
 HOCKET_DRIVER_API Result cuCtxGetFlags(unsigned* flags) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   Context* context;
   if (const Result result = CurrentOrError(&context)) return result;
   *flags = context->flags;
@@ -264,13 +263,13 @@ HOCKET_DRIVER_API Result cuCtxGetFlags(unsigned* flags) {
 }
 
 HOCKET_DRIVER_API Result cuCtxGetApiVersion(cuda::Context, unsigned* version) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   *version = cuda::kDriverVersion;
   return cuda::kSuccess;
 }
 
 HOCKET_DRIVER_API Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   if (least != nullptr) *least = 0;
   if (greatest != nullptr) *greatest = -5;
   return cuda::kSuccess;

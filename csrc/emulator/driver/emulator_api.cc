@@ -180,6 +180,12 @@ HOCKET_DRIVER_API void hocket_emulator_end_operator(HocketEmulatorStream handle,
   hocket_emulator_launch(handle, name, timing::CostModel::Default().KernelMicroseconds(name, work));
 }
 
+HOCKET_DRIVER_API void hocket_emulator_lose(int error) {
+  if (Gpu::IfStarted() != nullptr) Gpu::Lose(error);
+}
+
+HOCKET_DRIVER_API int hocket_emulator_lost(void) { return Gpu::Lost(); }
+
 HOCKET_DRIVER_API void hocket_emulator_fatal(const char* message) {
   std::fprintf(stderr, "hocket: %s\n", message);
   std::abort();

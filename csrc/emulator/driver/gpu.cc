@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
@@ -21,13 +22,17 @@ enum class Phase { kNotStarted, kRunning, kForked, kEnded };
 
 std::atomic<Phase> phase = Phase::kNotStarted;
 std::atomic<Gpu*> gpu = nullptr;
+std::atomic<cuda::Result> lost = cuda::kSuccess;
 std::mutex start_mutex;
 
-// The contexts pushed by this thread; the last is the current one. Never empty once one was set.
-std::vector<Context*>& ContextStack() {
-  thread_local std::vector<Context*> stack;
-  return stack;
-}
+// The contexts pushed by this thread; the last is the current one. It has nothing to destroy: programs call
+// the driver at the process's end, when what their threads had is gone.
+struct ContextStack {
+  static constexpr int kMostPushed = 64;
+  std::array<Context*, kMostPushed> contexts;
+  int size;
+};
+thread_local ContextStack stack = {};
 
 }  // namespace
 
@@ -78,6 +83,16 @@ cuda::Result Gpu::Ready() {
   }
 }
 
+void Gpu::Lose(cuda::Result error) {
+  cuda::Result none = cuda::kSuccess;
+  if (!lost.compare_exchange_strong(none, error)) return;
+  for (const auto& stream : Get().streams_.All()) stream->queue().Stop();
+  if (Get().engine_ != nullptr) Get().engine_->Stop();
+  if (Get().order_ != nullptr) Get().order_->AllIsOver();
+}
+
+cuda::Result Gpu::Lost() { return lost.load(std::memory_order_acquire); }
+
 Gpu& Gpu::Get() { return *gpu.load(std::memory_order_acquire); }
 
 Gpu* Gpu::IfStarted() { return phase == Phase::kRunning || phase == Phase::kEnded ? gpu.load() : nullptr; }
@@ -105,10 +120,11 @@ std::shared_ptr<StreamState> Gpu::FindStream(Stream handle) {
   if (reinterpret_cast<std::uintptr_t>(handle) > cuda::kPerThreadStream) return streams_.Find(handle);
   if (context == nullptr) return nullptr;
   if (reinterpret_cast<std::uintptr_t>(handle) != cuda::kPerThreadStream) return context->legacy();
-  thread_local std::array<std::shared_ptr<StreamState>, kMaxDevices> own;
-  std::shared_ptr<StreamState>& stream = own[context->device()];
-  if (stream == nullptr) stream = streams_.Create(context->device(), StreamState::Kind::kBlocking, 0);
-  return stream;
+  thread_local std::array<Stream, kMaxDevices> own = {};
+  Stream& stream = own[context->device()];
+  if (stream == nullptr)
+    stream = Streams::Handle(*streams_.Create(context->device(), StreamState::Kind::kBlocking, 0));
+  return streams_.Find(stream);
 }
 
 void Gpu::BeforeFork() {
@@ -135,21 +151,22 @@ void Gpu::AtExit() {
   Get().state_.Leave();
 }
 
-Context* CurrentContext() { return ContextStack().empty() ? nullptr : ContextStack().back(); }
+Context* CurrentContext() { return stack.size == 0 ? nullptr : stack.contexts[stack.size - 1]; }
 
 void SetCurrentContext(Context* context) {
-  std::vector<Context*>& stack = ContextStack();
-  if (!stack.empty()) stack.pop_back();
-  if (context != nullptr) stack.push_back(context);
+  if (stack.size > 0) --stack.size;
+  if (context != nullptr) stack.contexts[stack.size++] = context;
 }
 
-void PushContext(Context* context) { ContextStack().push_back(context); }
+cuda::Result PushContext(Context* context) {
+  if (stack.size == ContextStack::kMostPushed) return cuda::kOutOfMemory;
+  stack.contexts[stack.size++] = context;
+  return cuda::kSuccess;
+}
 
 cuda::Result PopContext(Context** context) {
-  std::vector<Context*>& stack = ContextStack();
-  if (stack.empty()) return cuda::kInvalidContext;
-  *context = stack.back();
-  stack.pop_back();
+  if (stack.size == 0) return cuda::kInvalidContext;
+  *context = stack.contexts[--stack.size];
   return cuda::kSuccess;
 }
 

@@ -8,8 +8,9 @@
 //   streams, events, graphs: behind the handles that programs hold
 //
 // It is made by cuInit() and lives until the process ends; then the queues stop, memory is given back and
-// every call answers kDeinitialized. In a forked child every call answers kNotInitialized, the chunks'
-// descriptors are closed and their mappings are gone.
+// every call answers kDeinitialized. Once a kernel has failed, calls that work on a device answer its error.
+// In a forked child every call answers kNotInitialized, the chunks' descriptors are closed and their mappings
+// are gone.
 #ifndef HOCKET_CSRC_EMULATOR_DRIVER_GPU_H_
 #define HOCKET_CSRC_EMULATOR_DRIVER_GPU_H_
 
@@ -32,6 +33,12 @@ class Gpu {
   static cuda::Result Start();
   // kSuccess, or why no call can be served now.
   static cuda::Result Ready();
+  // A kernel of this process has failed with `error` (an assertion on the device, an illegal address): what
+  // is queued is not done, and from now on every call that works on a device answers that error, as on a GPU,
+  // until the process has ended. The first one counts.
+  static void Lose(cuda::Result error);
+  // kSuccess: no kernel has failed.
+  static cuda::Result Lost();
   // REQUIRES: Ready().
   static Gpu& Get();
   // nullptr before cuInit() and in a forked child. For the fault handler.
@@ -85,16 +92,24 @@ class Gpu {
 // The calling thread's context and what it pushed before; nullptr: none.
 Context* CurrentContext();
 void SetCurrentContext(Context* context);
-void PushContext(Context* context);
+// kOutOfMemory where 64 are.
+cuda::Result PushContext(Context* context);
 // kInvalidContext when nothing was pushed or set.
 cuda::Result PopContext(Context** context);
 
 }  // namespace hocket::emulator
 
-// First line of every driver function that needs the device.
-#define HOCKET_ENTER()                                                                               \
+// First line of every driver function that needs to know the device only: it is answered whatever has failed.
+#define HOCKET_ENTER_QUERY()                                                                         \
   do {                                                                                               \
     if (const ::hocket::cuda::Result not_ready = ::hocket::emulator::Gpu::Ready()) return not_ready; \
+  } while (false)
+
+// First line of every other one.
+#define HOCKET_ENTER()                                                                    \
+  do {                                                                                    \
+    HOCKET_ENTER_QUERY();                                                                 \
+    if (const ::hocket::cuda::Result lost = ::hocket::emulator::Gpu::Lost()) return lost; \
   } while (false)
 
 #endif  // HOCKET_CSRC_EMULATOR_DRIVER_GPU_H_

@@ -60,6 +60,13 @@ std::vector<Extent> Mapped(const CallTime& time, DevicePtr address, Bytes size) 
 
 }  // namespace
 
+// First line of the functions that need no context. What a GPU's driver answers to them when a kernel has
+// failed has not been measured, so both are there.
+#define HOCKET_ENTER_MEMORY()            \
+  HOCKET_ENTER_QUERY();                  \
+  if (Settings::Get().lost_memory_calls) \
+    if (const Result lost = Gpu::Lost()) return lost
+
 HOCKET_DRIVER_API Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   HOCKET_ENTER();
   Context* context = CurrentContext();
@@ -75,7 +82,7 @@ HOCKET_DRIVER_API Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) 
 
 HOCKET_DRIVER_API Result cuMemGetAllocationGranularity(std::size_t* granularity,
                                                        const AllocationProperties* properties, int option) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   if (granularity == nullptr || option < 0 || option > 1) return cuda::kInvalidValue;
   if (const Result result = CheckProperties(properties)) return result;
   *granularity = Memory().granularity();
@@ -84,19 +91,19 @@ HOCKET_DRIVER_API Result cuMemGetAllocationGranularity(std::size_t* granularity,
 
 HOCKET_DRIVER_API Result cuMemAddressReserve(DevicePtr* address, std::size_t size, std::size_t alignment,
                                              DevicePtr hint, unsigned long long flags) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   if (address == nullptr || flags != 0) return cuda::kInvalidValue;
   return Memory().Reserve(size, alignment, hint, address);
 }
 
 HOCKET_DRIVER_API Result cuMemAddressFree(DevicePtr address, std::size_t size) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   return Memory().FreeAddresses(address, size);
 }
 
 HOCKET_DRIVER_API Result cuMemCreate(MemoryHandle* handle, std::size_t size,
                                      const AllocationProperties* properties, unsigned long long flags) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   CallTime time;
   if (handle == nullptr || flags != 0) return cuda::kInvalidValue;
   if (const Result result = CheckProperties(properties)) return result;
@@ -107,7 +114,7 @@ HOCKET_DRIVER_API Result cuMemCreate(MemoryHandle* handle, std::size_t size,
 }
 
 HOCKET_DRIVER_API Result cuMemRelease(MemoryHandle handle) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   CallTime time;
   const std::optional<Extent> held = Memory().Held(handle);
   const Result result = Memory().Release(handle);
@@ -117,7 +124,7 @@ HOCKET_DRIVER_API Result cuMemRelease(MemoryHandle handle) {
 
 HOCKET_DRIVER_API Result cuMemMap(DevicePtr address, std::size_t size, std::size_t offset,
                                   MemoryHandle handle, unsigned long long flags) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   CallTime time;
   const std::optional<Extent> held = Memory().Held(handle);
   const Result result = flags != 0 ? cuda::kInvalidValue : Memory().Map(address, size, offset, handle);
@@ -126,7 +133,7 @@ HOCKET_DRIVER_API Result cuMemMap(DevicePtr address, std::size_t size, std::size
 }
 
 HOCKET_DRIVER_API Result cuMemUnmap(DevicePtr address, std::size_t size) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   CallTime time;
   if (!Memory().CanUnmap(address, size)) return cuda::kInvalidValue;
   CheckOver("unmap", address, size);
@@ -141,7 +148,7 @@ HOCKET_DRIVER_API Result cuMemUnmap(DevicePtr address, std::size_t size) {
 
 HOCKET_DRIVER_API Result cuMemSetAccess(DevicePtr address, std::size_t size, const AccessDescription* access,
                                         std::size_t count) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   CallTime time;
   if (access == nullptr || count == 0) return cuda::kInvalidValue;
   std::optional<int> of_devices, of_host;
@@ -168,7 +175,7 @@ HOCKET_DRIVER_API Result cuMemSetAccess(DevicePtr address, std::size_t size, con
 
 HOCKET_DRIVER_API Result cuMemGetAccess(unsigned long long* flags, const MemoryLocation* location,
                                         DevicePtr address) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   const auto mapped = Memory().At(address);
   if (flags == nullptr || location == nullptr || !mapped) return cuda::kInvalidValue;
   const Mapping& mapping = mapped->mapping;
@@ -178,28 +185,28 @@ HOCKET_DRIVER_API Result cuMemGetAccess(unsigned long long* flags, const MemoryL
 
 HOCKET_DRIVER_API Result cuMemExportToShareableHandle(void* shareable, MemoryHandle handle, int type,
                                                       unsigned long long flags) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   if (shareable == nullptr || flags != 0) return cuda::kInvalidValue;
   if (type != cuda::kHandlePosixFd) return cuda::kNotSupported;
   return Memory().Export(handle, static_cast<int*>(shareable));
 }
 
 HOCKET_DRIVER_API Result cuMemImportFromShareableHandle(MemoryHandle* handle, void* shareable, int type) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   if (handle == nullptr) return cuda::kInvalidValue;
   if (type != cuda::kHandlePosixFd) return cuda::kNotSupported;
   return Memory().Import(static_cast<int>(reinterpret_cast<std::intptr_t>(shareable)), handle);
 }
 
 HOCKET_DRIVER_API Result cuMemRetainAllocationHandle(MemoryHandle* handle, void* address) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   if (handle == nullptr) return cuda::kInvalidValue;
   return Memory().Retain(reinterpret_cast<DevicePtr>(address), handle);
 }
 
 HOCKET_DRIVER_API Result cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties,
                                                                 MemoryHandle handle) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_MEMORY();
   const std::shared_ptr<Chunk> chunk = Memory().Find(handle);
   if (properties == nullptr || chunk == nullptr) return cuda::kInvalidValue;
   *properties = AllocationProperties();

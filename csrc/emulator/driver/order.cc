@@ -96,6 +96,14 @@ bool Order::HostKnows(std::uint64_t stream) {
   return At(ClockOf(stream), stream) <= At(ClockOf(kHost), stream);
 }
 
+void Order::AllIsOver() {
+  const std::lock_guard lock(mutex_);
+  Clock all;
+  for (const Clock& clock : clocks_) Join(clock, all);
+  Join(all, ClockOf(kHost));
+  PublishFinished();
+}
+
 void Order::Goes(const char* name, std::uint64_t address, Bytes size) {
   const std::lock_guard lock(mutex_);
   Clock& host = ClockOf(kHost);

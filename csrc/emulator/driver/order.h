@@ -71,6 +71,9 @@ class Order {
   // The host has waited for all that was queued on `stream`.
   bool HostKnows(std::uint64_t stream);
 
+  // A kernel has failed: whatever was queued is over, for the host and for other processes.
+  void AllIsOver();
+
   // Memory is about to go from this process's addresses: its own uses of it must be over. Another process may
   // go on using the chunk through its own mapping. `name` is for the message.
   void Goes(const char* name, std::uint64_t address, Bytes size);

@@ -105,14 +105,14 @@ Result PointerAttribute(void* data, int attribute, DevicePtr address) {
 }  // namespace
 
 HOCKET_DRIVER_API Result cuPointerGetAttribute(void* data, int attribute, DevicePtr address) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   return PointerAttribute(data, attribute, address);
 }
 
 // Leaves what it does not know at zero, as a GPU's driver does.
 HOCKET_DRIVER_API Result cuPointerGetAttributes(unsigned count, int* attributes, void** data,
                                                 DevicePtr address) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   if (attributes == nullptr || data == nullptr) return cuda::kInvalidValue;
   for (unsigned i = 0; i < count; ++i) {
     if (PointerAttribute(data[i], attributes[i], address) == cuda::kSuccess) continue;
@@ -129,6 +129,6 @@ HOCKET_DRIVER_API Result cuPointerGetAttributes(unsigned count, int* attributes,
 }
 
 HOCKET_DRIVER_API Result cuPointerSetAttribute(const void*, int attribute, DevicePtr address) {
-  HOCKET_ENTER();
+  HOCKET_ENTER_QUERY();
   return attribute == kSyncMemops && Gpu::Get().memory().At(address) ? cuda::kSuccess : cuda::kInvalidValue;
 }

@@ -6,10 +6,11 @@
 #include <string>
 
 #include "csrc/base/bytes.h"
+#include "csrc/emulator/emulator_api.h"
 
 namespace hocket::emulator {
 
-inline constexpr int kMaxDevices = 16;
+inline constexpr int kMaxDevices = HOCKET_EMULATOR_MAX_DEVICES;
 
 struct Settings {
   std::string name = "default";   // HOCKET_EMULATOR_NAME
@@ -21,7 +22,10 @@ struct Settings {
   bool check = false;             // HOCKET_EMULATOR_CHECK=1
   bool all_users = false;         // HOCKET_EMULATOR_ALL_USERS=1: one device for all, as a GPU is
   std::chrono::microseconds copy_delay{0};  // HOCKET_EMULATOR_COPY_DELAY_US, added to each copy
-  Bytes stream_memory = 0;                  // HOCKET_EMULATOR_STREAM_MEMORY, taken by each stream made
+  // HOCKET_EMULATOR_LOST_MEMORY_CALLS=1: once a kernel has failed, calls that need no context (cuMemCreate,
+  // cuMemUnmap, ...) answer its error, too
+  bool lost_memory_calls = false;
+  Bytes stream_memory = 0;  // HOCKET_EMULATOR_STREAM_MEMORY, taken by each stream made
 
   // What scripts/calibrate takes over from a GPU's record. The default is what tests and examples want of a
   // device: nothing but the program takes memory or time. Not so a GPU: on one H200 (driver 580.159.04,

@@ -24,6 +24,8 @@ Result CheckWaitable(const EventState& event) {
 
 }  // namespace
 
+// Host functions and copies that are queued when a kernel fails are not done, and whoever waits hears of it.
+
 // First lines of functions on one stream, one event or both.
 #define HOCKET_FIND_STREAM(name, handle) \
   HOCKET_ENTER();                        \
@@ -64,7 +66,7 @@ HOCKET_DRIVER_API Result cuStreamSynchronize(Stream handle) {
   HOCKET_FIND_STREAM(stream, handle);
   if (const Result result = Gpu::Get().captures().CheckNotCapturing(*stream)) return result;
   stream->Synchronize();
-  return cuda::kSuccess;
+  return Gpu::Lost();
 }
 
 HOCKET_DRIVER_API Result cuStreamQuery(Stream handle) {
@@ -173,7 +175,7 @@ HOCKET_DRIVER_API Result cuEventSynchronize(Event handle) {
   HOCKET_FIND_EVENT(event, handle);
   if (const Result result = CheckWaitable(*event)) return result;
   event->Synchronize();
-  return cuda::kSuccess;
+  return Gpu::Lost();
 }
 
 HOCKET_DRIVER_API Result cuEventElapsedTime_v2(float* milliseconds, Event start_handle, Event end_handle) {
@@ -198,7 +200,7 @@ HOCKET_DRIVER_API Result cuCtxSynchronize() {
   if (context == nullptr) return cuda::kInvalidContext;
   if (const Result result = Gpu::Get().captures().CheckNoneActive()) return result;
   Gpu::Get().streams().Synchronize(context->device());
-  return cuda::kSuccess;
+  return Gpu::Lost();
 }
 
 HOCKET_DRIVER_API Result cuCtxRecordEvent(cuda::Context handle, Event event_handle) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "csrc/emulator/emulator_api.h"
+#include "csrc/emulator/operators/assertion.h"
 #include "csrc/emulator/operators/attention.h"
 #include "csrc/emulator/operators/copy.h"
 #include "csrc/emulator/operators/dropout.h"
@@ -63,6 +64,8 @@ bool NotAcceptable(const at::Tensor&) { return false; }
 void InstallOwn(torch::Library& cuda) {
   cuda.impl("copy_", TORCH_FN(Copy));
   cuda.impl("native_dropout", TORCH_FN(Dropout));
+  for (const char* assertion : {"_assert_async", "_assert_async.msg"})
+    cuda.impl(assertion, torch::CppFunction::makeFromBoxedFunction<&AssertOnDevice>());
   cuda.impl("_fused_sdp_choice", TORCH_FN(ChooseMath));
   cuda.impl("cudnn_is_acceptable", TORCH_FN(NotAcceptable));
 }

@@ -1,5 +1,6 @@
 #include "csrc/emulator/operators/kernel.h"
 
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
@@ -13,9 +14,10 @@ thread_local const char* last_kernel = "result";
 const char* LastKernel() { return last_kernel; }
 
 // Autograd's threads may come here before they have called CUDA at all; freeing nothing is the customary
-// first call.
+// first call. Where a kernel has failed before, none can be launched.
 HocketEmulatorStream CurrentStream(c10::Device device) {
-  cudaFree(nullptr);
+  const cudaError_t first_call = cudaFree(nullptr);
+  if (hocket_emulator_lost() != 0) C10_CUDA_CHECK(first_call);
   return c10::cuda::getCurrentCUDAStream(device.index()).stream();
 }
 

@@ -31,8 +31,8 @@ const Names& OwnKernels() {
       "aten::is_same_size", "aten::_to_copy",
       // ours
       "aten::copy_", "aten::native_dropout", "aten::_fused_sdp_choice", "aten::cudnn_is_acceptable",
-      "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_ctc_loss.Tensor", "aten::_use_miopen_ctc_loss",
-      "aten::_use_miopen_ctc_loss.Tensor"};
+      "aten::_assert_async", "aten::_assert_async.msg", "aten::_use_cudnn_ctc_loss",
+      "aten::_use_cudnn_ctc_loss.Tensor", "aten::_use_miopen_ctc_loss", "aten::_use_miopen_ctc_loss.Tensor"};
   return names;
 }
 

@@ -1,22 +1,26 @@
 #include "csrc/emulator/runtime/call.h"
 
-#include <string>
-#include <vector>
+#include <array>
+#include <cstdio>
 
+#include "csrc/emulator/emulator_api.h"
 #include "csrc/emulator/runtime/operators_loader.h"
 
 namespace hocket::emulator {
 namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
-thread_local std::string last_message;
 thread_local int current_device = 0;
 thread_local bool device_is_current = false;
 
+// Nothing here is to be destroyed: programs call at the process's end, when what their threads had is gone.
+// So a message is cut at this length.
+constexpr size_t kLongestMessage = 1024;
+thread_local std::array<char, kLongestMessage> last_message = {};
+
 // The primary context of `device`, retained once for the life of the process.
 CUresult PrimaryContext(int device, CUcontext* context) {
-  static thread_local std::vector<CUcontext> contexts;
-  if (static_cast<size_t>(device) >= contexts.size()) contexts.resize(device + 1);
+  static thread_local std::array<CUcontext, HOCKET_EMULATOR_MAX_DEVICES> contexts = {};
   if (contexts[device] == nullptr) {
     CUdevice handle = 0;
     if (CUresult error = cuDeviceGet(&handle, device)) return error;
@@ -50,17 +54,19 @@ cudaError_t Enter() {
   return cudaSuccess;
 }
 
+cudaError_t Lost() { return static_cast<cudaError_t>(hocket_emulator_lost()); }
+
 cudaError_t Finish(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) {
     last_error = error;
-    last_message.clear();
+    last_message[0] = '\0';
   }
   return error;
 }
 
 cudaError_t FinishWith(cudaError_t error, const char* message) {
   last_error = error;
-  last_message = message;
+  std::snprintf(last_message.data(), last_message.size(), "%s", message);
   return error;
 }
 
@@ -72,6 +78,7 @@ using hocket::emulator::EnterDuringLoad;
 using hocket::emulator::Finish;
 using hocket::emulator::last_error;
 using hocket::emulator::last_message;
+using hocket::emulator::Lost;
 
 HOCKET_RUNTIME_EXPORT cudaError_t cudaGetDevice(int* device) {
   *device = current_device;
@@ -91,14 +98,16 @@ HOCKET_RUNTIME_EXPORT cudaError_t cudaSetDevice(int device) {
 HOCKET_RUNTIME_EXPORT cudaError_t cudaGetLastError() {
   const cudaError_t error = last_error;
   last_error = cudaSuccess;
-  return error;
+  return error != cudaSuccess ? error : Lost();
 }
 
-HOCKET_RUNTIME_EXPORT cudaError_t cudaPeekAtLastError() { return last_error; }
+HOCKET_RUNTIME_EXPORT cudaError_t cudaPeekAtLastError() {
+  return last_error != cudaSuccess ? last_error : Lost();
+}
 
 // The message of a refusal names what was refused; other errors have the driver's words.
 HOCKET_RUNTIME_EXPORT const char* cudaGetErrorString(cudaError_t error) {
-  if (error == cudaErrorNotSupported && !last_message.empty()) return last_message.c_str();
+  if (error == cudaErrorNotSupported && last_message[0] != '\0') return last_message.data();
   const char* text = nullptr;
   cuGetErrorString(static_cast<CUresult>(error), &text);
   return text != nullptr ? text : "unknown error";

@@ -27,6 +27,9 @@ cudaError_t Enter();
 // and loads no operators.
 cudaError_t EnterDuringLoad();
 
+// What a kernel of this process has failed with, for good; cudaSuccess: none has.
+cudaError_t Lost();
+
 // Records `error` for cudaGetLastError() unless it is a success, and returns it.
 cudaError_t Finish(cudaError_t error);
 inline cudaError_t Finish(CUresult result) { return Finish(static_cast<cudaError_t>(result)); }
@@ -39,9 +42,12 @@ int CurrentDevice();
 
 }  // namespace hocket::emulator
 
-// Begins a call: returns its error if the emulated device cannot be used.
+// Begins a call: returns its error if the emulated device cannot be used, or no longer.
 #define HOCKET_ENTER()                                                         \
   if (cudaError_t error = ::hocket::emulator::Enter(); error != cudaSuccess) { \
+    return ::hocket::emulator::Finish(error);                                  \
+  }                                                                            \
+  if (cudaError_t error = ::hocket::emulator::Lost(); error != cudaSuccess) {  \
     return ::hocket::emulator::Finish(error);                                  \
   }
 

@@ -255,6 +255,37 @@ def test_a_kernel_without_a_cpu_twin_fails_by_name(emulator):
     assert "aten::_cslt_compress" in done.stderr
 
 
+def test_an_assertion_that_fails_on_the_device_is_heard_of_later_and_for_good(emulator):
+    assert (
+        emulator.output("""
+x = torch.ones(4, device="cuda")
+torch._assert_async(x[0])
+torch._assert_async(x[0] - 1)
+said = []
+for ask in (torch.cuda.synchronize, lambda: x + 1, x.sum, lambda: torch.ones(1 << 20, device="cuda"), x.cpu):
+    try:
+        ask()
+    except torch.AcceleratorError as error:
+        said.append("device-side assert triggered" in str(error))
+print(said, torch.cuda.device_count(), torch.cuda.get_device_name() != "")
+""")
+        == "[True, True, True, True, True] 1 True"
+    )
+
+
+def test_an_assertion_of_more_than_one_element_is_refused_where_it_is_made(emulator):
+    assert (
+        emulator.output("""
+try:
+    torch._assert_async(torch.ones(2, device="cuda"))
+except RuntimeError as error:
+    print("ambiguous" in str(error))
+torch.cuda.synchronize()
+""")
+        == "True"
+    )
+
+
 def test_sleep_takes_its_time_on_the_stream_only(emulator):
     assert (
         emulator.output("""
