@@ -86,6 +86,7 @@ class AllocatorImpl final : public CachingAllocator {
   absl::Status Drain() override;
   absl::Status DrainLocked() override;
   bool IsIdle() override;
+  std::string LastingError() const override { return driver_.LastingError(); }
   bool Capturing() const override;
   void SetPace(std::chrono::nanoseconds most_queued) override { pacer_.SetPace(most_queued); }
   void ShedCache() override;

@@ -248,9 +248,12 @@ class CachingAllocator {
   // The same for a caller that has the lock: no capture begins meanwhile.
   virtual absl::Status DrainLocked() = 0;
   // True if all that was queued is done and no graph is being captured. Does not wait for the device, but for
-  // the fraction of a millisecond in which an idle one answers.
+  // the fraction of a millisecond in which an idle one answers. One that has failed has no work left.
   // REQUIRES: not locked by the caller.
   virtual bool IsIdle() = 0;
+  // The driver's error that lasts until the process ends (Driver::LastingError), as far as it was seen here;
+  // empty: none. Constant time, without a lock.
+  virtual std::string LastingError() const = 0;
   // True while a graph is captured into a pool. Without the lock a capture may begin in the next moment.
   virtual bool Capturing() const = 0;
 

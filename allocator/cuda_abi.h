@@ -34,6 +34,22 @@ inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kNotReady = 600;
+// After one of these every call of the process that works on a device answers the same, until the process has
+// ended (the vendor's manual, CUresult).
+inline constexpr Result kLastingErrors[] = {
+    214,  // an uncorrectable error of the memory
+    220,  // or of NVLink
+    700,  // an illegal address
+    702,  // a kernel took too long
+    710,  // an assertion on the device
+    714,  // an error in a kernel's stack, or in the hardware
+    715,  // an illegal instruction
+    716,  // a misaligned address
+    717,  // an address of another kind of memory than the instruction's
+    718,  // an invalid program counter
+    719,  // another error of a kernel
+    721,  // an error that the device has contained
+};
 inline constexpr Result kCaptureErrors[] = {900, 908};  // the first and the last of them
 
 inline constexpr int kAttributeVirtualMemory = 102;

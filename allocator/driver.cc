@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,11 @@ absl::StatusCode CodeOf(cuda::Result result) {
     default:
       return absl::StatusCode::kInternal;
   }
+}
+
+bool Lasts(cuda::Result result) {
+  return std::find(std::begin(cuda::kLastingErrors), std::end(cuda::kLastingErrors), result) !=
+         std::end(cuda::kLastingErrors);
 }
 
 std::string Hex(DevicePtr address) { return absl::StrCat("0x", absl::Hex(address)); }
@@ -55,7 +61,12 @@ std::string FormatUuid(const cuda::Uuid& uuid) {
 template <typename... Args>
 absl::Status Driver::Check(cuda::Result result, const Args&... what) const {
   if (result == cuda::kSuccess) return absl::OkStatus();
+  if (Lasts(result)) lasting_error_.store(result, std::memory_order_relaxed);
   return absl::Status(CodeOf(result), absl::StrCat(what..., ": ", ErrorName(result)));
+}
+
+std::string Driver::LastingError() const {
+  return Failed() ? ErrorName(lasting_error_.load(std::memory_order_relaxed)) : "";
 }
 
 std::string Driver::ErrorName(cuda::Result result) const {

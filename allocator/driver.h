@@ -9,10 +9,11 @@
 // code is kResourceExhausted when the driver is out of memory, kUnavailable without driver or device, else
 // kInternal. Calls that act "in the context" need UseContext() on the calling thread first.
 //
-// Thread-safe: it holds nothing but the table.
+// Thread-safe: it holds nothing but the table, and whether a kernel has failed.
 #ifndef HOCKET_ALLOCATOR_DRIVER_H_
 #define HOCKET_ALLOCATOR_DRIVER_H_
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -67,6 +68,10 @@ class Driver {
   // before, for SetCaptureMode().
   int RelaxCaptureMode() const;
   void SetCaptureMode(int mode) const;
+  // The error that lasts (cuda::kLastingErrors), as "CUDA_ERROR_ASSERT (710)", once a call has answered it:
+  // what was queued is over, and nothing can be queued any more. Empty: none has. Constant time.
+  std::string LastingError() const;
+  bool Failed() const { return lasting_error_.load(std::memory_order_relaxed) != cuda::kSuccess; }
   // Waits for everything queued in the current context. May spin.
   absl::Status Synchronize() const;
 
@@ -142,6 +147,7 @@ class Driver {
   absl::Status Check(cuda::Result result, const Args&... what) const;
 
   const DriverTable call_;
+  mutable std::atomic<cuda::Result> lasting_error_ = cuda::kSuccess;
 };
 
 }  // namespace hocket

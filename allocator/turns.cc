@@ -63,9 +63,11 @@ bool AllocatorImpl::IsIdle() {
   ScopedEvent event(driver_);
   {
     MutexLock lock(&mutex_);
-    if (!NoCapture().ok() || !RecordBehindWork(event).ok()) return false;
+    if (!NoCapture().ok()) return false;
+    if (!RecordBehindWork(event).ok()) return driver_.Failed();
   }
-  return event.DoneWithin(kGlance).value_or(false);
+  const absl::StatusOr<bool> done = event.DoneWithin(kGlance);
+  return done.ok() ? *done : driver_.Failed();
 }
 
 // A driver that has no event for all streams says nothing of those that the default one does not wait for.

@@ -226,6 +226,8 @@ class ClientImpl final : public Client {
   // All at doors, and nobody else is known to use the device who would touch what is spilled.
   bool Movable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Word StandingInSteps() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the device, for good; empty: none was seen.
+  std::string LastingError() const;
   std::string WhyNotMovable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellWait(const Holdings& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

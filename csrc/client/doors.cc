@@ -327,10 +327,19 @@ Word ClientImpl::StandingInSteps() const {
   return helped ? in_steps + 1 : in_steps;
 }
 
-bool ClientImpl::Movable() const { return AllAtDoors() && !strays_harm_; }
+std::string ClientImpl::LastingError() const {
+  const CachingAllocator* const allocator = allocator_.load(std::memory_order_acquire);
+  return allocator == nullptr ? "" : allocator->LastingError();
+}
+
+bool ClientImpl::Movable() const { return AllAtDoors() && !strays_harm_ && LastingError().empty(); }
 
 std::string ClientImpl::WhyNotMovable() const {
   if (Movable()) return "";
+  if (const std::string error = LastingError(); !error.empty()) {
+    return absl::StrCat("a kernel of its has failed on the device, ", error,
+                        ": what it holds comes back when its process ends");
+  }
   if (AllAtDoors()) {
     return "a thread that Hocket has not seen uses the device, and the driver cannot map host memory where "
            "that thread would look";

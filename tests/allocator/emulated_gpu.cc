@@ -185,6 +185,7 @@ EmulatedGpu::EmulatedGpu() {
   const auto offset = reinterpret_cast<std::ptrdiff_t (*)()>(dlsym(library, "hocket_emulator_alias_offset"));
   HOCKET_CHECK(offset != nullptr) << "this driver has no alias of device memory";
   alias_offset_ = offset();
+  lose_ = reinterpret_cast<decltype(lose_)>(dlsym(library, "hocket_emulator_lose"));
   begin_kernel_ = reinterpret_cast<decltype(begin_kernel_)>(dlsym(library, "hocket_emulator_begin_kernel"));
   end_kernel_ = reinterpret_cast<decltype(end_kernel_)>(dlsym(library, "hocket_emulator_end_kernel"));
   wait_event_ = reinterpret_cast<decltype(wait_event_)>(dlsym(library, "cuStreamWaitEvent"));
@@ -253,6 +254,8 @@ void EmulatedGpu::KeepBusy(Stream stream, std::atomic<bool>* go) {
   const auto await = [](void* flag) { static_cast<std::atomic<bool>*>(flag)->wait(false); };
   HOCKET_CHECK(launch_host_function_(stream, await, go) == cuda::kSuccess) << "not queued";
 }
+
+void EmulatedGpu::FailKernel(cuda::Result error) { lose_(error); }
 
 void EmulatedGpu::FailCall(int n, cuda::Result error) {
   Script& script = TheScript();

@@ -26,6 +26,7 @@ class FakeAllocator : public CachingAllocator {
   // Settings; the gate is needed by Malloc() only.
   Gate* gate = nullptr;
   std::atomic<bool> idle{true};
+  std::atomic<bool> failed{false};  // a kernel has
   std::atomic<bool> capturing{false};
   std::atomic<bool> maps_spilled{true};
   std::atomic<bool> has_stages{false};
@@ -83,6 +84,7 @@ class FakeAllocator : public CachingAllocator {
     return NoCapture();
   }
   bool IsIdle() override { return idle && !capturing; }
+  std::string LastingError() const override { return failed ? "CUDA_ERROR_ASSERT (710)" : ""; }
   bool Capturing() const override { return capturing; }
   void Lock() override { mutex_.lock(); }
   void Unlock() override { mutex_.unlock(); }

@@ -8,6 +8,7 @@
 namespace hocket {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(MovableTest, AThreadInUserCodeKeepsItsJobFromBeingSpilled) {
@@ -39,6 +40,22 @@ TEST(MovableTest, AThreadInUserCodeKeepsItsJobFromBeingSpilled) {
   }
   scene.Grants(3);
   thread.Ends();
+}
+
+// Its bytes are of no use any more, and cannot be copied.
+TEST(MovableTest, WhoseKernelHasFailedSaysSoAndGivesTheTurnAllTheSame) {
+  Scene scene;
+  scene.TakesTurn(1);
+  scene.allocator().failed = true;
+  scene.Says(wire::Yield{.turn = 1, .now = false});
+  const wire::TurnOver over = scene.Expects<wire::TurnOver>();
+  EXPECT_FALSE(over.movable);
+  EXPECT_THAT(over.why_not_movable, AllOf(HasSubstr("a kernel"), HasSubstr("CUDA_ERROR_ASSERT (710)")));
+  scene.Says(wire::Spill{.request = 3, .bytes = 1});
+  const wire::Spilled refused = scene.Expects<wire::Spilled>();
+  EXPECT_EQ(refused.freed, 0u);
+  EXPECT_FALSE(refused.movable);
+  EXPECT_THAT(refused.why_not, HasSubstr("a kernel"));
 }
 
 TEST(MovableTest, TheLastThreadThatComesToADoorSaysThatTheJobCanBeMoved) {
