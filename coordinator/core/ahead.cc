@@ -104,13 +104,13 @@ JobId Core::NextAfter(const Turn& turn) const {
   bool matters = false;
   for (JobId id : active_) {
     const Job& other = job(id);
-    if (!other.waiting || other.info.device != turn.devices.front()) continue;
+    if (!other.waiting || other.device != turn.devices.front()) continue;
     if (other.spill && !other.unresponsive) return 0;
     matters |= other.turn == 0 && MayRestore(other);
   }
   if (!matters) return 0;
-  const Device& device = state_.devices.at(turn.devices.front());
-  const std::vector<EntityId> waiting = NotAfterOthers(Candidates(device));
+  const Device& device = *turn.devices.front();
+  const Entities waiting = NotAfterOthers(Candidates(device));
   return waiting.empty() ? 0 : InTurnOrder(device, waiting).front().id;
 }
 
@@ -140,7 +140,7 @@ std::vector<Job*> Core::Behind(Turn& turn, const Job& next) {
 std::vector<JobId> Core::BehindInOrder(const Job& next,
                                        const std::vector<std::pair<JobId, bool>>& candidates) const {
   std::vector<JobId> behind;
-  std::vector<EntityId> entities = {next.entity};
+  Entities entities = {next.entity};
   for (const auto& [id, paused] : candidates) {
     if (paused) {
       behind.push_back(id);
@@ -189,11 +189,11 @@ Bytes Core::RoomAhead(const Turn& turn) const {
   Bytes promised = 0;
   for (JobId id : active_) {
     const Job& job = this->job(id);
-    if (job.info.device != turn.devices.front()) continue;
+    if (job.device != turn.devices.front()) continue;
     if (job.turn != 0) promised += Promised(job);
     if (job.ahead) promised += job.ahead->bytes;
   }
-  const Bytes free = Free(state_.devices.at(turn.devices.front()));
+  const Bytes free = Free(*turn.devices.front());
   return free - std::min(free, promised);
 }
 

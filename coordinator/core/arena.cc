@@ -76,7 +76,7 @@ void Core::On(Job* job, const wire::ArenaLost& event) {
   Device& device = DeviceOf(*job);
   if (!device.lanes[job->lane].arena.Remove(event.chunk)) return;
   for (auto& [id, other] : state_.jobs) {
-    if (other.info.device != job->info.device || other.lane != job->lane) continue;
+    if (other.device != job->device || other.lane != job->lane) continue;
     if (other.arena.told.erase(event.chunk) > 0) SendTo(id, wire::ArenaDrop{.chunk = event.chunk});
     if (other.arena.asked.erase(event.chunk) > 0) FillArena(other);
   }
@@ -95,7 +95,7 @@ void Core::DropArena(Device& device, int lane, JobId except) {
   arena.Clear();
   device.lanes[lane].fresh = true;
   for (auto& [id, other] : state_.jobs) {
-    if (id == except || other.gone || other.info.device != device.key || other.lane != lane) continue;
+    if (id == except || other.gone || other.device != &device || other.lane != lane) continue;
     ForgetArena(other);
     SendTo(id, wire::ArenaDrop{.chunk = 0});
   }
@@ -127,7 +127,7 @@ Bytes Core::DropUnknown(Device& device, int lane) {
   if (found == device.lanes.end() || found->second.arena.empty()) return 0;
   std::vector<Job*> there;
   for (auto& [id, job] : state_.jobs) {
-    if (job.gone || job.info.device != device.key || job.lane != lane) continue;
+    if (job.gone || job.device != &device || job.lane != lane) continue;
     if (job.overstays != 0) return 0;
     there.push_back(&job);
   }
@@ -163,7 +163,7 @@ void Core::AskOthersThan(const Job& job) {
 }
 
 bool Core::SharesLane(const Job& other, const Job& job) const {
-  return !other.gone && other.info.device == job.info.device && other.lane == job.lane;
+  return !other.gone && other.device == job.device && other.lane == job.lane;
 }
 
 // How many more chunks it may be told of now.

@@ -190,6 +190,9 @@ class Core {
 
   // Of an entity; nearly always one.
   using Ranks = absl::InlinedVector<JobId, 4>;
+  // Jobs and gangs that wait, in some order. Few wait on a device, and who they are is asked several times an
+  // event.
+  using Entities = absl::InlinedVector<EntityId, 8>;
 
   // turns.cc
   struct Next {
@@ -222,9 +225,9 @@ class Core {
   void LearnStep(Job& job, const Turn& turn, absl::Duration used, std::uint64_t steps);
   bool KeepFree(Device& device, EntityId next);
   std::pair<EntityId, absl::Time> WaitedFor(const Device& device, EntityId next) const;
-  std::vector<EntityId> Fitting(const std::vector<EntityId>& candidates) const;
+  Entities Fitting(const Entities& candidates) const;
   std::uint64_t StepsSince(const Job& job) const;
-  bool IsAbsent(const Job& other, const DeviceKey& device) const;
+  bool IsAbsent(const Job& other, const Device& device) const;
   absl::Time StopForAbsent(const Turn& turn) const;
   absl::Time AskLongIdleTime(const Turn& turn) const;
   absl::Duration LongIdle(EntityId entity) const;
@@ -237,14 +240,14 @@ class Core {
   bool DevicesFree(EntityId entity) const;
   bool Fits(EntityId entity) const;
   bool Contended(const Turn& turn) const;
-  std::vector<EntityId> Candidates(const Device& device) const;
-  std::vector<EntityId> NotAfterOthers(std::vector<EntityId> candidates) const;
-  EntityId BehindGangs(const std::vector<EntityId>& candidates) const;
+  Entities Candidates(const Device& device) const;
+  Entities NotAfterOthers(Entities candidates) const;
+  EntityId BehindGangs(const Entities& candidates) const;
   bool LeavesToSingles(EntityId entity) const;
   bool WaitsForOverdue(EntityId entity) const;
   void NoteBehindGang(const Device& device);
   double WeightOf(unsigned user) const;
-  GpuView ViewOf(const Device& device, const std::vector<EntityId>& entities) const;
+  GpuView ViewOf(const Device& device, const Entities& entities) const;
   const Job& SlowestOf(EntityId entity, Estimator Job::*time) const;
 
   // quantum.cc
@@ -362,9 +365,9 @@ class Core {
 
   // gangs.cc
   Ranks RanksOf(EntityId entity) const;
-  bool Uses(EntityId entity, const DeviceKey& device) const;
-  bool Uses(const Job& job, const DeviceKey& device) const;
-  std::vector<DeviceKey> DevicesOf(EntityId entity) const;
+  bool Uses(EntityId entity, const Device& device) const;
+  bool Uses(const Job& job, const Device& device) const;
+  Devices DevicesOf(EntityId entity) const;
   std::string NameOf(EntityId entity) const;
   unsigned UserOf(EntityId entity) const;
   const Gang* GangOf(const Job& job) const;
@@ -414,9 +417,9 @@ class Core {
   absl::Time BeganToUse(const Device& device) const;
   TimeGuarantee::Turns TurnsOf(const OnDevice& of) const;
   void CountUse(Device& device, absl::Time from, bool contended);
-  std::vector<JobView> InTurnOrder(const Device& device, const std::vector<EntityId>& waiting) const;
+  std::vector<JobView> InTurnOrder(const Device& device, const Entities& waiting) const;
   void PutOwedFirst(const DeviceKey& device, std::vector<JobView>& order) const;
-  Next PickNext(const Device& device, const std::vector<EntityId>& waiting) const;
+  Next PickNext(const Device& device, const Entities& waiting) const;
   absl::Time StopForGuarantees(const Turn& turn, absl::Time stop) const;
 
   // memory.cc
@@ -562,7 +565,7 @@ class Core {
 
   // explain.cc
   struct Queue {  // who waits for the turn of a device, in order, and when its holder is to stop for them
-    std::vector<EntityId> order;
+    Entities order;
     absl::Time stop;
   };
   const Queue& QueueFor(const Turn& turn, const Device& device) const;
@@ -581,8 +584,7 @@ class Core {
 
   Job& job(JobId id) { return state_.jobs.at(id); }
   const Job& job(JobId id) const { return state_.jobs.at(id); }
-  Device& DeviceOf(const Job& job) { return state_.devices.at(job.info.device); }
-  const Device& DeviceOf(const Job& job) const { return state_.devices.at(job.info.device); }
+  static Device& DeviceOf(const Job& job) { return *job.device; }
   std::string LaneLock(const Job& job, int lane) const;
   absl::Time NextDeadline() const;
   void SendTo(JobId to, wire::Message message, bool with_descriptor = false);

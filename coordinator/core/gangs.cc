@@ -64,23 +64,23 @@ Core::Ranks Core::RanksOf(EntityId entity) const {
   return ranks;
 }
 
-std::vector<DeviceKey> Core::DevicesOf(EntityId entity) const {
-  std::vector<DeviceKey> devices;
+Devices Core::DevicesOf(EntityId entity) const {
+  Devices devices;
   for (JobId id : RanksOf(entity)) {
-    const DeviceKey& key = job(id).info.device;
-    if (std::find(devices.begin(), devices.end(), key) == devices.end()) devices.push_back(key);
+    Device* const device = job(id).device;
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
   }
   return devices;
 }
 
-bool Core::Uses(EntityId entity, const DeviceKey& device) const {
+bool Core::Uses(EntityId entity, const Device& device) const {
   const Ranks ranks = RanksOf(entity);
-  return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).info.device == device; });
+  return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).device == &device; });
 }
 
 // It, or its gang.
-bool Core::Uses(const Job& job, const DeviceKey& device) const {
-  return job.info.device == device || (job.entity != job.id && Uses(job.entity, device));
+bool Core::Uses(const Job& job, const Device& device) const {
+  return job.device == &device || (job.entity != job.id && Uses(job.entity, device));
 }
 
 unsigned Core::UserOf(EntityId entity) const {
@@ -165,7 +165,7 @@ void Core::AdoptTurnsOfRanks(Gang& gang) {
       continue;
     }
     for (JobId member : own.granted) job(member).turn = first->number;
-    for (const DeviceKey& key : own.devices) state_.devices.at(key).turn = first->number;
+    for (Device* device : own.devices) device->turn = first->number;
     first->asked_idle &= own.asked_idle;  // or its ranks would never hear the question
     first->granted.insert(own.granted.begin(), own.granted.end());
     first->devices.insert(first->devices.end(), own.devices.begin(), own.devices.end());
@@ -273,8 +273,7 @@ void Core::UntieGangs() {
     });
     if (tied == state_.turns.rend()) return;
     Say(absl::StrCat(
-            NameOf(tied->second.entity), " has begun on ",
-            state_.devices.at(tied->second.devices.front()).name,
+            NameOf(tied->second.entity), " has begun on ", tied->second.devices.front()->name,
             " before it was known as a gang, and needs a device of one that waits for this one: it stands "
             "aside until it can have all its devices"),
         "gang");
@@ -295,7 +294,7 @@ bool Core::AwaitsFellow(const Job& job) const {
 // A gang has its turn when all its devices are free, whichever of them is looked at first, and keeps those
 // that come free for itself: the policy of a device may not be asked at all for long. So a single job that
 // has waited while so many gangs began on its device is next there.
-EntityId Core::BehindGangs(const std::vector<EntityId>& candidates) const {
+EntityId Core::BehindGangs(const Entities& candidates) const {
   EntityId behind = 0;
   int most = kMaxPassedOver - 1;
   for (EntityId entity : candidates) {

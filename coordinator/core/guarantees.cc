@@ -43,7 +43,7 @@ absl::Time Core::BeganToUse(const Device& device) const {
   absl::Time began = now_;
   if (device.turn == 0) return began;
   for (JobId id : state_.turns.at(device.turn).granted) {
-    if (job(id).info.device == device.key) began = std::min(began, BeganToUse(job(id), job(id).ready.mean()));
+    if (job(id).device == &device) began = std::min(began, BeganToUse(job(id), job(id).ready.mean()));
   }
   return began;
 }
@@ -99,14 +99,14 @@ void Core::PutOwedFirst(const DeviceKey& device, std::vector<JobView>& order) co
                    [&](const JobView& a, const JobView& b) { return owed[a.id] > owed[b.id]; });
 }
 
-std::vector<JobView> Core::InTurnOrder(const Device& device, const std::vector<EntityId>& waiting) const {
+std::vector<JobView> Core::InTurnOrder(const Device& device, const Entities& waiting) const {
   std::vector<JobView> order = InOrder(*device.policy, ViewOf(device, waiting));
   PutOwedFirst(device.key, order);
   return order;
 }
 
 // Requests go first.
-Core::Next Core::PickNext(const Device& device, const std::vector<EntityId>& waiting) const {
+Core::Next Core::PickNext(const Device& device, const Entities& waiting) const {
   for (EntityId entity : waiting) {
     if (Serves(entity)) return {.entity = entity, .reason = "serves: requests go first"};
   }
@@ -125,19 +125,19 @@ Core::Next Core::PickNext(const Device& device, const std::vector<EntityId>& wai
 // waits is owed more than he. Never before the end of the quantum.
 absl::Time Core::StopForGuarantees(const Turn& turn, absl::Time stop) const {
   if (state_.guarantees.empty()) return stop;
-  for (const DeviceKey& key : turn.devices) {
-    const std::vector<EntityId> waiting = Candidates(state_.devices.at(key));
-    const absl::Duration owed = Owed(turn.entity, key);
+  for (const Device* device : turn.devices) {
+    const Entities waiting = Candidates(*device);
+    const absl::Duration owed = Owed(turn.entity, device->key);
     double pays = 1;  // a second of its turn takes so much off that
     for (const auto& [of, guarantee] : state_.guarantees) {
-      if (of.second == key && Owns(of.first, turn.entity) && OwedNow(of) == owed)
+      if (of.second == device->key && Owns(of.first, turn.entity) && OwedNow(of) == owed)
         pays = 1 - guarantee.share();
     }
     if (owed > absl::ZeroDuration()) stop = std::max(stop, now_ + owed / std::max(pays, 1e-9));
     for (const auto& [of, guarantee] : state_.guarantees) {
       const bool waits = std::any_of(waiting.begin(), waiting.end(),
                                      [&, &of = of](EntityId entity) { return Owns(of.first, entity); });
-      if (of.second != key || !waits || Owns(of.first, turn.entity)) continue;
+      if (of.second != device->key || !waits || Owns(of.first, turn.entity)) continue;
       const absl::Duration ahead = owed - OwedNow(of);
       const double closes = guarantee.share() + (owed > absl::ZeroDuration() ? pays : 0);
       const absl::Duration until = std::max(absl::ZeroDuration(), ahead / closes);

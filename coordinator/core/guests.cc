@@ -45,7 +45,7 @@ std::vector<JobView> Core::ViewsOf(const Turn& turn) const {
 bool Core::MayHaveGuests(const Turn& turn) const {
   if (WindowOpen() || turn.asked_stop || turn.no_guests || turn.lacks_room || turn.devices.size() != 1)
     return false;
-  if (!state_.devices.at(turn.devices.front()).policy->RunsSeveral()) return false;
+  if (!turn.devices.front()->policy->RunsSeveral()) return false;
   const auto members = MembersOf(turn);
   return !state_.gangs.contains(turn.entity) && std::all_of(members.begin(), members.end(), [&](JobId id) {
     const Job& member = job(id);
@@ -61,8 +61,7 @@ bool Core::Guaranteed(const Job& job) const {
 }
 
 bool Core::MayBeGuest(const Job& job, const Turn& turn) const {
-  const bool single =
-      job.entity == job.id && GangOf(job) == nullptr && job.info.device == turn.devices.front();
+  const bool single = job.entity == job.id && GangOf(job) == nullptr && job.device == turn.devices.front();
   if (!single || Serves(job) || job.left == absl::InfinitePast() || job.alone_first || Guaranteed(job) ||
       !FitsBeside(job, turn))
     return false;
@@ -93,7 +92,7 @@ bool Core::FitsBeside(const Job& job, const Turn& turn) const {
   for (JobId id : MembersOf(turn)) Add(Promised(this->job(id)), promised);
   for (JobId id : active_) {
     const Job& other = this->job(id);
-    if (other.info.device == device.key && other.ahead) Add(other.ahead->bytes, promised);
+    if (other.device == &device && other.ahead) Add(other.ahead->bytes, promised);
   }
   return promised <= room;
 }
@@ -103,8 +102,8 @@ bool Core::FitsBeside(const Job& job, const Turn& turn) const {
 // the user is not next.
 Core::Next Core::NextGuest(const Turn& turn) const {
   if (!MayHaveGuests(turn)) return {};
-  const Device& device = state_.devices.at(turn.devices.front());
-  const std::vector<EntityId> waiting = NotAfterOthers(Candidates(device));
+  const Device& device = *turn.devices.front();
+  const Entities waiting = NotAfterOthers(Candidates(device));
   const auto may = [&](EntityId entity) {
     return state_.jobs.contains(entity) && MayBeGuest(job(entity), turn);
   };
@@ -145,7 +144,7 @@ void Core::Admit(Job& job, Turn& turn, const std::string& reason) {
 // --- who comes and goes ---------------------------------------------------------------------------
 
 void Core::CompanyChanged(Turn& turn) {
-  Device& device = state_.devices.at(turn.devices.front());
+  Device& device = *turn.devices.front();
   turn.company.reset();
   device.policy->Company(ViewsOf(turn));
   const auto trainers = TrainersOf(turn);
@@ -186,8 +185,7 @@ void Core::StopGuests(Turn& turn) {
 // The policy has seen that they do not get on, or is another one now; or they have got a memory cap together.
 void Core::SplitCompany(Turn& turn) {
   if (!turn.company || StopsAtOnce(turn)) return;
-  if (ShareMemoryCap(turn) || !state_.devices.at(turn.devices.front()).policy->Together(ViewsOf(turn)))
-    AskToStop(turn);
+  if (ShareMemoryCap(turn) || !turn.devices.front()->policy->Together(ViewsOf(turn))) AskToStop(turn);
 }
 
 // --- stopping near each other ---------------------------------------------------------------------
@@ -290,7 +288,7 @@ void Core::MeasureCompany(Turn& turn) {
   }
   company.from = std::exchange(company.seen, {});
   company.since = now_;
-  state_.devices.at(turn.devices.front()).policy->Measured(paces);
+  turn.devices.front()->policy->Measured(paces);
 }
 
 // --- in words -------------------------------------------------------------------------------------

@@ -117,8 +117,8 @@ void Core::CheckInvariants() const {
         << "turn " << number << " is to stop in order, and " << told << " have been told";
     for (const auto& [id, reason] : turn.guests)
       HOCKET_CHECK(turn.granted.contains(id)) << id << " is a guest and has no part in turn " << number;
-    for (const DeviceKey& key : turn.devices)
-      HOCKET_CHECK(state_.devices.at(key).turn == number) << key << " is not in turn " << number;
+    for (const Device* device : turn.devices)
+      HOCKET_CHECK(device->turn == number) << device->key << " is not in turn " << number;
   }
   for (const auto& [key, device] : state_.devices) {
     HOCKET_CHECK(device.turn == 0 || state_.turns.contains(device.turn)) << key << " has a turn that is over";

@@ -196,7 +196,7 @@ Bytes Core::CouldHave(const Job& job) const {
     if (!lane.arena.empty() && !MayClose(device, index)) Add(lane.arena.size(), stays);
   }
   for (const auto& [id, other] : state_.jobs) {
-    if (other.info.device != device.key) continue;
+    if (other.device != &device) continue;
     const bool may_move =
         other.entity != job.entity && !other.gone && !other.set_aside && !HoldsStepOpen(other);
     Add(other.persistent - (may_move ? std::min(other.persistent, HostLeft(other)) : 0), stays);

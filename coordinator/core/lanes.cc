@@ -21,7 +21,7 @@ namespace hocket::coordinator {
 int Core::FirstLane(const Job& job) const {
   std::set<int> used;
   for (const auto& [id, other] : state_.jobs) {
-    if (id == job.id || other.info.device != job.info.device) continue;
+    if (id == job.id || other.device != job.device) continue;
     if (other.user == job.user) return FirstLaneBeside(other.lane);
     used.insert(FirstLaneBeside(other.lane));
   }
@@ -61,7 +61,7 @@ bool Core::IsOfOneExpected(const Job& job, int lane) const {
 // somebody runs in it: the lowest in which nobody does.
 int Core::LaneOf(const Job& job) const {
   const auto in = [&](const Job& other, int lane) {
-    return other.id != job.id && other.info.device == job.info.device && other.lane == lane;
+    return other.id != job.id && other.device == job.device && other.lane == lane;
   };
   const auto taken = [&](int lane) {
     const bool runs = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
@@ -79,7 +79,7 @@ int Core::LaneOf(const Job& job) const {
 }
 
 bool Core::LaneInUse(const Device& device, int lane) const {
-  const auto in_lane = [&](JobId id) { return job(id).info.device == device.key && job(id).lane == lane; };
+  const auto in_lane = [&](JobId id) { return job(id).device == &device && job(id).lane == lane; };
   const bool runs = std::any_of(active_.begin(), active_.end(), [&](JobId id) {
     return in_lane(id) && (job(id).turn != 0 || job(id).overstays != 0);
   });
@@ -101,7 +101,7 @@ bool Core::MayClose(const Device& device, int lane, CloseFor why) const {
   const auto serves = [&](int in) {
     return anybody_serves_ && std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
              const Job& job = entry.second;
-             return Serves(job) && !job.gone && job.lane == in && job.info.device == device.key;
+             return Serves(job) && !job.gone && job.lane == in && job.device == &device;
            });
   };
   if (LaneInUse(device, lane) || serves(lane)) return false;
@@ -131,7 +131,7 @@ Bytes Core::GiveLanesBack(Device& device, CloseFor why) {
     Add(lane.arena.size(), given);
     lane.arena.Clear();
     for (auto& [id, job] : state_.jobs) {
-      if (job.gone || job.info.device != device.key || job.lane != index) continue;
+      if (job.gone || job.device != &device || job.lane != index) continue;
       ForgetArena(job);
       SendTo(id, wire::ArenaDrop{.chunk = 0});
     }
@@ -147,7 +147,7 @@ void Core::ForgetEmptyLanes(Device& device) {
   std::erase_if(device.lanes, [&](const auto& lane) {
     const bool kept = lane.first == 0 && !several;
     const bool empty = std::none_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-      return !entry.second.gone && entry.second.info.device == device.key && entry.second.lane == lane.first;
+      return !entry.second.gone && entry.second.device == &device && entry.second.lane == lane.first;
     });
     return empty && !kept;
   });

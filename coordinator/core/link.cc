@@ -50,7 +50,7 @@ void Core::CountMoved(const Job& mover, Bytes bytes) {
   for (JobId id : state_.turns.at(device.turn).granted) {
     Job& holder = job(id);
     const bool waits = holder.room && holder.room->asked;
-    if (id == mover.id || holder.info.device != device.key || now_ <= holder.link.from || waits) continue;
+    if (id == mover.id || holder.device != &device || now_ <= holder.link.from || waits) continue;
     const absl::Duration beside = std::min(took, now_ - holder.link.from);
     PayForLink(holder);
     holder.link.time += beside;

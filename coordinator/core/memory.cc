@@ -221,7 +221,7 @@ void Core::MakeRoomFromGuests(Job& job) {
   const bool none_can = std::all_of(turn.granted.begin(), turn.granted.end(), [&](JobId id) {
     const Job& other = this->job(id);
     const bool lacks = (other.room && other.room->asked) || other.room_answered == now_;
-    return lacks || other.info.device != job.info.device;
+    return lacks || other.device != job.device;
   });
   AnswerRoom(job, true, "", /*step_aside=*/none_can && GangOf(job) == nullptr && !HasPartElsewhere(job));
 }
@@ -315,7 +315,7 @@ bool Core::HasNoTurn(JobId id) const {
 std::vector<const Job*> Core::Others(const Job& job) const {
   std::vector<const Job*> others;
   for (const auto& [id, other] : state_.jobs) {
-    if (other.info.device == job.info.device && other.entity != job.entity) others.push_back(&other);
+    if (other.device == job.device && other.entity != job.entity) others.push_back(&other);
   }
   return others;
 }
@@ -330,7 +330,7 @@ bool Core::CanBeSpilled(const Job& job) const {
 // bytes that come back, ranks of its own gang that want nothing now: to grow, all have to fit together.
 std::vector<Job*> Core::Victims(const Job& job) {
   std::vector<Job*> victims;
-  std::vector<EntityId> waiting, pausing;
+  Entities waiting, pausing;
   const Policy& policy = *DeviceOf(job).policy;
   for (const Job* other : Others(job)) {
     if (!CanBeSpilled(*other)) continue;
@@ -353,7 +353,7 @@ std::vector<Job*> Core::Victims(const Job& job) {
   for (auto view = order.rbegin(); view != order.rend(); ++view) {
     for (JobId id : RanksOf(view->id)) {
       Job& rank = this->job(id);
-      if (rank.info.device == job.info.device && CanBeSpilled(rank)) victims.push_back(&rank);
+      if (rank.device == job.device && CanBeSpilled(rank)) victims.push_back(&rank);
     }
   }
   // Of whom nothing was taken yet may have the pauses of `job`.
@@ -367,8 +367,7 @@ std::vector<Job*> Core::Victims(const Job& job) {
   const bool restores = job.room && job.room->restoring;
   for (JobId id : RanksOf(job.entity)) {
     Job& fellow = this->job(id);
-    if (restores && id != job.id && fellow.info.device == job.info.device && CanBeSpilled(fellow) &&
-        !fellow.waiting)
+    if (restores && id != job.id && fellow.device == job.device && CanBeSpilled(fellow) && !fellow.waiting)
       victims.push_back(&fellow);
   }
   return victims;
@@ -436,7 +435,7 @@ Bytes Core::KeptFor(const Job& victim, const Job& asker) const {
     if (quota == state_.quotas.end() || Owns(owner, asker)) continue;
     Bytes resident = 0;
     for (const auto& [id, job] : state_.jobs) {
-      if (job.gone || job.info.device != victim.info.device || !Owns(owner, job)) continue;
+      if (job.gone || job.device != victim.device || !Owns(owner, job)) continue;
       Add(job.persistent - (job.spill ? std::min(job.persistent, job.spill->bytes) : 0), resident);
     }
     const Bytes above = resident - std::min(resident, quota->second.memory_guarantee);
@@ -557,7 +556,7 @@ Bytes Core::Free(const Device& device) const {
   Bytes used = Arena(device);
   for (const Returning& r : device.returning) Add(r.until > now_ ? r.bytes : 0, used);
   for (const auto& [id, job] : state_.jobs) {
-    if (job.info.device == device.key) Add(job.persistent, used);
+    if (job.device == &device) Add(job.persistent, used);
   }
   return used < device.capacity ? device.capacity - used : 0;
 }
@@ -575,7 +574,7 @@ void Core::Compare(Device& device, Bytes driver_free) {
   // What is being moved the driver and the ledger do not see at the same time.
   const bool moves = std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
     const Job& job = entry.second;
-    return job.info.device == device.key && (job.spill || job.ahead || job.unclaimed > 0);
+    return job.device == &device && (job.spill || job.ahead || job.unclaimed > 0);
   });
   if (returning.empty()) {
     const Bytes known = Free(device);

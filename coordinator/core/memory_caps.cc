@@ -46,7 +46,7 @@ Bytes Core::LeftByCap(const Owner& owner, const Job& job) const {
   if (all >= cap) return std::max<Bytes>(1, cap - std::min(cap, others));
   const auto grows = [&](const auto& entry) {
     const Job& other = entry.second;
-    return other.info.device == job.info.device && !other.gone && Owns(owner, other) &&
+    return other.device == job.device && !other.gone && Owns(owner, other) &&
            (other.id == job.id || other.entity == job.entity || HasPart(other));
   };
   const auto many = std::count_if(state_.jobs.begin(), state_.jobs.end(), grows);
@@ -72,7 +72,7 @@ std::string Core::CapInWords(const Owner& owner, const Job& asked) const {
   const std::string whose = group ? absl::StrCat("group ", owner.group) : absl::StrCat("user ", owner.id);
   std::vector<const Job*> others;
   for (const auto& [id, job] : state_.jobs) {
-    if (id != asked.id && job.info.device == asked.info.device && Owns(owner, job) && OwnBytes(job) > 0)
+    if (id != asked.id && job.device == asked.device && Owns(owner, job) && OwnBytes(job) > 0)
       others.push_back(&job);
   }
   std::stable_sort(others.begin(), others.end(),
@@ -112,7 +112,7 @@ void Core::KeepMemoryCaps() {
 bool Core::ShareMemoryCap(const Job& a, const Job& b) const {
   if (state_.quotas.empty()) return false;
   const std::vector<Owner> owners = OwnersOf(a);
-  return a.id != b.id && a.info.device == b.info.device &&
+  return a.id != b.id && a.device == b.device &&
          std::any_of(owners.begin(), owners.end(),
                      [&](const Owner& owner) { return MemoryCapOf(owner) > 0 && Owns(owner, b); });
 }

@@ -56,7 +56,7 @@ void Core::GoOnWithoutOverdue() {
 }
 
 bool Core::SomebodyFits(const Turn& turn) const {
-  const std::vector<EntityId> waiting = Candidates(state_.devices.at(turn.devices.front()));
+  const Entities waiting = Candidates(*turn.devices.front());
   return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) { return Fits(entity); });
 }
 

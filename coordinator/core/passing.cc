@@ -61,9 +61,9 @@ bool Core::MayPromise(const Turn& turn) const {
 // holder that is asked to stop has had as much as its policy wants for it, unless it is asked because it
 // would idle after its step: then it may be expected back first.
 std::optional<Core::Next> Core::NextForSure(const Device& device) const {
-  const std::vector<EntityId> all = Candidates(device);
+  const Entities all = Candidates(device);
   if (all.empty() || BehindGangs(all) != 0 || reserved_ != 0) return std::nullopt;
-  const std::vector<EntityId> fit = Fitting(NotAfterOthers(all));
+  const Entities fit = Fitting(NotAfterOthers(all));
   if (fit.empty()) return std::nullopt;
   Next next = PickNext(device, fit);
   if (next.by_guarantee || WaitedFor(device, next.entity).second > now_) return std::nullopt;
@@ -84,7 +84,7 @@ bool Core::CanBePromised(const Job& next, const Job& holder) const {
   const auto lane = device.lanes.find(next.lane);
   const bool alone_there = std::none_of(active_.begin(), active_.end(), [&](JobId id) {
     const Job& other = job(id);
-    return other.info.device == device.key && (other.set_aside || other.overstays != 0);
+    return other.device == &device && (other.set_aside || other.overstays != 0);
   });
   return next.heeds_pass && GangOf(next) == nullptr && next.lane == holder.lane && keeps_lane &&
          alone_there && next.need == 0 && next.spilled == 0 && !next.spill && !next.ahead &&

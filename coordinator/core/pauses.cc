@@ -54,12 +54,12 @@ bool Core::IsThere(EntityId entity) const {
 }
 
 bool Core::LendsPauses(const Turn& turn) const {
-  const Device& device = state_.devices.at(turn.devices.front());
+  const Device& device = *turn.devices.front();
   if (!MayLend(device) || turn.devices.size() != 1 || turn.company) return false;
   if (!PausesLong(SlowestOf(turn.entity, &Job::gap).gap)) return false;
   const Bytes coming = Promised(job(turn.entity));
   if (Free(device) < coming) return false;  // others are going to be moved for it
-  const std::vector<EntityId> waiting = Candidates(device);
+  const Entities waiting = Candidates(device);
   return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) { return IsThere(entity); });
 }
 

@@ -23,7 +23,7 @@ absl::Time Core::IdleTime(const Turn& turn) const {
 absl::Time Core::EndOfQuantum(const Turn& turn) const {
   if (turn.stays_until) return *turn.stays_until;
   if (!turn.within_stay) return turn.start + Quantum(turn.entity);
-  const Device& device = state_.devices.at(turn.devices.front());
+  const Device& device = *turn.devices.front();
   return StayLasts(device) && Candidates(device).empty() ? device.stays_until : turn.start;
 }
 
@@ -67,9 +67,9 @@ bool Core::IdlesAfterEachStep(const Turn& turn) const {
 absl::Time Core::StopTime(const Turn& turn) const {
   if (!turn.company && IdlesAfterEachStep(turn)) return turn.start;
   absl::Time stop = EndOfQuantum(turn);
-  for (const DeviceKey& key : turn.devices) {
-    const Device& device = state_.devices.at(key);
-    const std::vector<EntityId> waiting = Candidates(device);
+  for (const Device* used : turn.devices) {
+    const Device& device = *used;
+    const Entities waiting = Candidates(device);
     if (waiting.empty()) continue;
     stop = std::max(
         stop, now_ + device.policy->Keep(ViewOf(turn.entity), now_ - turn.charged, ViewOf(device, waiting)));

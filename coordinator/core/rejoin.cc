@@ -40,9 +40,11 @@ void Core::On(Job*, const JobJoins& event) {
   const JobId id = join.job;
   HOCKET_CHECK(id != 0 && id < next_gang_ && !state_.jobs.contains(id)) << "the server gave the id " << id;
   const std::string name = UniqueName(join, joins.user);
-  ++DeviceFor(join).jobs;
+  Device& device = DeviceFor(join);
+  ++device.jobs;
   Job& job = state_.jobs[id];
   job.id = job.entity = id;
+  job.device = &device;
   job.info = join;
   job.info.name = name;
   job.priority = ParsePriority(join.priority);
@@ -136,7 +138,7 @@ bool Core::MayKeepTurn(const Job& job, TurnNumber number) const {
   return gang != nullptr &&
          std::all_of(turn->second.granted.begin(), turn->second.granted.end(), [&](JobId id) {
            const Job& other = this->job(id);
-           return GangOf(other) == gang && (other.lane != job.lane || other.info.device != job.info.device);
+           return GangOf(other) == gang && (other.lane != job.lane || other.device != job.device);
          });
 }
 
@@ -162,7 +164,7 @@ void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
                 .ready = now_,
                 .charged = now_,
                 .reason = "had it already"};
-  if (device.turn == 0) turn.devices.push_back(device.key);
+  if (device.turn == 0) turn.devices.push_back(&device);
   device.turn = job.turn = number;
   job.told_turn = told;
   job.granted = now_;
@@ -174,7 +176,7 @@ void Core::KeepTurn(Job& job, TurnNumber told, bool has_lock) {
   if (has_lock) return;
   for (JobId id : active_) {
     const Job& other = this->job(id);
-    const bool in_lane = other.info.device == job.info.device && other.lane == job.lane;
+    const bool in_lane = other.device == job.device && other.lane == job.lane;
     if (id != job.id && in_lane && KeepsLaneInStep(other)) return StandAsideFor(other);
   }
 }
@@ -198,8 +200,7 @@ void Core::JoinsAgainBeside(Job& job, Turn& turn) {
 bool Core::BesideOneSetAside(const Job& job) const {
   return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
     const Job& other = entry.second;
-    return other.set_aside && other.id != job.id && other.info.device == job.info.device &&
-           other.lane == job.lane;
+    return other.set_aside && other.id != job.id && other.device == job.device && other.lane == job.lane;
   });
 }
 
@@ -233,7 +234,7 @@ void Core::StandAsideFor(const Job& rank) {
   const auto turn = state_.turns.find(DeviceOf(rank).turn);
   if (turn == state_.turns.end()) return;
   const auto waits = std::find_if(turn->second.granted.begin(), turn->second.granted.end(), [&](JobId id) {
-    return job(id).info.device == rank.info.device && job(id).lane == rank.lane;
+    return job(id).device == rank.device && job(id).lane == rank.lane;
   });
   if (waits == turn->second.granted.end()) return;
   if (state_.gangs.contains(turn->second.entity)) return FellowsStandAside(turn->first);

@@ -45,7 +45,7 @@ bool Core::ServesSomebody(const Turn& turn) const {
 // --- who may --------------------------------------------------------------------------------------
 
 bool Core::WaitsToServe(const Job& job, const Turn& turn) const {
-  const bool here = std::count(turn.devices.begin(), turn.devices.end(), job.info.device) > 0;
+  const bool here = std::count(turn.devices.begin(), turn.devices.end(), job.device) > 0;
   return here && job.waiting && Serves(job) && Eligible(job.entity);
 }
 

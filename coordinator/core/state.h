@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
 #include "coordinator/core/arena.h"
 #include "coordinator/core/events.h"
@@ -31,6 +32,9 @@ namespace hocket::coordinator {
 using TurnNumber = std::uint64_t;
 using DeviceKey = std::string;  // the driver's UUID, or "cpu"
 using OnDevice = std::pair<Owner, DeviceKey>;
+struct Device;
+// Of State::devices, where they stay as long as a job or a turn has to do with them.
+using Devices = absl::InlinedVector<Device*, 1>;
 
 // A Spill sent to a job and not answered yet.
 struct SpillOrder {
@@ -81,7 +85,8 @@ struct LinkUse {
 
 struct Job {
   JobId id = 0;
-  wire::Join info;  // as it joined; weight and priority as set since
+  Device* device = nullptr;  // that `info` names
+  wire::Join info;           // as it joined; weight and priority as set since
   Priority priority = Priority::kNormal;
   unsigned user = 0;
   absl::Time joined;
@@ -289,7 +294,7 @@ struct Promise {
 struct Turn {
   TurnNumber number = 0;
   EntityId entity = 0;
-  std::vector<DeviceKey> devices;
+  Devices devices;
   std::set<JobId> granted;                           // who has part in it now
   std::map<JobId, std::string> guests;               // of these, who are not the entity's, and why they may
   std::optional<Company> company;                    // while there are guests

@@ -63,13 +63,10 @@ void Core::BeginToWait(const Job& job) {
     Turn& turn = state_.turns.at(device.turn);
     Charge(turn, /*contended=*/false);
     turn.by_guarantee = false;
-    for (const DeviceKey& key : turn.devices) {
-      Device& used = state_.devices.at(key);
-      CountUse(used, BeganToUse(used), /*contended=*/false);
-    }
+    for (Device* used : turn.devices) CountUse(*used, BeganToUse(*used), /*contended=*/false);
     const std::vector<JobView> members = ViewsOf(turn);
-    for (const DeviceKey& key : turn.devices) {
-      for (const JobView& member : members) state_.devices.at(key).policy->Granted(member);
+    for (const Device* used : turn.devices) {
+      for (const JobView& member : members) used->policy->Granted(member);
     }
   }
   device.policy->Asked(ViewOf(job.entity));
@@ -83,10 +80,10 @@ void Core::Charge(Turn& turn, bool contended) {
   for (JobId id : turn.granted) {  // of several, those who use the device
     if (!turn.guests.empty() && !job(id).stands_by) members.push_back(ViewOf(id));
   }
-  for (const DeviceKey& key : turn.devices) {
+  for (const Device* device : turn.devices) {
     for (const JobView& member : members) {
       if (turn.by_guarantee && member.id == turn.entity) continue;
-      state_.devices.at(key).policy->Charge(member, used / static_cast<double>(members.size()), contended);
+      device->policy->Charge(member, used / static_cast<double>(members.size()), contended);
     }
   }
 }
@@ -147,18 +144,18 @@ bool Core::DevicesFree(EntityId entity) const {
 
 // Those that wait for `device`, could have it, and do not have a turn; the earliest asker first. Not those
 // for whom the turn that lasts there is only interrupted.
-std::vector<EntityId> Core::Candidates(const Device& device) const {
+Core::Entities Core::Candidates(const Device& device) const {
   absl::InlinedVector<std::pair<absl::Time, EntityId>, 8> asked;
   const bool stay = StayLasts(device);
   for (JobId id : active_) {
     const Job& job = this->job(id);
-    if (!job.waiting || !Uses(job, device.key) || Granted(job.entity) || !Eligible(job)) continue;
+    if (!job.waiting || !Uses(job, device) || Granted(job.entity) || !Eligible(job)) continue;
     if (job.info.serves && device.turn != 0 && MayServeIn(state_.turns.at(device.turn), job)) continue;
     if (stay && job.entity != device.stays && !IsThere(job.entity)) continue;
     asked.emplace_back(job.asked, job.entity);
   }
   std::sort(asked.begin(), asked.end());
-  std::vector<EntityId> entities;
+  Entities entities;
   for (const auto& [at, entity] : asked) {
     const bool has_ranks = state_.gangs.contains(entity);
     if (!has_ranks || std::find(entities.begin(), entities.end(), entity) == entities.end())
@@ -171,18 +168,19 @@ void Core::Schedule(Device& device) {
   if (reserved_ != 0 && (!Eligible(reserved_) || Granted(reserved_) || WaitsForOverdue(reserved_)))
     reserved_ = 0;
   if (device.turn != 0) return;
-  const std::vector<EntityId> all = Candidates(device);
-  std::vector<EntityId> candidates = NotAfterOthers(all);
+  const Entities all = Candidates(device);
+  Entities candidates = NotAfterOthers(all);
   if (reserved_ != 0 && std::count(candidates.begin(), candidates.end(), reserved_) > 0) {
     // Whose process has the turn of another device meanwhile: the gang may wait for that one.
-    std::erase_if(candidates, [&](EntityId entity) {
+    const auto leaves_it = [&](EntityId entity) {
       return state_.gangs.contains(entity) || !HasPartElsewhere(job(entity));
-    });
+    };
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), leaves_it), candidates.end());
     if (candidates.empty()) candidates = {reserved_};
   }
   if (const EntityId behind = BehindGangs(all); behind != 0) candidates = {behind};
 
-  std::vector<EntityId> fit = Fitting(candidates);
+  Entities fit = Fitting(candidates);
   while (!fit.empty()) {
     const Next next = PickNext(device, fit);
     if (DevicesFree(next.entity) && !LeavesToSingles(next.entity)) {
@@ -199,8 +197,8 @@ void Core::Schedule(Device& device) {
 }
 
 // Whoever has all he needs, or has been passed over too often; all, where nobody has.
-std::vector<EntityId> Core::Fitting(const std::vector<EntityId>& candidates) const {
-  std::vector<EntityId> fit;
+Core::Entities Core::Fitting(const Entities& candidates) const {
+  Entities fit;
   for (EntityId entity : candidates) {
     const auto times = passed_over_.find(entity);
     if (Fits(entity) || (times != passed_over_.end() && times->second >= kMaxPassedOver))
@@ -210,22 +208,22 @@ std::vector<EntityId> Core::Fitting(const std::vector<EntityId>& candidates) con
 }
 
 // Without those that have just stood aside, unless nobody else is there.
-std::vector<EntityId> Core::NotAfterOthers(std::vector<EntityId> candidates) const {
+Core::Entities Core::NotAfterOthers(Entities candidates) const {
   const auto after_others = [&](EntityId entity) {
     const auto ranks = RanksOf(entity);
     return std::any_of(ranks.begin(), ranks.end(), [&](JobId id) { return job(id).after_others; });
   };
   if (!std::all_of(candidates.begin(), candidates.end(), after_others))
-    std::erase_if(candidates, after_others);
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), after_others), candidates.end());
   return candidates;
 }
 
 // A single job that has had a turn of `device`, and neither waits nor has one now.
-bool Core::IsAbsent(const Job& other, const DeviceKey& device) const {
+bool Core::IsAbsent(const Job& other, const Device& device) const {
   const bool absent = !other.waiting && other.turn == 0 && other.left != absl::InfinitePast() &&
                       !other.after_others && !other.info.serves && now_ >= HeldBackUntil(other.entity);
   return absent && !other.gone && !other.paused && !other.unresponsive && other.entity == other.id &&
-         other.info.device == device;
+         other.device == &device;
 }
 
 // Who may be back before a turn of `next` would be over, if the policy says so, and until when.
@@ -233,7 +231,7 @@ std::pair<EntityId, absl::Time> Core::WaitedFor(const Device& device, EntityId n
   std::pair<EntityId, absl::Time> kept(0, absl::InfinitePast());
   std::optional<JobView> view;  // of `next`; mostly nobody is absent
   for (JobId id : active_) {    // who has left earlier is not waited for
-    if (!IsAbsent(job(id), device.key)) continue;
+    if (!IsAbsent(job(id), device)) continue;
     if (!view) view = ViewOf(next);
     const JobView absent = ViewOf(id);
     const absl::Time until = absent.left + std::min(kMaxKeepFree, device.policy->KeepFree(absent, *view));
@@ -251,11 +249,11 @@ bool Core::KeepFree(Device& device, EntityId next) {
 absl::Time Core::StopForAbsent(const Turn& turn) const {
   absl::Time stop = absl::InfiniteFuture();
   if (turn.asked_stop) return stop;
-  for (const DeviceKey& key : turn.devices) {
-    const Policy& policy = *state_.devices.at(key).policy;
+  for (const Device* device : turn.devices) {
+    const Policy& policy = *device->policy;
     if (!policy.StopsForAbsent()) continue;
     for (const auto& [id, other] : state_.jobs) {
-      if (!IsAbsent(other, key)) continue;
+      if (!IsAbsent(other, *device)) continue;
       const JobView absent = ViewOf(id);
       stop = std::min(stop, absent.left + policy.StopFor(absent, ViewOf(turn.entity)));
     }
@@ -281,8 +279,8 @@ void Core::GrantTurn(const Next& next, TurnNumber number, const Promise* passed)
   turn.asked_idle = passed != nullptr ? passed->contended
                                       : (turn.contended || Capped(entity)) && now_ >= IdleTime(turn) &&
                                             NextGuest(turn).entity == 0;
-  for (const DeviceKey& key : turn.devices) {
-    Device& device = state_.devices.at(key);
+  for (Device* granted : turn.devices) {
+    Device& device = *granted;
     if (turn.devices.size() > 1) NoteBehindGang(device);
     device.turn = turn.number;
     turn.within_stay = StayLasts(device);
@@ -290,7 +288,7 @@ void Core::GrantTurn(const Next& next, TurnNumber number, const Promise* passed)
     device.policy->Granted(ViewOf(entity));
   }
   for (JobId id : active_) {
-    if (std::count(turn.devices.begin(), turn.devices.end(), job(id).info.device) > 0)
+    if (std::count(turn.devices.begin(), turn.devices.end(), job(id).device) > 0)
       job(id).after_others = false;
   }
   passed != nullptr ? GrantJob(job(entity), turn) : GrantWaitingRanks(turn);
@@ -305,7 +303,7 @@ void Core::GrantWaitingRanks(Turn& turn) {
     Device& device = DeviceOf(rank);
     if (device.turn == 0) {
       device.turn = turn.number;
-      turn.devices.push_back(device.key);
+      turn.devices.push_back(&device);
     }
     if (device.turn == turn.number) GrantJob(rank, turn);
   }
@@ -376,7 +374,7 @@ bool Core::Contended(const Turn& turn) const {
     const Job& job = this->job(id);
     if (!job.waiting || job.entity == turn.entity || !Eligible(job)) continue;
     if (job.info.serves && MayServeIn(turn, job)) continue;
-    const auto uses = [&](const DeviceKey& key) { return Uses(job, key); };
+    const auto uses = [&](const Device* device) { return Uses(job, *device); };
     if (std::any_of(turn.devices.begin(), turn.devices.end(), uses)) return true;
   }
   return false;
@@ -558,10 +556,9 @@ void Core::LeavePart(Job& job) {
 void Core::EndTurn(TurnNumber number) {
   const auto turn = state_.turns.find(number);
   if (turn->second.used) Charge(turn->second, turn->second.contended);
-  for (const DeviceKey& key : turn->second.devices) {
-    Device& device = state_.devices.at(key);
-    device.turn = 0;
-    device.free_since = now_;
+  for (Device* device : turn->second.devices) {
+    device->turn = 0;
+    device->free_since = now_;
   }
   state_.turns.erase(turn);
 }

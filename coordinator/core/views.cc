@@ -58,7 +58,7 @@ const Job& Core::SlowestOf(EntityId entity, Estimator Job::*time) const {
   return *slowest;
 }
 
-GpuView Core::ViewOf(const Device& device, const std::vector<EntityId>& entities) const {
+GpuView Core::ViewOf(const Device& device, const Entities& entities) const {
   GpuView view{.capacity = device.capacity};
   view.waiting.reserve(entities.size());
   for (EntityId entity : entities) view.waiting.push_back(ViewOf(entity));

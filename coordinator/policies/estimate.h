@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <utility>
 
@@ -24,36 +25,43 @@ class Estimate {
  public:
   Estimate() = default;
   // Of a time that somebody knows from elsewhere.
-  explicit Estimate(absl::Duration known) { Bound(1, known, known / 4); }
+  explicit Estimate(absl::Duration known) { Bound(1, NanosOf(known), NanosOf(known) / 4); }
 
   bool known() const { return samples_ > 0; }
   // More than a first sample is known.
   bool settled() const { return samples_ > 1; }
   int samples() const { return samples_; }
-  absl::Duration mean() const { return mean_; }
-  absl::Duration spread() const { return spread_; }
+  absl::Duration mean() const { return absl::Nanoseconds(mean_); }
+  absl::Duration spread() const { return absl::Nanoseconds(spread_); }
   // Nine in ten samples stay below; above.
-  absl::Duration Upper() const { return upper_; }
-  absl::Duration Lower() const { return lower_; }
+  absl::Duration Upper() const { return absl::Nanoseconds(upper_); }
+  absl::Duration Lower() const { return absl::Nanoseconds(lower_); }
 
  protected:
-  void Bound(int samples, absl::Duration mean, absl::Duration spread) {
+  // Whole numbers are faster than absl's durations by far, and each hand-over adds half a dozen samples. None
+  // is longer than some years, so sums of a few do not wrap.
+  using Nanos = std::int64_t;
+  static Nanos NanosOf(absl::Duration time) {
+    constexpr Nanos kLongest = Nanos{1} << 57;
+    return std::clamp(absl::ToInt64Nanoseconds(time), -kLongest, kLongest);
+  }
+
+  void Bound(int samples, Nanos mean, Nanos spread) {
     samples_ = samples;
     mean_ = mean;
     spread_ = spread;
     Bound(mean - 3 * spread, mean + 3 * spread);
   }
-  void Bound(absl::Duration lower, absl::Duration upper) {
-    lower_ = std::max(absl::ZeroDuration(), lower);
+  void Bound(Nanos lower, Nanos upper) {
+    lower_ = std::max<Nanos>(0, lower);
     upper_ = upper;
   }
 
- private:
   int samples_ = 0;
-  absl::Duration mean_;
-  absl::Duration spread_;
-  absl::Duration lower_;
-  absl::Duration upper_;
+  Nanos mean_ = 0;
+  Nanos spread_ = 0;
+  Nanos lower_ = 0;
+  Nanos upper_ = 0;
 };
 
 class Estimator : public Estimate {
@@ -65,26 +73,27 @@ class Estimator : public Estimate {
     std::uint64_t above = 0;   // Upper()
   };
 
-  void Add(absl::Duration sample) {
+  void Add(absl::Duration time) {
+    Nanos sample = NanosOf(time);
     if (settled()) {
       ++record_.foretold;
-      record_.inside += Lower() <= sample && sample <= Upper();
-      record_.above += sample > Upper();
+      record_.inside += lower_ <= sample && sample <= upper_;
+      record_.above += sample > upper_;
     }
-    if (samples() < 2) {
+    if (samples_ < 2) {
       last_[0] = sample;
-      return Bound(samples() + 1, sample, sample / 4);
+      return Bound(samples_ + 1, sample, sample / 4);
     }
-    if (samples() >= kFew) sample = std::min(sample, std::max(2 * Upper(), mean() + absl::Milliseconds(1)));
-    const absl::Duration deviation = absl::AbsDuration(sample - mean());
-    const absl::Duration forgotten = std::exchange(last_[(samples() - 1) % kLast], sample);
-    const absl::Duration lower = Lower(), upper = Upper();
+    if (samples_ >= kFew) sample = std::min(sample, std::max(2 * upper_, mean_ + kOneMillisecond));
+    const Nanos deviation = std::abs(sample - mean_);
+    const Nanos forgotten = std::exchange(last_[(samples_ - 1) % kLast], sample);
+    const Nanos lower = lower_, upper = upper_;
     // One that lay inside a bound makes room for another: so many as before are outside.
-    const bool full = samples() > kLast;
+    const bool full = samples_ > kLast;
     const bool lower_stays = full && lower < forgotten && lower <= sample;
     const bool upper_stays = full && forgotten < upper && sample <= upper;
-    Bound(samples() + 1, mean() + (sample - mean()) / 8, spread() + (deviation - spread()) / 4);
-    const int count = std::min(kLast, samples() - 1);
+    Bound(samples_ + 1, mean_ + (sample - mean_) / 8, spread_ + (deviation - spread_) / 4);
+    const int count = std::min(kLast, samples_ - 1);
     if (count < kEnough) return;
     Bound(lower_stays ? lower : BoundOf<std::less<>>(count),
           upper_stays ? upper : BoundOf<std::greater<>>(count));
@@ -92,6 +101,7 @@ class Estimator : public Estimate {
   const Record& record() const { return record_; }
 
  private:
+  static constexpr Nanos kOneMillisecond = 1'000'000;
   static constexpr int kFew = 4;
   static constexpr int kEnough = 8;    // to tell a quantile from
   static constexpr int kLast = 32;     // of so many samples
@@ -99,19 +109,18 @@ class Estimator : public Estimate {
 
   // The sample before which one in kOutside of the last `count` come.
   template <typename Before>
-  absl::Duration BoundOf(int count) const {
+  Nanos BoundOf(int count) const {
     const int outside = count / kOutside;
     Ends<Before> ends;
     for (int i = 0; i < count; ++i) ends.Take(last_[i], outside);
     return ends.kept[outside];
   }
 
-  // The first of all taken, by `Before`, in order: for a few that is faster than to sort all, and each
-  // hand-over does it several times.
+  // The first of all taken, by `Before`, in order: for a few that is faster than to sort all.
   template <typename Before>
   struct Ends {
     // Keeps the first `last` + 1.
-    void Take(absl::Duration sample, int last) {
+    void Take(Nanos sample, int last) {
       const Before before;
       if (count > last && !before(sample, kept[last])) return;
       int at = std::min(count++, last);
@@ -119,12 +128,12 @@ class Estimator : public Estimate {
       kept[at] = sample;
     }
 
-    std::array<absl::Duration, kLast / kOutside + 1> kept;
+    std::array<Nanos, kLast / kOutside + 1> kept;
     int count = 0;
   };
 
   Record record_;
-  std::array<absl::Duration, kLast> last_;  // the first one forgotten, round and round
+  std::array<Nanos, kLast> last_;  // the first one forgotten, round and round
 };
 
 }  // namespace hocket::coordinator

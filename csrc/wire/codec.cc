@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -18,59 +19,75 @@ constexpr size_t kUsualFrameSize = 512;
 
 enum Tag : uint16_t { kU64 = 1, kI64 = 2, kF64 = 3, kBytes = 4 };
 
-template <typename Unsigned>
-void Set(char* bytes, Unsigned value) {
-  for (size_t i = 0; i < sizeof(value); ++i) bytes[i] = static_cast<char>(value >> (8 * i) & 0xff);
-}
+// Numbers are little-endian in frames, as they are in memory on every machine that has such a GPU.
+static_assert(std::endian::native == std::endian::little);
 
 template <typename Unsigned>
-void Put(std::string& out, Unsigned value) {
-  char bytes[sizeof(value)];
-  Set(bytes, value);
-  out.append(bytes, sizeof(bytes));
+void Set(char* bytes, Unsigned value) {
+  std::memcpy(bytes, &value, sizeof(value));
 }
 
 // REQUIRES: `bytes` holds at least sizeof(Unsigned) from `at` on.
 template <typename Unsigned>
 Unsigned Get(absl::string_view bytes, size_t at = 0) {
-  Unsigned value = 0;
-  for (size_t i = 0; i < sizeof(value); ++i)
-    value = static_cast<Unsigned>(value | static_cast<Unsigned>(static_cast<unsigned char>(bytes[at + i]))
-                                              << (8 * i));
+  Unsigned value;
+  std::memcpy(&value, bytes.data() + at, sizeof(value));
   return value;
 }
+
+// A frame as it grows. It has room for most from the beginning: frames are mostly numbers, many to a
+// hand-over.
+class Frame {
+ public:
+  Frame() : bytes_(kUsualFrameSize, '\0') {}
+
+  // Where the next `size` bytes go.
+  char* Grow(size_t size) {
+    const size_t at = std::exchange(size_, size_ + size);
+    if (size_ > bytes_.size()) bytes_.resize(2 * size_);
+    return bytes_.data() + at;
+  }
+  size_t size() const { return size_; }
+  // With its size at its begin. REQUIRES: something has been put there.
+  std::string Take() && {
+    Set<uint32_t>(bytes_.data(), static_cast<uint32_t>(size_));
+    bytes_.resize(size_);
+    return std::move(bytes_);
+  }
+
+ private:
+  std::string bytes_;
+  size_t size_ = 0;
+};
 
 // Appends each field it is shown to a frame.
 class FieldWriter {
  public:
-  explicit FieldWriter(std::string& out) : out_(out) {}
+  explicit FieldWriter(Frame& frame) : frame_(frame) {}
 
   void operator()(uint16_t number, uint64_t value) { Number(number, kU64, value); }
   void operator()(uint16_t number, int64_t value) { Number(number, kI64, static_cast<uint64_t>(value)); }
   void operator()(uint16_t number, double value) { Number(number, kF64, std::bit_cast<uint64_t>(value)); }
   void operator()(uint16_t number, bool value) { Number(number, kU64, value ? 1 : 0); }
   void operator()(uint16_t number, const std::string& value) {
-    Header(number, kBytes, value.size());
-    out_ += value;
+    char* const payload = Field(number, kBytes, value.size());
+    std::copy(value.begin(), value.end(), payload);
   }
 
  private:
-  void Header(uint16_t number, Tag tag, size_t length) {
-    Put<uint16_t>(out_, number);
-    Put<uint16_t>(out_, tag);
-    Put<uint32_t>(out_, static_cast<uint32_t>(length));
-  }
-  // At once: frames are mostly numbers.
-  void Number(uint16_t number, Tag tag, uint64_t value) {
-    char field[kFieldHeaderSize + sizeof(value)];
+  // Where its payload goes.
+  char* Field(uint16_t number, Tag tag, size_t length) {
+    char* const field = frame_.Grow(kFieldHeaderSize + length);
     Set<uint16_t>(field, number);
     Set<uint16_t>(field + 2, tag);
-    Set<uint32_t>(field + 4, sizeof(value));
-    Set<uint64_t>(field + kFieldHeaderSize, value);
-    out_.append(field, sizeof(field));
+    Set<uint32_t>(field + 4, static_cast<uint32_t>(length));
+    return field + kFieldHeaderSize;
+  }
+  void Number(uint16_t number, Tag tag, uint64_t value) {
+    Set<uint64_t>(Field(number, tag, sizeof(value)), value);
   }
 
-  std::string& out_;
+  Frame& frame_;
 };
 
 struct RawField {
@@ -78,14 +95,19 @@ struct RawField {
   uint16_t tag;
   absl::string_view payload;
 };
-// In the order of the frame, which is that of the struct unless a stranger wrote it. A message has at most
-// some 25 fields, so looking through them costs less than a map.
-using RawFields = absl::InlinedVector<RawField, 32>;
+// In the order of the frame, which is that of the struct unless a stranger wrote it: then each is found where
+// the one before ended. A message has at most some 25 fields, so looking through them all costs less than a
+// map.
+struct RawFields {
+  absl::InlinedVector<RawField, 32> all;
+  bool ascending = true;  // each has a greater number than the one before
+};
 
 // Fills each field it is shown from a frame's fields; remembers the first one that does not fit.
 class FieldReader {
  public:
-  FieldReader(const RawFields& fields, const char* message) : fields_(fields), message_(message) {}
+  FieldReader(const RawFields& fields, const char* message)
+      : fields_(fields), message_(message), next_(fields.all.begin()) {}
 
   void operator()(uint16_t number, uint64_t& value) { Number(number, kU64, value); }
   void operator()(uint16_t number, int64_t& value) { Number(number, kI64, value); }
@@ -105,11 +127,21 @@ class FieldReader {
   const absl::Status& status() const { return status_; }
 
  private:
+  // The last one of that number.
+  const RawField* Find(uint16_t number) {
+    if (fields_.ascending) {
+      if (number < std::exchange(asked_, number)) next_ = fields_.all.begin();
+      while (next_ != fields_.all.end() && next_->number < number) ++next_;
+      return next_ != fields_.all.end() && next_->number == number ? next_ : nullptr;
+    }
+    const auto field = std::find_if(fields_.all.rbegin(), fields_.all.rend(),
+                                    [number](const RawField& raw) { return raw.number == number; });
+    return field == fields_.all.rend() ? nullptr : &*field;
+  }
+
   const RawField* Find(uint16_t number, Tag tag) {
-    auto field = std::find_if(fields_.rbegin(), fields_.rend(),
-                              [number](const RawField& raw) { return raw.number == number; });
-    if (field == fields_.rend()) return nullptr;
-    if (field->tag == tag) return &*field;
+    const RawField* const field = Find(number);
+    if (field == nullptr || field->tag == tag) return field;
     Fail(absl::StrCat("field ", number, " of ", message_, " has the type tag ", field->tag, ", expected ",
                       tag));
     return nullptr;
@@ -133,6 +165,8 @@ class FieldReader {
 
   const RawFields& fields_;
   const char* message_;
+  const RawField* next_;  // where they ascend: the first that has the number asked for last, or a greater one
+  uint16_t asked_ = 0;
   absl::Status status_;
 };
 
@@ -151,7 +185,8 @@ absl::StatusOr<RawFields> ParseFields(absl::string_view body) {
       return absl::InvalidArgumentError(
           absl::StrCat("field ", number, " says ", length, " bytes, the frame holds ", body.size()));
     }
-    fields.push_back({number, tag, body.substr(0, length)});
+    fields.ascending &= fields.all.empty() || fields.all.back().number < number;
+    fields.all.push_back({number, tag, body.substr(0, length)});
     body.remove_prefix(length);
   }
   return fields;
@@ -206,21 +241,18 @@ const char* NameOf(const Message& message) {
 }
 
 absl::StatusOr<std::string> Encode(const Message& message) {
-  std::string frame;
-  frame.reserve(kUsualFrameSize);
-  frame.append(sizeof(uint32_t), '\0');
-  Put<uint16_t>(frame, kMajorVersion);
-  Put<uint16_t>(frame, kMinorVersion);
-  Put<uint16_t>(frame, std::visit([](const auto& m) { return m.kType; }, message));
-  Put<uint16_t>(frame, 0);
+  Frame frame;
+  char* const header = frame.Grow(kFrameHeaderSize);  // its first number, the size, is not known yet
+  Set<uint16_t>(header + 4, kMajorVersion);
+  Set<uint16_t>(header + 6, kMinorVersion);
+  Set<uint16_t>(header + 8, std::visit([](const auto& m) { return m.kType; }, message));
   FieldWriter writer(frame);
   std::visit([&](const auto& m) { const_cast<std::decay_t<decltype(m)>&>(m).VisitFields(writer); }, message);
   if (frame.size() > kMaxFrameSize) {
     return absl::InvalidArgumentError(absl::StrCat("cannot send ", NameOf(message), ": it has ", frame.size(),
                                                    " bytes, at most ", kMaxFrameSize, " are allowed"));
   }
-  Set<uint32_t>(frame.data(), static_cast<uint32_t>(frame.size()));
-  return frame;
+  return std::move(frame).Take();
 }
 
 absl::StatusOr<std::optional<Message>> Decode(absl::string_view frame) {
