@@ -44,6 +44,13 @@ absl::StatusOr<UniqueFd> Lock(const std::string& dir) {
   return lock;
 }
 
+// Nothing depends on it where it cannot be had.
+UniqueFd KeepFromBeingTidied(const std::string& dir) {
+  UniqueFd folder(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) (void)flock(folder.get(), LOCK_SH | LOCK_NB);
+  return folder;
+}
+
 // Also one that is stopped, and has no room for more who wait.
 bool SomebodyListens(const std::string& dir) {
   const absl::Status found = wire::Channel::Connect(dir + "/hocketd.sock", /*timeout_ms=*/0).status();
@@ -89,7 +96,8 @@ absl::StatusOr<Endpoint> Endpoint::Open(const std::string& runtime_dir, For whom
   HOCKET_RETURN_IF_ERROR(CheckNobodyAnswers(runtime_dir));
   const std::string path = runtime_dir + "/hocketd.sock";
   HOCKET_ASSIGN_OR_RETURN(UniqueFd listener, Listen(path, whom, log));
-  return Endpoint(path, std::move(lock), std::move(listener), /*remove=*/whom == For::kOwner);
+  return Endpoint(path, KeepFromBeingTidied(runtime_dir), std::move(lock), std::move(listener),
+                  /*remove=*/whom == For::kOwner);
 }
 
 Endpoint::~Endpoint() {

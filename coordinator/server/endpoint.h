@@ -2,6 +2,8 @@
 //
 // The lock (hocketd.lock) is the kernel's, held for the daemon's life: whoever has it may remove a socket
 // that a killed daemon left behind. One that answers all the same is left alone: its lock's file is gone.
+// The folder itself is locked, too (flock, shared): systemd-tmpfiles leaves such a folder, and all that is in
+// it, alone where it tidies /tmp up by age (systemd's "Using /tmp/ and /var/tmp/ Safely").
 #ifndef HOCKET_COORDINATOR_SERVER_ENDPOINT_H_
 #define HOCKET_COORDINATOR_SERVER_ENDPOINT_H_
 
@@ -33,9 +35,14 @@ class Endpoint {
   int listener() const { return listener_.get(); }
 
  private:
-  Endpoint(std::string path, UniqueFd lock, UniqueFd listener, bool remove)
-      : path_(std::move(path)), lock_(std::move(lock)), listener_(std::move(listener)), remove_(remove) {}
+  Endpoint(std::string path, UniqueFd folder, UniqueFd lock, UniqueFd listener, bool remove)
+      : path_(std::move(path)),
+        folder_(std::move(folder)),
+        lock_(std::move(lock)),
+        listener_(std::move(listener)),
+        remove_(remove) {}
   std::string path_;
+  UniqueFd folder_;
   UniqueFd lock_;
   UniqueFd listener_;
   bool remove_;

@@ -10,7 +10,8 @@
 //   <runtime dir>/jobs/             for a restarted coordinator: for whom it waits
 //   <state dir>/settings            for every later one: what people have set
 //
-// A runtime folder goes with a reboot, or when /tmp is tidied. The state folder stays.
+// A runtime folder goes with a reboot, or when /tmp is tidied up while no daemon lives. The state folder
+// stays.
 #ifndef HOCKET_CSRC_BASE_PATHS_H_
 #define HOCKET_CSRC_BASE_PATHS_H_
 

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "coordinator/server/state_files.h"
 #include "csrc/base/process.h"
 #include "csrc/base/steady.h"
+#include "csrc/base/unique_fd.h"
 #include "tests/coordinator/daemon.h"
 #include "tests/wire/busy_listener.h"
 
@@ -100,6 +102,16 @@ TEST(LifeTest, ASecondOneLeavesTheFirstAloneAlsoWhenItsLocksFileIsGone) {
   EXPECT_THAT(text, HasSubstr("a coordinator runs already in " + daemon.dir()));
   a.Say(wire::Wait{});
   EXPECT_GT(a.Hear<wire::Grant>().turn, 0u);
+}
+
+// systemd-tmpfiles asks so before it looks into a folder.
+TEST(LifeTest, WhileItLivesItsFolderIsNotTidiedUpByAge) {
+  Daemon daemon;
+  const UniqueFd folder(open(daemon.dir().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto would_be_tidied = [&] { return flock(folder.get(), LOCK_EX | LOCK_NB) == 0; };
+  EXPECT_FALSE(would_be_tidied());
+  daemon.Kill(SIGTERM);
+  EXPECT_TRUE(would_be_tidied());
 }
 
 // It waited for that one for ever.
