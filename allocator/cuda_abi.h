@@ -32,6 +32,7 @@ using MemoryHandle = unsigned long long;
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kDeviceUnavailable = 46;
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kNotReady = 600;
 // After one of these every call of the process that works on a device answers the same, until the process has
@@ -52,10 +53,14 @@ inline constexpr Result kLastingErrors[] = {
 };
 inline constexpr Result kCaptureErrors[] = {900, 908};  // the first and the last of them
 
+inline constexpr int kAttributeComputeMode = 20;
 inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributePosixHandles = 103;
 inline constexpr int kAttributeHostNode = 134;     // the host's NUMA node next to the device; -1: none
 inline constexpr int kAttributeHostMapping = 141;  // host memory can lie behind device addresses
+
+inline constexpr int kComputeModeProhibited = 2;
+inline constexpr int kComputeModeExclusiveProcess = 3;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlockingSync = 1;

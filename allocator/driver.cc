@@ -152,10 +152,24 @@ absl::StatusOr<int> Driver::NodeToMap(int device, Bytes size) const {
   return node;
 }
 
+absl::Status Driver::CheckSharing(int device) const {
+  int mode = 0;
+  if (call_.DeviceGetAttribute(&mode, cuda::kAttributeComputeMode, device) != cuda::kSuccess)
+    return absl::OkStatus();
+  const char* const lets = mode == cuda::kComputeModeExclusiveProcess ? "only one process at a time"
+                           : mode == cuda::kComputeModeProhibited     ? "no process"
+                                                                      : nullptr;
+  if (lets == nullptr) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the compute mode of device ", device, " lets ", lets,
+                                             " use it, unless MPS serves it.\n  As root: nvidia-smi -i ",
+                                             device, " -c DEFAULT"));
+}
+
 absl::StatusOr<ContextHandle> Driver::PrimaryContext(int device) const {
   ContextHandle context = nullptr;
-  HOCKET_RETURN_IF_ERROR(
-      Check(call_.PrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain(", device, ")"));
+  const cuda::Result result = call_.PrimaryCtxRetain(&context, device);
+  if (result == cuda::kDeviceUnavailable) HOCKET_RETURN_IF_ERROR(CheckSharing(device));
+  HOCKET_RETURN_IF_ERROR(Check(result, "cuDevicePrimaryCtxRetain(", device, ")"));
   return context;
 }
 

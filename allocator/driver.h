@@ -58,8 +58,12 @@ class Driver {
   // host to take it from. kUnimplemented: it cannot, or not in that size.
   absl::StatusOr<int> NodeToMap(int device, Bytes size) const;
 
+  // kUnavailable, with what to do, when its compute mode lets only one process use it at a time, or none.
+  absl::Status CheckSharing(int device) const;
+
   // --- contexts and threads ---
-  // The device's primary context, the one PyTorch uses; kept alive until the process ends.
+  // The device's primary context, the one PyTorch uses; kept alive until the process ends. kUnavailable: as
+  // CheckSharing() says.
   absl::StatusOr<ContextHandle> PrimaryContext(int device) const;
   absl::Status UseContext(ContextHandle context) const;
   // nullptr: none.

@@ -41,12 +41,16 @@ Bytes Parse(const std::string& text) { return ValueOrRaise(ParseBytes(text)); }
 struct DeviceFound {
   std::string name, uuid;
   Bytes capacity = 0, free = 0;
+  std::string alone;  // why only one process can use it, or none; empty: several can
 };
 
 absl::StatusOr<DeviceFound> Look(const Driver& driver, int ordinal) {
   DeviceFound found;
   HOCKET_ASSIGN_OR_RETURN(found.name, driver.DeviceName(ordinal));
   HOCKET_ASSIGN_OR_RETURN(found.uuid, driver.DeviceUuid(ordinal));
+  HOCKET_ASSIGN_OR_RETURN(found.capacity, driver.DeviceCapacity(ordinal));
+  found.alone = std::string(driver.CheckSharing(ordinal).message());
+  if (!found.alone.empty()) return found;  // a context here would keep a job from having one
   HOCKET_ASSIGN_OR_RETURN(const ContextHandle context, driver.PrimaryContext(ordinal));
   HOCKET_RETURN_IF_ERROR(driver.UseContext(context));
   HOCKET_ASSIGN_OR_RETURN(const DeviceMemory memory, driver.MemoryInfo());
@@ -74,7 +78,8 @@ py::dict ProbeDriver() {
   py::list list;
   for (const DeviceFound& device : devices.ok() ? *devices : std::vector<DeviceFound>()) {
     list.append(py::dict(py::arg("name") = device.name, py::arg("uuid") = device.uuid,
-                         py::arg("capacity") = device.capacity, py::arg("free") = device.free));
+                         py::arg("capacity") = device.capacity, py::arg("free") = device.free,
+                         py::arg("alone") = device.alone));
   }
   return py::dict(py::arg("found") = devices.ok() && !devices->empty(),
                   py::arg("reason") = std::string(devices.status().message()),

@@ -20,7 +20,8 @@ std::atomic<const Served*> served{nullptr};
 cudaError_t SetDevice(int device) {
   const cudaError_t error = cudaSetDevice(device);
   const Served* const by = served.load();
-  if (error != cudaErrorMemoryAllocation || by == nullptr || by->forked) return error;
+  const bool may_be_helped = error == cudaErrorMemoryAllocation || error == cudaErrorDevicesUnavailable;
+  if (!may_be_helped || by == nullptr || by->forked) return error;
   const absl::Status used = by->devices.Use(device).status();
   if (!used.ok()) {
     Say(std::string(used.message()));  // CUDA's callers have a number only

@@ -4,7 +4,7 @@
 // An allocation waits for room by itself (Devices::Use). Where the choice finds no memory the device is put
 // to use, too, which waits for the turn and for room, and the call is repeated. Not so where a program's
 // first use of a full device is a stream: PyTorch asks for those inside a std::call_once, where nobody may
-// wait.
+// wait. Where the device is another process's alone (its compute mode), it is said how that can be changed.
 #ifndef HOCKET_CSRC_TORCH_CONTEXTS_H_
 #define HOCKET_CSRC_TORCH_CONTEXTS_H_
 

@@ -7,6 +7,9 @@ class DeviceFound(TypedDict):
     uuid: str
     capacity: int
     free: int
+    # Why only one process can use it, or none, and in a second line what to do; empty: several can. Then nothing of it
+    # is looked at that takes a context: `free` is 0.
+    alone: str
 
 class DriverFound(TypedDict):
     found: bool

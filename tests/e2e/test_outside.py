@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from world import SMALL, Program, World, hocket_command
+from world import SMALL, Program, World, emulation, hocket_command
 
 MIB = 1 << 20
 EACH_STEP_A_TURN = {"HOCKET_POLICY": "fifo", "HOCKET_SWITCH_SHARE": "1"}
@@ -105,3 +105,20 @@ def test_a_headroom_that_cannot_be_kept_is_refused(world: World, headroom: str) 
     job = world.job("late_stream", "a", 10, "in", HOCKET_HEADROOM=headroom)
     assert job.wait() == 1
     assert "HOCKET_HEADROOM" in job.stderr
+
+
+def test_a_device_whose_compute_mode_is_for_one_process_says_so(world: World) -> None:
+    """Where jobs cannot share it, the second hears how they could, and the first goes on."""
+    world.environment |= {"HOCKET_EMULATOR_EXCLUSIVE": "1"}
+    first = world.job("train", "--name", "first", "--hold", "2", "--losses", world.losses("first"), *SMALL)
+    first.expect("step 2")
+    program = PLAIN.replace("FIRST", "")
+    second = world.start(*hocket_command(), "run", "--name", "second", "--", sys.executable, "-c", program)
+    assert second.wait() == 1, second.story()
+    assert "busy or unavailable" in second.stderr, "PyTorch's own words"
+    assert "the compute mode of device 0 lets only one process at a time use it" in second.stderr
+    assert "nvidia-smi -i 0 -c DEFAULT" in second.stderr
+    doctor = world.hocket("doctor", **emulation("--name", world.name))
+    assert "lets only one process at a time use it" in doctor.stdout, doctor.stdout
+    first.go_on()
+    first.finishes()

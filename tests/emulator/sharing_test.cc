@@ -35,6 +35,15 @@ TEST(SharingTest, DevicesAreSeparate) {
   EXPECT_EQ(b.Ask("alloc y 65536"), "ok");
 }
 
+TEST(SharingTest, InExclusiveModeOneProcessAtATimeHasAContext) {
+  World world("HOCKET_EMULATOR_EXCLUSIVE", "1");
+  Puppet a = world.Start(), b = world.Start();
+  EXPECT_EQ(a.Ask("device 0"), "ok");
+  EXPECT_EQ(b.Ask("device 0"), "CUDA_ERROR_DEVICE_UNAVAILABLE");
+  a.Kill();
+  EXPECT_EQ(b.Ask("device 0"), "ok");
+}
+
 TEST(SharingTest, NamesAreSeparate) {
   World one, other;
   Puppet a = one.Start(), b = other.Start();

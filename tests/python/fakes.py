@@ -106,7 +106,7 @@ class FakeNative(types.ModuleType):
         }
 
 
-DEVICE = {"name": "a GPU", "uuid": "GPU-1", "capacity": 64 << 30, "free": 60 << 30}
+DEVICE = {"name": "a GPU", "uuid": "GPU-1", "capacity": 64 << 30, "free": 60 << 30, "alone": ""}
 
 
 def fake_control(torch_version: str) -> types.ModuleType:

@@ -109,6 +109,26 @@ def test_all_is_well(machine: Machine) -> None:
     finding(said, "ok", "device 0: a GPU, 64.0 GiB, of which 60.0 GiB are free")
 
 
+ALONE = """the compute mode of device 0 lets only one process at a time use it, unless MPS serves it.
+  As root: nvidia-smi -i 0 -c DEFAULT"""
+
+
+def test_a_device_for_one_process_is_a_problem_unless_mps_serves_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.driver(13000)
+    machine.control.probe_driver()["devices"][0]["alone"] = ALONE  # type: ignore[attr-defined]
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(machine.folder))
+    said = machine.doctor()
+    assert said.exit_code == 1
+    advice = finding(said, "!!", "device 0: a GPU, 64.0 GiB; the compute mode of device 0 lets only one process")
+    assert advice == "As root: nvidia-smi -i 0 -c DEFAULT"
+    (machine.folder / "control").touch()
+    said = machine.doctor()
+    assert said.exit_code == 0
+    finding(said, "ok", "device 0: a GPU, 64.0 GiB, served by MPS")
+
+
 def test_a_second_coordinator_is_named_with_how_to_end_it(machine: Machine) -> None:
     machine.coordinator("/nowhere/hocketd.sock", pid=5)
     machine.coordinator("/run/hocket/hocketd.sock", pid=6)

@@ -149,6 +149,8 @@ HOCKET_DRIVER_API Result cuDeviceGetAttribute(int* value, int attribute, Device 
   HOCKET_CHECK_DEVICE(device);
   if (value == nullptr || attribute <= 0) return cuda::kInvalidValue;
   *value = attribute == kPciBusId ? device + 1 : 0;
+  if (attribute == cuda::kAttributeComputeMode && Settings::Get().exclusive)
+    *value = cuda::kComputeModeExclusiveProcess;
   if (attribute == cuda::kAttributeHostMapping) *value = Settings::Get().host_mapping ? 1 : 0;
   for (const AttributeValue& known : kAttributes) {
     if (known.attribute == attribute) *value = known.value;
@@ -180,9 +182,8 @@ HOCKET_DRIVER_API Result cuDeviceCanAccessPeer(int* can, Device device, Device p
 
 HOCKET_DRIVER_API Result cuDevicePrimaryCtxRetain(cuda::Context* handle, Device device) {
   HOCKET_CHECK_DEVICE(device);
-  Context* context = Gpu::Get().PrimaryContext(device);
-  if (context == nullptr) return cuda::kOutOfMemory;
-  *handle = context->handle();
+  if (const Result result = Gpu::Get().MakeContext(device)) return result;
+  *handle = Gpu::Get().PrimaryContext(device)->handle();
   return cuda::kSuccess;
 }
 
@@ -194,7 +195,7 @@ HOCKET_DRIVER_API Result cuDevicePrimaryCtxRelease_v2(Device device) {
 
 HOCKET_DRIVER_API Result cuDevicePrimaryCtxSetFlags_v2(Device device, unsigned flags) {
   HOCKET_CHECK_DEVICE(device);
-  if (Context* context = Gpu::Get().PrimaryContext(device)) context->flags = flags;
+  if (Gpu::Get().MakeContext(device) == cuda::kSuccess) Gpu::Get().PrimaryContext(device)->flags = flags;
   return cuda::kSuccess;
 }
 

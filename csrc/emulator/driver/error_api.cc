@@ -17,6 +17,8 @@ constexpr ErrorText kErrors[] = {
     {cuda::kSuccess, "CUDA_SUCCESS", "no error"},
     {cuda::kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {cuda::kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {cuda::kDeviceUnavailable, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+     "CUDA-capable device(s) is/are busy or unavailable"},
     {cuda::kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {cuda::kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     HOCKET_DRIVER_ERRORS(HOCKET_ERROR_TEXT)};

@@ -97,15 +97,15 @@ Gpu& Gpu::Get() { return *gpu.load(std::memory_order_acquire); }
 
 Gpu* Gpu::IfStarted() { return phase == Phase::kRunning || phase == Phase::kEnded ? gpu.load() : nullptr; }
 
-Context* Gpu::PrimaryContext(int device) {
+cuda::Result Gpu::MakeContext(int device) {
   const std::lock_guard lock(contexts_mutex_);
-  if (Context* context = contexts_[device]) return context;
+  if (contexts_[device] != nullptr) return cuda::kSuccess;
   // What HOCKET_EMULATOR_CONTEXT_MS asks for: a context takes that long to make, and one for which there is
   // no room does not fail at once. Nobody synchronises by it.
   std::this_thread::sleep_for(settings_.context);
-  if (!state_.AddContext(device)) return nullptr;
+  if (const cuda::Result result = state_.AddContext(device)) return result;
   contexts_[device] = new Context(device, streams_);  // kept: handles of it may be anywhere
-  return contexts_[device];
+  return cuda::kSuccess;
 }
 
 Context* Gpu::Find(cuda::Context handle) const {

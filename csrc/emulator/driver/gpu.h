@@ -57,8 +57,11 @@ class Gpu {
   timing::StreamEngine* engine() { return engine_.get(); }
 
   bool IsDevice(int device) const { return device >= 0 && device < state_.devices(); }
-  // The device's primary context; its overhead counts from the first call on. nullptr: it does not fit.
-  Context* PrimaryContext(int device);
+  // Makes the device's primary context where it has none; its overhead counts from then on. Errors as
+  // SharedState::AddContext() has them.
+  cuda::Result MakeContext(int device);
+  // REQUIRES: it was made.
+  Context* PrimaryContext(int device) const { return contexts_[device].load(); }
   // True when some thread has made the device's context.
   bool HasContext(int device) const { return contexts_[device].load() != nullptr; }
   // The context a handle names, nullptr for one that we never gave.

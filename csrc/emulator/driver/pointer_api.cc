@@ -39,6 +39,7 @@ Result DeviceAttribute(void* data, int attribute, DevicePtr address, const Mappe
   switch (attribute) {
     case kContext:
       if (on_host) return Answer<cuda::Context>(data, nullptr);
+      if (const Result result = Gpu::Get().MakeContext(mapping.chunk->device())) return result;
       return Answer(data, Gpu::Get().PrimaryContext(mapping.chunk->device())->handle());
     case kMemoryType:
       return Answer<unsigned>(data, on_host ? cuda::kMemoryTypeHost : cuda::kMemoryTypeDevice);
@@ -71,6 +72,7 @@ Result DeviceAttribute(void* data, int attribute, DevicePtr address, const Mappe
 Result HostAttribute(void* data, int attribute, DevicePtr address, const PinnedRange& range) {
   switch (attribute) {
     case kContext:
+      if (const Result result = Gpu::Get().MakeContext(0)) return result;
       return Answer(data, Gpu::Get().PrimaryContext(0)->handle());
     case kMemoryType:
       return Answer<unsigned>(data, cuda::kMemoryTypeHost);

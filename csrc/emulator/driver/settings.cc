@@ -85,6 +85,7 @@ Settings FromEnvironment() {
   settings.peers = ReadInt("HOCKET_EMULATOR_PEERS", 0, 0, 1) == 1;
   settings.host_mapping = ReadInt("HOCKET_EMULATOR_HOST_MAPPING", 1, 0, 1) == 1;
   settings.lost_memory_calls = ReadInt("HOCKET_EMULATOR_LOST_MEMORY_CALLS", 0, 0, 1) == 1;
+  settings.exclusive = ReadInt("HOCKET_EMULATOR_EXCLUSIVE", 0, 0, 1) == 1;
   settings.timing = ReadTiming();
   settings.all_users = ReadInt("HOCKET_EMULATOR_ALL_USERS", 0, 0, 1) == 1;
   settings.check = ReadInt("HOCKET_EMULATOR_CHECK", 0, 0, 1) == 1;

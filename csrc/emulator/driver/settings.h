@@ -20,6 +20,7 @@ struct Settings {
   bool host_mapping = true;       // HOCKET_EMULATOR_HOST_MAPPING=0: no host memory at device addresses
   bool timing = false;            // HOCKET_EMULATOR_MODE=timing
   bool check = false;             // HOCKET_EMULATOR_CHECK=1
+  bool exclusive = false;         // HOCKET_EMULATOR_EXCLUSIVE=1: compute mode "exclusive process"
   bool all_users = false;         // HOCKET_EMULATOR_ALL_USERS=1: one device for all, as a GPU is
   std::chrono::microseconds copy_delay{0};  // HOCKET_EMULATOR_COPY_DELAY_US, added to each copy
   // HOCKET_EMULATOR_LOST_MEMORY_CALLS=1: once a kernel has failed, calls that need no context (cuMemCreate,

@@ -339,13 +339,21 @@ Bytes SharedState::UsedBytes(int device) {
   return Sum(device);
 }
 
-bool SharedState::AddContext(int device) {
+cuda::Result SharedState::AddContext(int device) {
   const Guard guard(*this);
   std::atomic<std::uint32_t>& contexts = page_->processes[self_].contexts;
-  if ((contexts >> device & 1) != 0) return true;
-  if (settings_.context_memory > 0 && !Fits(device, settings_.context_memory)) return false;
+  if ((contexts >> device & 1) != 0) return cuda::kSuccess;
+  if (settings_.exclusive) {
+    Reap();
+    for (int i = 0; i < kMaxProcesses; ++i) {
+      const ProcessRecord& process = page_->processes[i];
+      if (i != self_ && process.pid != 0 && (process.contexts >> device & 1) != 0)
+        return cuda::kDeviceUnavailable;
+    }
+  }
+  if (settings_.context_memory > 0 && !Fits(device, settings_.context_memory)) return cuda::kOutOfMemory;
   contexts |= 1u << device;
-  return true;
+  return cuda::kSuccess;
 }
 
 bool SharedState::AddStream(int device) {

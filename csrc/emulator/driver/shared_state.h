@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <string>
 
+#include "allocator/cuda_abi.h"
 #include "csrc/base/bytes.h"
 #include "csrc/emulator/driver/settings.h"
 #include "csrc/emulator/timing/timeline.h"
@@ -94,8 +95,9 @@ class SharedState {
   void DropChunk(std::uint64_t id);
 
   Bytes UsedBytes(int device);
-  // The context of `device` exists in this process: its overhead counts. False: it does not fit.
-  bool AddContext(int device);
+  // The context of `device` exists in this process: its overhead counts. kOutOfMemory: it does not fit;
+  // kDeviceUnavailable: another process has one, where only one may.
+  cuda::Result AddContext(int device);
   // A stream is made on `device`, or destroyed: what it takes counts. False: it does not fit.
   bool AddStream(int device);
   void DropStream(int device);

@@ -185,7 +185,17 @@ def device() -> Iterator[Finding]:
     if emulated:
         yield note(f"this is an emulated GPU (named {emulated}): nothing measured here speaks of a real one")
     for i, found in enumerate(probe["devices"]):
-        yield well(f"device {i}: {found['name']}, {_size(found['capacity'])}, of which {_size(found['free'])} are free")
+        if found["alone"] and not _served_by_mps():
+            why, _, advice = found["alone"].partition("\n")
+            yield problem(f"device {i}: {found['name']}, {_size(found['capacity'])}; {why}", advice.strip())
+            continue
+        free = "served by MPS" if found["alone"] else f"of which {_size(found['free'])} are free"
+        yield well(f"device {i}: {found['name']}, {_size(found['capacity'])}, {free}")
+
+
+def _served_by_mps() -> bool:
+    """NVIDIA's MPS is the one process then, and its clients share the device."""
+    return os.path.exists(os.path.join(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control"))
 
 
 def _driver(version: int) -> Iterator[Finding]:
