@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -62,7 +63,8 @@ class AllocatorImpl final : public CachingAllocator {
   absl::StatusOr<Bytes> SetStage(DevicePtr address, Stage stage) override;
   bool HasStages() const override { return has_stages_; }
   absl::Status AwaitStage(Stage stage, Stream stream) override;
-  void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures) override;
+  void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures,
+                           Stream captured) override;
   void EndAllocateToPool(PoolId pool) override;
   void ReleasePool(PoolId pool) override;
   PoolId PoolOf(DevicePtr address) const override;
@@ -138,6 +140,9 @@ class AllocatorImpl final : public CachingAllocator {
     PoolIndex index;
     std::function<bool(Stream)> filter;
     bool captures;
+    Stream captured;         // by the capture that begins on it; nullptr: not known
+    std::thread::id captor;  // begins it as the next that it does
+    bool begun = false;      // it was seen
   };
 
   AllocatorImpl(Driver& driver, const AllocatorOptions& options, Gate* gate, ContextHandle context,
@@ -292,7 +297,9 @@ class AllocatorImpl final : public CachingAllocator {
   void AwaitStrays() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What `restore` says, which brings bytes back: after AwaitStrays(), and whoever works then is counted.
   absl::Status AmongStrays(absl::FunctionRef<absl::Status()> restore) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status NoCapture() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status NoCapture() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool GoesOn(OpenPool& capture) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetFailedCaptures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Chunks that the arena holds beyond what this job used of it in its recent turns.
   Bytes ArenaSurplus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the arena's last free chunk for this job. REQUIRES: one is free.

@@ -194,10 +194,13 @@ class CachingAllocator {
 
   // Private pools, of CUDA graphs and a program's own: allocations on streams for which `filter` holds go to
   // the pool's own persistent chunks until EndAllocateToPool, which ends what was begun last with this pool.
-  // `captures`: a graph is captured into it, and until then nothing moves and nothing is waited for. Chunks
-  // of a pool are kept, and spilled whole, until ReleasePool, which says that nothing uses the pool any more.
+  // `captures`: a graph is captured into it, and until then nothing moves and nothing is waited for. That
+  // begins on the stream `captured` as the next that the calling thread does; a capture that has failed there
+  // ends it, too: not every PyTorch says so (2.11). nullptr: it is not known on which. Chunks of a pool are
+  // kept, and spilled whole, until ReleasePool, which says that nothing uses the pool any more.
   using PoolId = std::pair<std::uint64_t, std::uint64_t>;
-  virtual void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures) = 0;
+  virtual void BeginAllocateToPool(PoolId pool, std::function<bool(Stream)> filter, bool captures,
+                                   Stream captured = nullptr) = 0;
   virtual void EndAllocateToPool(PoolId pool) = 0;
   virtual void ReleasePool(PoolId pool) = 0;
 

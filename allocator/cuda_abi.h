@@ -74,7 +74,9 @@ inline constexpr int kLocationHostNode = 3;  // a NUMA node
 inline constexpr int kAccessRead = 1;
 inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kGranularityMinimum = 0;
-inline constexpr int kCaptureRelaxed = 2;
+inline constexpr int kCaptureRelaxed = 2;  // a mode
+inline constexpr int kCaptureNone = 0;     // what a stream is in
+inline constexpr int kCaptureActive = 1;
 
 struct Uuid {
   unsigned char bytes[16];

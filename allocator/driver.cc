@@ -327,6 +327,12 @@ absl::Status Driver::SynchronizeStream(Stream stream) const {
   return Check(call_.StreamSynchronize(stream), "cuStreamSynchronize");
 }
 
+absl::StatusOr<bool> Driver::IsCapturing(Stream stream) const {
+  int status = cuda::kCaptureNone;
+  HOCKET_RETURN_IF_ERROR(Check(call_.StreamIsCapturing(stream, &status), "cuStreamIsCapturing"));
+  return status == cuda::kCaptureActive;
+}
+
 absl::StatusOr<EventHandle> Driver::CreateEvent() const {
   EventHandle event = nullptr;
   HOCKET_RETURN_IF_ERROR(Check(

@@ -127,6 +127,8 @@ class Driver {
   absl::StatusOr<Stream> CreateStream() const;  // non-blocking: not ordered with the default stream
   absl::Status DestroyStream(Stream stream) const;
   absl::Status SynchronizeStream(Stream stream) const;
+  // Whether a graph is being captured on it; one whose capture has failed, and was not ended, does no more.
+  absl::StatusOr<bool> IsCapturing(Stream stream) const;
 
   absl::StatusOr<EventHandle> CreateEvent() const;       // no timing, waiting does not spin
   absl::StatusOr<EventHandle> CreateTimedEvent() const;  // waiting does not spin

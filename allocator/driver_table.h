@@ -62,7 +62,8 @@ namespace hocket {
   X(EventElapsedTime, "cuEventElapsedTime", (float* milliseconds, cuda::Event from, cuda::Event to))
 
 // A function of newer drivers that may be absent (nullptr then): records an event behind all streams.
-#define HOCKET_DRIVER_OPTIONAL_FUNCTIONS(X) \
+#define HOCKET_DRIVER_OPTIONAL_FUNCTIONS(X)                                 \
+  X(StreamIsCapturing, "cuStreamIsCapturing", (Stream stream, int* status)) \
   X(CtxRecordEvent, "cuCtxRecordEvent", (cuda::Context context, cuda::Event event))
 
 struct DriverTable {

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "allocator/allocator_impl.h"
@@ -52,12 +55,13 @@ CachingAllocator::PoolId AllocatorImpl::PoolOf(DevicePtr address) const {
   return block == nullptr || block->pool == 0 ? PoolId() : pools_[block->pool - 1].id;
 }
 
-void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter, bool captures) {
+void AllocatorImpl::BeginAllocateToPool(PoolId id, std::function<bool(Stream)> filter, bool captures,
+                                        Stream captured) {
   MutexLock lock(&mutex_);
   if (captures) (void)ReceiveAll();  // nothing moves during the capture, nor is it waited for
   const PoolIndex index = FindOrAdd(id);
   pools_[index - 1].released = false;
-  open_pools_.push_back({index, std::move(filter), captures});
+  open_pools_.push_back({index, std::move(filter), captures, captured, std::this_thread::get_id()});
   if (captures) ++captures_;
 }
 
@@ -68,6 +72,24 @@ void AllocatorImpl::EndAllocateToPool(PoolId id) {
   if (open == open_pools_.rend()) return;
   if (open->captures) --captures_;
   open_pools_.erase(std::next(open).base());
+}
+
+// Before it has begun, its thread calls nothing here.
+bool AllocatorImpl::GoesOn(OpenPool& capture) const {
+  const absl::StatusOr<bool> captures = driver_.IsCapturing(capture.captured);
+  if (!captures.ok()) return true;
+  capture.begun |= *captures;
+  return *captures || (!capture.begun && capture.captor != std::this_thread::get_id());
+}
+
+void AllocatorImpl::ForgetFailedCaptures() {
+  if (captures_ == 0) return;
+  const InContext in_context(driver_, context_);
+  std::erase_if(open_pools_, [this](OpenPool& open) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const bool over = open.captures && open.captured != nullptr && !GoesOn(open);
+    captures_ -= over ? 1 : 0;
+    return over;
+  });
 }
 
 void AllocatorImpl::ReleasePool(PoolId id) {

@@ -43,7 +43,8 @@ absl::Status AllocatorImpl::DrainLocked() {
   return WaitForDevice();
 }
 
-absl::Status AllocatorImpl::NoCapture() const {
+absl::Status AllocatorImpl::NoCapture() {
+  ForgetFailedCaptures();
   if (!Capturing()) return absl::OkStatus();
   return absl::FailedPreconditionError("a CUDA graph is being captured");
 }
@@ -327,7 +328,7 @@ void AllocatorImpl::TrimArena(int idle_turns) {
 
 absl::StatusOr<Bytes> AllocatorImpl::SpillInParts(Bytes wanted, const SpillParts& parts) {
   MutexLock lock(&mutex_);
-  if (Capturing()) {
+  if (!NoCapture().ok()) {
     return absl::FailedPreconditionError(
         "cannot spill while a CUDA graph is captured: its memory must stay in place");
   }

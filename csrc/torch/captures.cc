@@ -6,14 +6,16 @@
 
 namespace hocket {
 
-bool BeginsCapture(c10::DeviceIndex device, const std::function<bool(cudaStream_t)>& filter) {
+std::optional<cudaStream_t> BeginsCapture(c10::DeviceIndex device,
+                                          const std::function<bool(cudaStream_t)>& filter) {
   try {
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     C10_CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
-    return status != cudaStreamCaptureStatusNone || !filter(stream);
+    const bool captures = status != cudaStreamCaptureStatusNone || !filter(stream);
+    return captures ? std::optional<cudaStream_t>(stream) : std::nullopt;
   } catch (const c10::Error&) {
-    return true;
+    return nullptr;
   }
 }
 

@@ -334,9 +334,9 @@ void CudaAllocator::attachAllocatorTraceTracker(pytorch::caching::AllocatorTrace
 
 void CudaAllocator::beginAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
                                         std::function<bool(cudaStream_t)> filter) {
-  const bool captures = BeginsCapture(device, filter);
+  const std::optional<cudaStream_t> captured = BeginsCapture(device, filter);
   createOrIncrefPool(device, pool, nullptr);
-  Use(device).BeginAllocateToPool(pool, std::move(filter), captures);
+  Use(device).BeginAllocateToPool(pool, std::move(filter), captured.has_value(), captured.value_or(nullptr));
 }
 
 void CudaAllocator::endAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool) {

@@ -121,11 +121,12 @@ void NativeAllocator::attachAllocatorTraceTracker(pytorch::caching::AllocatorTra
 // A capture is ours first: from then on nobody waits for the device, which would spoil it.
 void NativeAllocator::beginAllocateToPool(c10::DeviceIndex device, pytorch::MempoolId_t pool,
                                           std::function<bool(cudaStream_t)> filter) {
-  if (!BeginsCapture(device, filter)) return native_.beginAllocateToPool(device, pool, std::move(filter));
+  const std::optional<cudaStream_t> captured = BeginsCapture(device, filter);
+  if (!captured) return native_.beginAllocateToPool(device, pool, std::move(filter));
   CachingAllocator& segments = *UseDevice(device).allocator;
   MutexLock lock(&pools_mutex_);
   segments.BeginAllocateToPool(
-      pool, [](Stream) { return false; }, /*captures=*/true);
+      pool, [](Stream) { return false; }, /*captures=*/true, *captured);
   try {
     native_.beginAllocateToPool(device, pool, std::move(filter));
   } catch (...) {

@@ -43,6 +43,7 @@ bool MayFail(const std::string& name) {
   static const std::set<std::string> never = {"Init",
                                               "GetErrorName",
                                               "CtxGetCurrent",
+                                              "StreamIsCapturing",
                                               "ThreadExchangeStreamCaptureMode",
                                               "MemRelease",
                                               "MemAddressFree",
@@ -188,6 +189,8 @@ EmulatedGpu::EmulatedGpu() {
   lose_ = reinterpret_cast<decltype(lose_)>(dlsym(library, "hocket_emulator_lose"));
   begin_kernel_ = reinterpret_cast<decltype(begin_kernel_)>(dlsym(library, "hocket_emulator_begin_kernel"));
   end_kernel_ = reinterpret_cast<decltype(end_kernel_)>(dlsym(library, "hocket_emulator_end_kernel"));
+  begin_capture_ = reinterpret_cast<decltype(begin_capture_)>(dlsym(library, "cuStreamBeginCapture_v2"));
+  end_capture_ = reinterpret_cast<decltype(end_capture_)>(dlsym(library, "cuStreamEndCapture"));
   wait_event_ = reinterpret_cast<decltype(wait_event_)>(dlsym(library, "cuStreamWaitEvent"));
   launch_host_function_ =
       reinterpret_cast<decltype(launch_host_function_)>(dlsym(library, "cuLaunchHostFunc"));
@@ -253,6 +256,16 @@ void EmulatedGpu::WaitForStream(Stream later, Stream earlier) {
 void EmulatedGpu::KeepBusy(Stream stream, std::atomic<bool>* go) {
   const auto await = [](void* flag) { static_cast<std::atomic<bool>*>(flag)->wait(false); };
   HOCKET_CHECK(launch_host_function_(stream, await, go) == cuda::kSuccess) << "not queued";
+}
+
+void EmulatedGpu::BeginCapture(Stream stream) {
+  constexpr int kOtherThreadsGoOn = 1;
+  HOCKET_CHECK(begin_capture_(stream, kOtherThreadsGoOn) == cuda::kSuccess) << "no capture";
+}
+
+void EmulatedGpu::EndCapture(Stream stream) {
+  void* graph = nullptr;
+  HOCKET_CHECK(end_capture_(stream, &graph) == cuda::kSuccess) << "no capture";
 }
 
 void EmulatedGpu::FailKernel(cuda::Result error) { lose_(error); }

@@ -56,6 +56,9 @@ class EmulatedGpu {
   // From now on the `n`-th call (1: the next) that asks the driver for something fails with `error`; calls
   // that give something back or only name things always succeed.
   void FailCall(int n, cuda::Result error);
+  // The driver's capture of a graph on `stream`; one that has failed leaves no graph.
+  void BeginCapture(Stream stream);
+  void EndCapture(Stream stream);
   // A kernel has failed with `error`, for good: for a process that ends with the test.
   void FailKernel(cuda::Result error);
   // Calls named `name` ("MemHostRegister") fail with `error` until FailNoCall().
@@ -98,6 +101,8 @@ class EmulatedGpu {
   decltype(&hocket_emulator_begin_kernel) begin_kernel_ = nullptr;
   decltype(&hocket_emulator_end_kernel) end_kernel_ = nullptr;
   decltype(&hocket_emulator_lose) lose_ = nullptr;
+  cuda::Result (*begin_capture_)(Stream, int) = nullptr;
+  cuda::Result (*end_capture_)(Stream, void**) = nullptr;
   cuda::Result (*wait_event_)(Stream, cuda::Event, unsigned) = nullptr;
   cuda::Result (*launch_host_function_)(Stream, void (*)(void*), void*) = nullptr;
 };

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/allocator/job.h"
 
 namespace hocket {
@@ -198,6 +200,80 @@ TEST_F(PoolCheckpointTest, APoolThatIsGoneIsSaid) {
   Open();  // a pool of the same id, without that memory
   Close();
   EXPECT_EQ(job.allocator->ReturnToCheckpoint(then).status().code(), absl::StatusCode::kNotFound);
+}
+
+// Where one fails, PyTorch 2.11 does not say that its pool is closed: nobody was ever given the turn again.
+class FailedCaptureTest : public PoolTest {
+ protected:
+  ~FailedCaptureTest() override { EXPECT_TRUE(gpu.driver().DestroyStream(stream).ok()); }
+  void OpenFor(Stream captured) {
+    job.allocator->BeginAllocateToPool(
+        pool, [captured](Stream asked) { return asked == captured; }, /*captures=*/true, captured);
+  }
+  bool IdleForAnotherThread() {
+    bool idle = false;
+    std::thread([&] { idle = job.allocator->IsIdle(); }).join();
+    return idle;
+  }
+
+  const Stream stream = gpu.driver().CreateStream().value();
+};
+
+TEST_F(FailedCaptureTest, ACaptureThatEndsWithoutAWordKeepsNothing) {
+  OpenFor(stream);
+  gpu.BeginCapture(stream);
+  const DevicePtr block = job.Malloc(1_KiB, stream);
+  EXPECT_FALSE(IdleForAnotherThread());
+  EXPECT_TRUE(job.allocator->Capturing());
+  EXPECT_FALSE(job.Spill(kEverything).ok());
+  gpu.EndCapture(stream);
+  EXPECT_TRUE(IdleForAnotherThread());
+  EXPECT_FALSE(job.allocator->Capturing());
+  job.PassTurn();
+  EXPECT_TRUE(job.Spill(kEverything).ok());
+  job.TakeTurn();
+  Close();  // late, as with other versions
+  job.Free(block);
+  job.allocator->ReleasePool(pool);
+}
+
+// Its thread is between the two calls.
+TEST_F(FailedCaptureTest, OneThatIsAboutToBeginIsNotTakenForOver) {
+  OpenFor(stream);
+  EXPECT_FALSE(IdleForAnotherThread());
+  EXPECT_TRUE(job.allocator->Capturing());
+  gpu.BeginCapture(stream);
+  EXPECT_FALSE(IdleForAnotherThread());
+  gpu.EndCapture(stream);
+  Close();
+  EXPECT_FALSE(job.allocator->Capturing());
+  job.allocator->ReleasePool(pool);
+}
+
+TEST_F(FailedCaptureTest, OneThatDoesNotBeginIsOverWhenItsThreadComesAgain) {
+  OpenFor(stream);
+  const DevicePtr block = job.Malloc(1_KiB);
+  EXPECT_FALSE(job.allocator->Capturing());
+  EXPECT_TRUE(job.allocator->Drain().ok());
+  job.Free(block);
+  job.allocator->ReleasePool(pool);
+}
+
+// Another graph may be captured meanwhile, into the same pool.
+TEST_F(FailedCaptureTest, OthersGoOn) {
+  const Stream other = gpu.driver().CreateStream().value();
+  OpenFor(stream);
+  gpu.BeginCapture(stream);
+  OpenFor(other);
+  gpu.BeginCapture(other);
+  EXPECT_FALSE(IdleForAnotherThread());
+  gpu.EndCapture(stream);
+  EXPECT_FALSE(IdleForAnotherThread());
+  EXPECT_TRUE(job.allocator->Capturing());
+  gpu.EndCapture(other);
+  EXPECT_TRUE(IdleForAnotherThread());
+  job.allocator->ReleasePool(pool);
+  EXPECT_TRUE(gpu.driver().DestroyStream(other).ok());
 }
 
 TEST(ReleasedPoolTest, ItsSpilledMemoryIsDroppedOnceHoweverOftenItIsReleased) {

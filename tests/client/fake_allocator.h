@@ -225,7 +225,7 @@ class FakeAllocator : public CachingAllocator {
   absl::StatusOr<Bytes> SetStage(DevicePtr, Stage) override { return absl::NotFoundError("none"); }
   bool HasStages() const override { return has_stages; }
   absl::Status AwaitStage(Stage, Stream) override { return absl::OkStatus(); }
-  void BeginAllocateToPool(PoolId, std::function<bool(Stream)>, bool) override {}
+  void BeginAllocateToPool(PoolId, std::function<bool(Stream)>, bool, Stream) override {}
   void EndAllocateToPool(PoolId) override {}
   void ReleasePool(PoolId) override {}
   PoolId PoolOf(DevicePtr) const override { return {}; }

@@ -3,11 +3,14 @@
 //
 // Runs over the emulated driver, or over the library that HOCKET_CONTRACT_DRIVER names (libcuda.so.1 on a
 // GPU).
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "allocator/driver.h"
@@ -27,16 +30,25 @@ class Library {
   ContextHandle context() const { return context_; }
   // A copy of the functions, for promises about calls that Hocket must never make.
   const DriverTable& table() const { return table_; }
+  // A function that Hocket does not call.
+  template <typename Function>
+  Function* Find(const char* function) const {
+    void* const loaded = dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    auto* const found = reinterpret_cast<Function*>(dlsym(loaded, function));
+    HOCKET_CHECK(found != nullptr) << "no " << function;
+    return found;
+  }
 
  private:
   Library() {
-    const char* named = std::getenv("HOCKET_CONTRACT_DRIVER");
+    const char* const named = std::getenv("HOCKET_CONTRACT_DRIVER");
     if (named == nullptr) {
       setenv("HOCKET_EMULATOR_NAME", ("contract-test-" + std::to_string(getpid())).c_str(), /*overwrite=*/0);
       setenv("HOCKET_EMULATOR_MEMORY", "64MiB", /*overwrite=*/0);
       setenv("HOCKET_EMULATOR_CHECK", "1", /*overwrite=*/0);
     }
-    absl::StatusOr<DriverTable> table = DriverTable::Load(named == nullptr ? HOCKET_DEFAULT_DRIVER : named);
+    name_ = named == nullptr ? HOCKET_DEFAULT_DRIVER : named;
+    absl::StatusOr<DriverTable> table = DriverTable::Load(name_.c_str());
     HOCKET_CHECK(table.ok()) << table.status().message();
     table_ = *table;
     auto driver = Driver::Open(table_);
@@ -45,6 +57,7 @@ class Library {
     context_ = *driver_->PrimaryContext(0);
   }
 
+  std::string name_;
   DriverTable table_;
   std::unique_ptr<Driver> driver_;
   ContextHandle context_ = nullptr;
@@ -319,6 +332,29 @@ TEST_F(DriverContract, TheCaptureModeIsTheThreadsOwnAndComesBack) {
   driver.SetCaptureMode(before);
   EXPECT_EQ(driver.RelaxCaptureMode(), before);
   driver.SetCaptureMode(before);
+}
+
+TEST_F(DriverContract, AnyThreadMayAskWhetherAStreamCaptures) {
+  const auto begin = library.Find<cuda::Result(Stream, int)>("cuStreamBeginCapture_v2");
+  const auto end = library.Find<cuda::Result(Stream, void**)>("cuStreamEndCapture");
+  const auto asked_by_another = [&] {
+    bool captures = false;
+    std::thread([&] {
+      ASSERT_TRUE(driver.UseContext(library.context()).ok());
+      captures = driver.IsCapturing(stream).value();
+    }).join();
+    return captures;
+  };
+  EXPECT_FALSE(driver.IsCapturing(stream).value());
+  constexpr int kThreadLocal = 1;
+  ASSERT_EQ(begin(stream, kThreadLocal), cuda::kSuccess);
+  EXPECT_TRUE(driver.IsCapturing(stream).value());
+  EXPECT_TRUE(asked_by_another());
+  EXPECT_FALSE(driver.SynchronizeStream(stream).ok()) << "it fails by that";
+  EXPECT_FALSE(asked_by_another());
+  void* graph = nullptr;
+  EXPECT_NE(end(stream, &graph), cuda::kSuccess);
+  EXPECT_FALSE(asked_by_another());
 }
 
 TEST_F(DriverContract, EveryErrorHasTheVendorsName) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from world import LARGE, LARGE_BYTES, World
+from world import LARGE, LARGE_BYTES, SMALL, World
 
 HELD = 30 * 4 * 2**20  # by programs/captures.py
 # How long the other one waits, in seconds. But for the capture it would have the turn by then: of a job that is away at
@@ -47,3 +47,17 @@ def test_nothing_moves_until_the_capture_has_ended_and_the_graph_is_whole(
     if mode == "values":
         assert world.losses("captures").read_text().split() == alone("captures")
         assert world.losses("other").read_text().split() == alone("train", *LARGE)
+
+
+@pytest.mark.parametrize("allocator", ["hocket", "native"])
+def test_a_capture_that_has_failed_keeps_the_turn_from_nobody(
+    world: World, alone: Callable[..., list[str]], allocator: str
+) -> None:
+    """Not every PyTorch says that the graph's pool is closed then (2.11)."""
+    failing = world.job("failed_capture", "failing", HOCKET_ALLOCATOR=allocator)
+    failing.expect("over")
+    other = world.job("train", "--name", "other", "--losses", world.losses("other"), *SMALL)
+    other.finishes()
+    assert world.losses("other").read_text().split() == alone("train", *SMALL)
+    failing.go_on()
+    failing.finishes()
