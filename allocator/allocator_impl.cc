@@ -170,7 +170,7 @@ absl::StatusOr<DevicePtr> AllocatorImpl::Attempt(Request& request, bool* turn_lo
   MutexLock lock(&mutex_);
   *turn_lost = !HoldsTurn();
   if (*turn_lost) return DevicePtr{0};
-  ForgetFailedCaptures();
+  if (Capturing()) ForgetFailedCaptures();
   if (!pending_.empty() && !Capturing()) {
     pending_.Poll([this](DevicePtr block) ABSL_NO_THREAD_SAFETY_ANALYSIS { FreeNow(block); });
   }
