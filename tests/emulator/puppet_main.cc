@@ -13,6 +13,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -127,7 +128,8 @@ std::string Used(Words&) {
 
 // kernel NAME STREAM {read|write NAME OFFSET SIZE}...
 std::string Kernel(Words& words) {
-  const char* name = strdup(words.Word().c_str());  // kept: messages may name it later
+  static auto& kept = *new std::set<std::string>;  // messages may name it later
+  const char* const name = kept.insert(words.Word()).first->c_str();
   const hocket::Stream stream = words.Stream();
   std::vector<HocketEmulatorRange> ranges;
   while (words.More()) {
