@@ -108,6 +108,10 @@ CAUSES: dict[str | tuple[str, str], str] = {
     ),
     ("spill_rate_0.25_gib", H200): "the pause after each 16 MiB: the next are queued when those have arrived, since a "
     "copy that is queued makes who restores meanwhile wait for a millisecond at each chunk (decision 0042).",
+    "allocation_threads_1": (
+        "not profiled. It was 0.97 on another AMD EPYC the day before; here 1.041 without what Malloc() has begun to "
+        "ask since (one load: whether a graph is captured), and 1.037 with it."
+    ),
     "iterator": (
         "on an AMD EPYC it is 584 ns with the same code, on a Xeon of 2.5 GHz more than 1000. By timing each part of "
         "1.2 us (beside other work): 0.4 are the two calls into C++, each of which gives Python's interpreter lock "
