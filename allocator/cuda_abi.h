@@ -35,22 +35,23 @@ inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kDeviceUnavailable = 46;
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kNotReady = 600;
-// After one of these every call of the process that works on a device answers the same, until the process has
-// ended (the vendor's manual, CUresult).
+// Those of which the vendor's manual says that every call which works on a device answers the same from then
+// on, until the process has ended (CUresult).
+inline constexpr Result kContained = 226;
+inline constexpr Result kIllegalAddress = 700;
+inline constexpr Result kLaunchTimeout = 702;
+inline constexpr Result kAssert = 710;
+inline constexpr Result kHardwareStackError = 714;
+inline constexpr Result kIllegalInstruction = 715;
+inline constexpr Result kMisalignedAddress = 716;
+inline constexpr Result kInvalidAddressSpace = 717;
+inline constexpr Result kInvalidPc = 718;
+inline constexpr Result kLaunchFailed = 719;
+inline constexpr Result kTensorMemoryLeak = 721;
 inline constexpr Result kLastingErrors[] = {
-    214,  // an uncorrectable error of the memory
-    220,  // or of NVLink
-    700,  // an illegal address
-    702,  // a kernel took too long
-    710,  // an assertion on the device
-    714,  // an error in a kernel's stack, or in the hardware
-    715,  // an illegal instruction
-    716,  // a misaligned address
-    717,  // an address of another kind of memory than the instruction's
-    718,  // an invalid program counter
-    719,  // another error of a kernel
-    721,  // an error that the device has contained
-};
+    kContained,          kIllegalAddress,     kLaunchTimeout,     kAssert,
+    kHardwareStackError, kIllegalInstruction, kMisalignedAddress, kInvalidAddressSpace,
+    kInvalidPc,          kLaunchFailed,       kTensorMemoryLeak};
 inline constexpr Result kCaptureErrors[] = {900, 908};  // the first and the last of them
 
 inline constexpr int kAttributeComputeMode = 20;

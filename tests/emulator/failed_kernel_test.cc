@@ -15,6 +15,13 @@ using ::testing::HasSubstr;
 constexpr char kFails[] = "fail-kernel 710";
 constexpr char kError[] = "CUDA_ERROR_ASSERT";
 
+// 2 MiB at r, of the chunk c, which `chunk` makes.
+void Map(Puppet& puppet, const std::string& chunk = "create c 2048") {
+  for (const std::string& call :
+       {std::string("reserve r 2048"), chunk, std::string("map r 0 2048 c"), std::string("access r 0 2048")})
+    ASSERT_EQ(puppet.Ask(call), "ok") << call;
+}
+
 TEST(FailedKernelTest, CallsThatWorkOnTheDeviceAnswerItsErrorFromThenOn) {
   World world;
   Puppet a = world.Start();
@@ -45,10 +52,7 @@ TEST(FailedKernelTest, CallsThatNeedNoContextWorkOnUnlessTheyAreToldNotTo) {
   for (const bool fail : {false, true}) {
     World world("HOCKET_EMULATOR_LOST_MEMORY_CALLS", fail ? "1" : "0");
     Puppet a = world.Start();
-    ASSERT_EQ(a.Ask("reserve r 2048"), "ok");
-    ASSERT_EQ(a.Ask("create c 2048"), "ok");
-    ASSERT_EQ(a.Ask("map r 0 2048 c"), "ok");
-    ASSERT_EQ(a.Ask("access r 0 2048"), "ok");
+    Map(a);
     ASSERT_EQ(a.Ask(kFails), "ok");
     for (const char* call : {"unmap r 0 2048", "release c", "create d 2048"})
       EXPECT_EQ(a.Ask(call), fail ? kError : "ok") << call;
@@ -75,16 +79,10 @@ TEST(FailedKernelTest, OthersGoOnAndMayUseTheMemoryThatItUsedLast) {
   World world;
   Puppet a = world.Start();
   Puppet b = world.Start();
-  ASSERT_EQ(a.Ask("reserve r 2048"), "ok");
-  ASSERT_EQ(a.Ask("create c 2048"), "ok");
-  ASSERT_EQ(a.Ask("map r 0 2048 c"), "ok");
-  ASSERT_EQ(a.Ask("access r 0 2048"), "ok");
+  Map(a);
   const std::string exported = a.Ask("export c");
   ASSERT_THAT(exported, HasSubstr("ok "));
-  ASSERT_EQ(b.Ask("import c " + std::to_string(a.pid()) + " " + exported.substr(3)), "ok");
-  ASSERT_EQ(b.Ask("reserve r 2048"), "ok");
-  ASSERT_EQ(b.Ask("map r 0 2048 c"), "ok");
-  ASSERT_EQ(b.Ask("access r 0 2048"), "ok");
+  Map(b, "import c " + std::to_string(a.pid()) + " " + exported.substr(3));
   ASSERT_EQ(a.Ask("kernel last default write r 0 2048"), "ok");
   ASSERT_EQ(a.Ask(kFails), "ok");
   EXPECT_EQ(b.Ask("kernel next default write r 0 2048"), "ok") << b.Errors();

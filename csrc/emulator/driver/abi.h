@@ -31,11 +31,8 @@ inline constexpr int kDriverVersion = 13000;
   X(kIllegalState, 401, "CUDA_ERROR_ILLEGAL_STATE",                                                    \
     "the operation cannot be performed in the present state")                                          \
   X(kNotFound, 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found")                                  \
-  X(kIllegalAddress, 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered")    \
   X(kPrimaryContextActive, 708, "CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE",                                   \
     "cannot set while device is active in this process")                                               \
-  X(kAssert, 710, "CUDA_ERROR_ASSERT", "device-side assert triggered")                                 \
-  X(kLaunchFailed, 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure")                      \
   X(kHostAlreadyRegistered, 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",                          \
     "part or all of the requested memory range is already mapped")                                     \
   X(kHostNotRegistered, 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",                                  \

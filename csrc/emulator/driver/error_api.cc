@@ -20,6 +20,9 @@ constexpr ErrorText kErrors[] = {
     {cuda::kDeviceUnavailable, "CUDA_ERROR_DEVICE_UNAVAILABLE",
      "CUDA-capable device(s) is/are busy or unavailable"},
     {cuda::kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {cuda::kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {cuda::kAssert, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
+    {cuda::kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {cuda::kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     HOCKET_DRIVER_ERRORS(HOCKET_ERROR_TEXT)};
 
