@@ -70,9 +70,10 @@ def test_the_tensors_own_size_is_named(away) -> None:
     assert "uses a tensor of 1.2 KiB (Float, [2, 160]) at 0x" in job.stderr
 
 
+@pytest.mark.parametrize("mapped", ["1", "0"], ids=["on the host", "nowhere"])
 @pytest.mark.parametrize("operation", QUIET.values(), ids=QUIET)
-def test_what_uses_no_spilled_memory_is_not(away, operation: str) -> None:
-    job, other = away(operation, HOCKET_VERIFY="1")
+def test_what_uses_no_spilled_memory_is_not(away, operation: str, mapped: str) -> None:
+    job, other = away(operation, HOCKET_VERIFY="1", HOCKET_EMULATOR_HOST_MAPPING=mapped)
     other.go_on()
     job.finishes()
     assert SAID not in job.stderr

@@ -444,15 +444,26 @@ bool DeviceMemory::IsOnHost(DevicePtr address) const {
   return mapping != mappings_.end() && mapping->second.chunk->device() == kOnHost;
 }
 
-bool DeviceMemory::Accessible(DevicePtr address, Bytes size, int access) const {
+bool DeviceMemory::AllMapped(DevicePtr address, Bytes size,
+                             absl::FunctionRef<bool(const Mapping&)> is) const {
   const std::lock_guard lock(mutex_);
   const DevicePtr end = address + size;
   while (address < end) {
     const auto mapping = Containing(address);
-    if (mapping == mappings_.end() || mapping->second.access < access) return false;
+    if (mapping == mappings_.end() || !is(mapping->second)) return false;
     address = mapping->first + mapping->second.size;
   }
   return true;
+}
+
+bool DeviceMemory::Accessible(DevicePtr address, Bytes size, int access) const {
+  return AllMapped(address, size, [access](const Mapping& mapping) { return mapping.access >= access; });
+}
+
+bool DeviceMemory::IsResident(DevicePtr address, Bytes size) const {
+  return AllMapped(address, size, [](const Mapping& mapping) {
+    return mapping.access >= cuda::kAccessRead && mapping.chunk->device() != kOnHost;
+  });
 }
 
 std::string DeviceMemory::Nearest(DevicePtr address) const {

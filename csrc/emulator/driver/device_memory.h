@@ -29,6 +29,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "csrc/base/bytes.h"
 #include "csrc/base/unique_fd.h"
 #include "csrc/emulator/driver/abi.h"
@@ -159,6 +160,8 @@ class DeviceMemory {
   std::vector<DevicePtr> Elsewhere(DevicePtr address, Bytes size) const;
   // True when host memory is mapped at `address`.
   bool IsOnHost(DevicePtr address) const;
+  // True when all of it is mapped with access, and to memory of a device.
+  bool IsResident(DevicePtr address, Bytes size) const;
   // True when all of it is mapped with at least this access (kAccessRead, kAccessReadWrite).
   bool Accessible(DevicePtr address, Bytes size, int access = cuda::kAccessRead) const;
   // "the nearest mapped memory is 2.0 MiB at 0x... (0x... bytes before it)", for messages about faults.
@@ -170,6 +173,9 @@ class DeviceMemory {
   void AbandonAll();
 
  private:
+  // True when all of it is mapped, and `is` true of each mapping. REQUIRES: mutex_ is not held.
+  bool AllMapped(DevicePtr address, Bytes size, absl::FunctionRef<bool(const Mapping&)> is) const;
+
   using Handles = std::map<cuda::MemoryHandle, std::shared_ptr<Chunk>>;
 
   // REQUIRES: mutex_ is held, for all below.

@@ -1,6 +1,7 @@
 // What the driver tells the emulated runtime and the operators (csrc/emulator/emulator_api.h).
 #include "csrc/emulator/emulator_api.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -91,6 +92,35 @@ void CheckMapped(const char* name, const HocketEmulatorRange& range) {
           .c_str());
 }
 
+// Not mapped, or mapped to the host's memory, may be what a job's turn changes.
+bool IsResident(const HocketEmulatorRange& range) {
+  const DeviceMemory& memory = Gpu::Get().memory();
+  if (range.bytes == 0 || !memory.window().HasDeviceAddress(range.address)) return true;
+  return memory.IsResident(range.address, range.bytes);
+}
+
+bool AreResident(const HocketEmulatorRange* ranges, size_t count) {
+  return std::all_of(ranges, ranges + count, IsResident);
+}
+
+// From BeginInline() on the stream is at work, so nobody who waits for it moves what the kernel uses.
+bool BeginKernelOn(StreamState& stream, const char* name, const HocketEmulatorRange* ranges, size_t count,
+                   bool resident) {
+  Captures& captures = Gpu::Get().captures();
+  const bool captured = captures.IsCapturing(stream);
+  // A device would compute nothing now: no use counts, and what is overwritten comes back.
+  const Ticket ticket = stream.BeginInline(Kept(name), captured ? std::vector<Use>() : UsesOf(ranges, count));
+  if (resident && !AreResident(ranges, count)) {
+    stream.EndInline();
+    return false;
+  }
+  if (captured && recordings == 0) captures.Add(stream, NotReplayable(name));
+  for (size_t i = 0; captured && i < count; ++i) KeepBytes(stream, ranges[i]);
+  running.push_back({ticket, captured});
+  BeginKernel(name);
+  return true;
+}
+
 }  // namespace
 
 HOCKET_DRIVER_API int hocket_emulator_is_timing(void) { return Settings::Get().timing ? 1 : 0; }
@@ -109,15 +139,15 @@ HOCKET_DRIVER_API void hocket_emulator_begin_kernel(HocketEmulatorStream handle,
                                                     const HocketEmulatorRange* ranges, size_t count) {
   const auto stream = StreamOrDie(handle, name);
   for (size_t i = 0; i < count; ++i) CheckMapped(name, ranges[i]);
-  Captures& captures = Gpu::Get().captures();
-  const bool captured = captures.IsCapturing(*stream);
-  if (captured && recordings == 0) captures.Add(*stream, NotReplayable(name));
-  // A device would compute nothing now: no use counts, and what is overwritten comes back.
-  const Ticket ticket =
-      stream->BeginInline(Kept(name), captured ? std::vector<Use>() : UsesOf(ranges, count));
-  for (size_t i = 0; captured && i < count; ++i) KeepBytes(*stream, ranges[i]);
-  running.push_back({ticket, captured});
-  BeginKernel(name);
+  (void)BeginKernelOn(*stream, name, ranges, count, /*resident=*/false);
+}
+
+HOCKET_DRIVER_API int hocket_emulator_begin_resident_kernel(HocketEmulatorStream handle, const char* name,
+                                                            const HocketEmulatorRange* ranges, size_t count) {
+  const auto stream = StreamOrDie(handle, name);
+  if (!AreResident(ranges, count)) return 0;
+  for (size_t i = 0; i < count; ++i) CheckMapped(name, ranges[i]);
+  return BeginKernelOn(*stream, name, ranges, count, /*resident=*/true) ? 1 : 0;
 }
 
 HOCKET_DRIVER_API void hocket_emulator_end_kernel(HocketEmulatorStream handle,

@@ -3,6 +3,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <algorithm>
+
 #include "csrc/emulator/operators/alias.h"
 #include "csrc/emulator/operators/generators.h"
 #include "csrc/emulator/operators/kernel.h"
@@ -18,6 +20,14 @@ bool IsGenerator(const c10::Argument& argument) {
   const c10::Type* type = argument.real_type().get();
   if (const auto* optional = type->castRaw<c10::OptionalType>()) type = optional->getElementType().get();
   return type->kind() == c10::TypeKind::GeneratorType;
+}
+
+bool ReturnsFresh(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument& result) {
+    const c10::TypeKind kind = result.type()->kind();
+    return result.alias_info() == nullptr &&
+           (kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType);
+  });
 }
 
 // One call: its arguments replaced, run, its results replaced.
@@ -98,7 +108,8 @@ class Call {
   }
 
   void Compute() {
-    const Kernel kernel(schema_.name().c_str(), Device(), aliases_.ranges(), aliases_.range_count());
+    const Kernel kernel(schema_.name().c_str(), Device(), aliases_.ranges(), aliases_.range_count(),
+                        ReturnsFresh(schema_) ? Results::kFresh : Results::kGiven);
     const at::AutoDispatchBelowADInplaceOrView below;
     std::optional<AsDefaultGenerator> drawing;
     if (draws_by_default_) drawing.emplace(twin_->cpu());

@@ -1,5 +1,6 @@
 #include "csrc/emulator/operators/kernel.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
@@ -21,9 +22,15 @@ HocketEmulatorStream CurrentStream(c10::Device device) {
   return c10::cuda::getCurrentCUDAStream(device.index()).stream();
 }
 
-Kernel::Kernel(const char* name, c10::Device device, const HocketEmulatorRange* ranges, size_t count)
+Kernel::Kernel(const char* name, c10::Device device, const HocketEmulatorRange* ranges, size_t count,
+               Results results)
     : stream_(CurrentStream(device)), ranges_(ranges), count_(count) {
   last_kernel = name;
+  if (results == Results::kFresh) {
+    if (hocket_emulator_begin_resident_kernel(stream_, name, ranges_, count_) != 0) return;
+    // Its results are allocated when their sizes are known: after it has run.
+    (void)at::empty({1}, at::TensorOptions().device(device).dtype(c10::kByte));
+  }
   hocket_emulator_begin_kernel(stream_, name, ranges_, count_);
 }
 

@@ -61,7 +61,8 @@ class CpuGraph : public torch::autograd::Node {
     }
     variable_list results;
     {
-      const Kernel kernel("backward of a whole operator", device, aliases.ranges(), aliases.range_count());
+      const Kernel kernel("backward of a whole operator", device, aliases.ranges(), aliases.range_count(),
+                          Results::kFresh);
       results = Differentiate(*tape, seeds);
     }
     RecordedResults recorded;
@@ -140,7 +141,8 @@ Wanted Look(const torch::jit::Stack& stack, size_t count) {
 // Runs the operator on aliases in the place of the current stream, drawing from the device's generator.
 void Run(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Device device, const Aliases& aliases,
          std::optional<CapturedDraws>& draws) {
-  const Kernel kernel(op.schema().name().c_str(), device, aliases.ranges(), aliases.range_count());
+  const Kernel kernel(op.schema().name().c_str(), device, aliases.ranges(), aliases.range_count(),
+                      Results::kFresh);
   GeneratorTwin twin(std::nullopt, device);
   {
     const AsDefaultGenerator drawing(twin.cpu());
