@@ -66,7 +66,8 @@ absl::Status Driver::Check(cuda::Result result, const Args&... what) const {
 }
 
 std::string Driver::LastingError() const {
-  return Failed() ? ErrorName(lasting_error_.load(std::memory_order_relaxed)) : "";
+  const cuda::Result error = lasting_error_.load(std::memory_order_relaxed);
+  return error == cuda::kSuccess ? "" : ErrorName(error);
 }
 
 std::string Driver::ErrorName(cuda::Result result) const {

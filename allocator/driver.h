@@ -75,7 +75,6 @@ class Driver {
   // The error that lasts (cuda::kLastingErrors), as "CUDA_ERROR_ASSERT (710)", once a call has answered it:
   // what was queued is over, and nothing can be queued any more. Empty: none has. Constant time.
   std::string LastingError() const;
-  bool Failed() const { return lasting_error_.load(std::memory_order_relaxed) != cuda::kSuccess; }
   // Waits for everything queued in the current context. May spin.
   absl::Status Synchronize() const;
 

@@ -20,6 +20,9 @@ constexpr Bytes kQueuedBeside = 8_MiB;  // while others restore: docs/decisions/
 constexpr auto kGlance = std::chrono::microseconds(200);
 constexpr auto kLongLook = std::chrono::milliseconds(20);
 
+// The device, as who waits for it reads it (Drain()): not a capture's error, nor that of full memory.
+bool HasFailed(const absl::Status& error) { return absl::IsInternal(error); }
+
 }  // namespace
 
 // An event recorded in the context spoils every capture there, so it is recorded under the lock: PyTorch
@@ -65,10 +68,10 @@ bool AllocatorImpl::IsIdle() {
   {
     MutexLock lock(&mutex_);
     if (!NoCapture().ok()) return false;
-    if (!RecordBehindWork(event).ok()) return driver_.Failed();
+    if (const absl::Status recorded = RecordBehindWork(event); !recorded.ok()) return HasFailed(recorded);
   }
   const absl::StatusOr<bool> done = event.DoneWithin(kGlance);
-  return done.ok() ? *done : driver_.Failed();
+  return done.ok() ? *done : HasFailed(done.status());
 }
 
 // A driver that has no event for all streams says nothing of those that the default one does not wait for.

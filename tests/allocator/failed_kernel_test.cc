@@ -20,6 +20,7 @@ using testing::kChunk;
 using testing::kEverything;
 
 constexpr cuda::Result kAssertion = 710;
+constexpr cuda::Result kUncorrectable = 214;
 
 // With the calls that need no context working on, and failing, too: what a GPU's driver does is not known.
 class FailedKernelTest : public ::testing::TestWithParam<const char*> {
@@ -58,6 +59,24 @@ TEST_P(FailedKernelTest, TheTurnPassesAndTheDeviceCountsAsIdle) {
                 job.allocator->Unlock();
                 job.allocator->CheckInvariants();
                 EXPECT_EQ(job.Held().persistent, kChunk);
+                job.gate.holds_turn = true;
+                job.Free(block);
+              }),
+              ExitedWithCode(0), "");
+}
+
+// An uncorrectable memory error, say: what is answered once may be over, and whoever asks again hears it
+// again.
+TEST_P(FailedKernelTest, AnErrorOfWhichNobodySaysThatItLastsKeepsNoTurnEither) {
+  EXPECT_EXIT(InItsProcess([&] {
+                Job job;
+                const DevicePtr block = job.Malloc(kChunk);
+                gpu().FailKernel(kUncorrectable);
+                EXPECT_TRUE(job.allocator->IsIdle());
+                EXPECT_EQ(job.allocator->LastingError(), "");
+                job.PassTurn();
+                EXPECT_THAT(job.Spill(kEverything).status().message(), HasSubstr("214"));
+                EXPECT_EQ(job.Held().spilled, 0);
                 job.gate.holds_turn = true;
                 job.Free(block);
               }),
