@@ -146,6 +146,7 @@ void OwnPolicy::Fail(const std::string& why, absl::Duration cost) const {
   pause_ = served_well ? kFirstPause : std::clamp(2 * pause_, kFirstPause, kLongestPause);
   pause_ = std::max(pause_, cost);
   program_.reset();
+  answers_.clear();
   stage_ = Stage::kPauses;
   since_ = now;
   trouble_ = why;
@@ -193,7 +194,7 @@ void OwnPolicy::HearReady(absl::Duration patience) const {
     job.now = std::max(job.now, told_);
     lines.push_back(TellOf("asked", job).dump());
   }
-  if (!lines.empty()) Tell(absl::StrJoin(lines, "\n"));
+  if (!lines.empty()) Send(absl::StrJoin(lines, "\n"));
   if (stage_ == Stage::kIsTried && trouble_.empty()) TakeOver();
 }
 
@@ -201,7 +202,7 @@ void OwnPolicy::Try(const std::vector<JobView>& waiting) const {
   if (stage_ != Stage::kIsTried || !tried_on_.empty()) return;
   tried_on_ = waiting;
   since_ = options_.now();
-  Tell(OrderQuestion(waiting));
+  Send(OrderQuestion(waiting));
 }
 
 void OwnPolicy::HearTrial() const {
@@ -227,7 +228,12 @@ void OwnPolicy::TakeOver() const {
   trouble_.clear();
 }
 
-void OwnPolicy::Tell(const std::string& line, absl::Duration patience) const {
+void OwnPolicy::Tell(const std::string& line) {
+  answers_.clear();
+  Send(line);
+}
+
+void OwnPolicy::Send(const std::string& line, absl::Duration patience) const {
   if (stage_ != Stage::kIsTried && stage_ != Stage::kDecides) return;
   const absl::Time begin = options_.now();
   const absl::Status sent = program_->Send(line, patience);
@@ -240,12 +246,14 @@ void OwnPolicy::Tell(const std::string& line, absl::Duration patience) const {
   Fail(why, options_.now() - begin);
 }
 
-std::optional<std::string> OwnPolicy::Ask(const std::string& question) const {
-  Tell(question, options_.patience);
+std::optional<std::string> OwnPolicy::Ask(absl::Time now, const std::string& question) const {
+  if (std::exchange(asked_, now) != now) answers_.clear();
+  if (const auto known = answers_.find(question); known != answers_.end()) return known->second;
+  Send(question, options_.patience);
   if (stage_ != Stage::kDecides) return std::nullopt;
   const absl::Time begin = options_.now();
   const absl::StatusOr<std::string> answer = program_->Receive(options_.patience);
-  if (answer.ok()) return *answer;
+  if (answer.ok()) return answers_[question] = *answer;
   Fail(std::string(answer.status().message()), options_.now() - begin);
   return std::nullopt;
 }
@@ -256,7 +264,7 @@ std::vector<JobView> OwnPolicy::Order(std::vector<JobView> waiting) const {
     Try(waiting);
     return fair_.Order(std::move(waiting));
   }
-  const std::optional<std::string> line = Ask(OrderQuestion(waiting));
+  const std::optional<std::string> line = Ask(waiting.front().now, OrderQuestion(waiting));
   if (!line) return fair_.Order(std::move(waiting));
   const Json answer = Parse(*line);
   if (auto ordered = Ordered(waiting, answer)) {
@@ -300,11 +308,9 @@ void OwnPolicy::HearUnasked() const {
 absl::Duration OwnPolicy::Keep(const JobView& holder, absl::Duration held, const GpuView& gpu) const {
   if (!Decides()) return fair_.Keep(holder, held, gpu);
   if (!keeps_) return absl::ZeroDuration();
-  const std::optional<std::string> line = Ask(Json{
-      {"ask", "keep"},
-      {"holder", View(holder)},
-      {"held", Seconds(held)},
-      {"jobs", Views(gpu.waiting)}}.dump());
+  const Json question = {
+      {"ask", "keep"}, {"holder", View(holder)}, {"held", Seconds(held)}, {"jobs", Views(gpu.waiting)}};
+  const std::optional<std::string> line = Ask(holder.now, question.dump());
   if (!line) return fair_.Keep(holder, held, gpu);
   const Json answer = Parse(*line);
   const auto seconds = answer.find("seconds");

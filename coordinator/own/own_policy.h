@@ -22,6 +22,9 @@
 // is given at most and, of a program that does not answer, once in a pause.
 //
 // What it was told before is gone with a process. The next one is told who waits, before anything else.
+//
+// The same question is asked once in a moment, as long as nothing is told meanwhile: the core, which looks at
+// the time of a turn's end several times in an event, is not to hear one thing and then another.
 #ifndef HOCKET_COORDINATOR_OWN_OWN_POLICY_H_
 #define HOCKET_COORDINATOR_OWN_OWN_POLICY_H_
 
@@ -92,9 +95,10 @@ class OwnPolicy final : public Policy {
   // Where it is tried, and has no question yet: fair makes this choice.
   void Try(const std::vector<JobView>& waiting) const;
   void TakeOver() const;
-  void Tell(const std::string& line, absl::Duration patience = absl::ZeroDuration()) const;
-  // The answer to `question`; none: it does not decide, or has failed now.
-  std::optional<std::string> Ask(const std::string& question) const;
+  void Tell(const std::string& line);
+  void Send(const std::string& line, absl::Duration patience = absl::ZeroDuration()) const;
+  // The answer to `question` at `now`; none: it does not decide, or has failed now.
+  std::optional<std::string> Ask(absl::Time now, const std::string& question) const;
   // `cost`: for so long the daemon has waited for it.
   void Fail(const std::string& why, absl::Duration cost = absl::ZeroDuration()) const;
   std::string WhenAgain() const;
@@ -108,11 +112,13 @@ class OwnPolicy final : public Policy {
   mutable Stage stage_ = Stage::kStarts;
   mutable absl::Time since_;      // it is in this stage; kIsTried: it has been asked
   mutable absl::Duration pause_;  // the last one; zero: it has not failed, or has served well since
-  mutable std::unique_ptr<LineProcess> program_;  // none: kPauses
-  mutable std::vector<JobView> tried_on_;         // kIsTried: it has been asked for their order
-  mutable bool keeps_ = false;                    // it wants to be asked how long a holder goes on
-  mutable std::string trouble_;                   // why it has failed; empty once it decides
-  mutable std::string reason_;                    // of its last order
+  mutable std::unique_ptr<LineProcess> program_;        // none: kPauses
+  mutable std::vector<JobView> tried_on_;               // kIsTried: it has been asked for their order
+  mutable absl::Time asked_;                            // of this moment are
+  mutable std::map<std::string, std::string> answers_;  // to what it was asked since it was told something
+  mutable bool keeps_ = false;                          // it wants to be asked how long a holder goes on
+  mutable std::string trouble_;                         // why it has failed; empty once it decides
+  mutable std::string reason_;                          // of its last order
 };
 
 }  // namespace hocket::coordinator

@@ -101,6 +101,26 @@ TEST_F(OwnPolicyTest, ItIsAskedHowLongAHolderGoesOnWhereItWantsToBe) {
   EXPECT_EQ(policy->Keep(View(1), absl::Seconds(1), {.waiting = {View(2)}}), absl::Seconds(1.5));
 }
 
+// It would say something else each time.
+TEST_F(OwnPolicyTest, TheSameQuestionIsAskedOnceInAMoment) {
+  Start(R"(echo '{"hocket_policy": 1, "keeps": true}'; n=0;
+           while read line; do case "$line" in *'"ask":"keep"'*) n=$((n + 1)); echo "{\"seconds\": $n}";;
+                                               *'"ask":"order"'*) echo '{"order": [1]}';; esac; done)");
+  OrderUntilItSpeaks({1});
+  const auto keep = [&](absl::Duration later, EntityId waits) {
+    JobView holder = View(1);
+    holder.now += later;
+    return absl::ToInt64Seconds(policy->Keep(holder, absl::Seconds(1) + later, {.waiting = {View(waits)}}));
+  };
+  EXPECT_EQ(keep(absl::ZeroDuration(), 2), 1);
+  EXPECT_EQ(keep(absl::ZeroDuration(), 3), 2) << "another question";
+  EXPECT_EQ(keep(absl::ZeroDuration(), 2), 1);
+  policy->Asked(View(3));
+  EXPECT_EQ(keep(absl::ZeroDuration(), 2), 3) << "it was told something";
+  EXPECT_EQ(keep(absl::Seconds(1), 2), 4) << "time has passed";
+  EXPECT_EQ(keep(absl::Seconds(1), 2), 4);
+}
+
 TEST_F(OwnPolicyTest, UntilItIsReadyFairDecides) {
   Start("read never");
   EXPECT_THAT(Order({2, 1}), ElementsAre(2, 1));

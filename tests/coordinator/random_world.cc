@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/policies/registry.h"
 #include "csrc/base/check.h"
+#include "tests/coordinator/capricious_policy.h"
 #include "tests/coordinator/random_world_words.h"
 
 namespace hocket::coordinator {
@@ -16,6 +17,8 @@ constexpr int kMostTicks = 20'000;
 constexpr int kTicksUntilOneEnds = 2000;
 constexpr int kMostQuietTicks = 200;
 constexpr int kMostDeeds = 20'000;  // between two of them
+
+constexpr const char* kCapricious = "a user's own";  // a policy
 
 }  // namespace
 
@@ -43,6 +46,7 @@ RandomWorld::RandomWorld(std::uint64_t seed, std::ostream* story)
   traits_.late_ears = Once(4);
   const auto& policies = AllPolicies();
   policy_ = Once(3) ? "fair" : policies[Pick(policies.size())].name;
+  if (seed % 6 == 5) policy_ = kCapricious;
   go_on_ = Once(4);
   core_ = MakeCore();
 }
@@ -55,6 +59,10 @@ std::unique_ptr<Core> RandomWorld::MakeCore() {
   options.lock_folder = [](unsigned user) { return absl::StrCat("/run/", user); };
   options.first_turn = next_turn_;
   options.first_pass = next_pass_;
+  options.make_policy = [seed = next_pass_](const std::string& name) -> std::unique_ptr<Policy> {
+    if (name == kCapricious) return std::make_unique<CapriciousPolicy>(seed);
+    return std::move(MakePolicy(name)).value();
+  };
   return std::make_unique<Core>(options);
 }
 

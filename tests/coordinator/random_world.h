@@ -1,10 +1,11 @@
 // A world of jobs that live as jobs do, at random, around a real core.
 //
-// A seed says all: the policy, one to three devices, two to seven jobs of one or two users, whether some
-// serve, form a gang, pass their turns on, need memory, have little of the host's, are two of one process (on
-// two devices), are stopped, die, break their connections or what the protocol asks for; whether people
-// change what they have set, whether the coordinator is killed now and then, and whether it hears late of
-// what has been said. The same seed gives the same world everywhere.
+// A seed says all: the policy (in a sixth of the worlds one that answers at random, capricious_policy.h), one
+// to three devices, two to seven jobs of one or two users, whether some serve, form a gang, pass their turns
+// on, need memory, have little of the host's, are two of one process (on two devices), are stopped, die,
+// break their connections or what the protocol asks for; whether people change what they have set, whether
+// the coordinator is killed now and then, and whether it hears late of what has been said. The same seed
+// gives the same world everywhere.
 //
 // Jobs know what they have read and no more: messages lie unread for as long as it pleases the dice, so what
 // a job says may cross what it is told. On a message a job does this, now or a while later:
