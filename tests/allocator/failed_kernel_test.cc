@@ -71,10 +71,10 @@ TEST_P(FailedKernelTest, AnErrorOfWhichNobodySaysThatItLastsKeepsNoTurnEither) {
   EXPECT_EXIT(InItsProcess([&] {
                 Job job;
                 const DevicePtr block = job.Malloc(kChunk);
+                job.PassTurn();
                 gpu().FailKernel(kUncorrectable);
                 EXPECT_TRUE(job.allocator->IsIdle());
                 EXPECT_EQ(job.allocator->LastingError(), "");
-                job.PassTurn();
                 EXPECT_THAT(job.Spill(kEverything).status().message(), HasSubstr("214"));
                 EXPECT_EQ(job.Held().spilled, 0);
                 job.gate.holds_turn = true;
