@@ -46,7 +46,7 @@ RandomWorld::RandomWorld(std::uint64_t seed, std::ostream* story)
   traits_.late_ears = Once(4);
   const auto& policies = AllPolicies();
   policy_ = Once(3) ? "fair" : policies[Pick(policies.size())].name;
-  if (seed % 6 == 5) policy_ = kCapricious;
+  if (seed % 6 == 5) policy_ = kCapricious;  // not by the dice: all other worlds stay what they were
   go_on_ = Once(4);
   core_ = MakeCore();
 }

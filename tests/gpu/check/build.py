@@ -36,9 +36,8 @@ def unpack() -> None:
         raise FileNotFoundError(f"there is no {PACKED}: on Debian 12, run scripts/setup and scripts/offline-bundle")
     shutil.rmtree(BUNDLE, ignore_errors=True)
     BUNDLE.mkdir(parents=True)
-    subprocess.run(
-        ["tar", "-xzf", str(PACKED), "-C", str(BUNDLE)], check=True
-    )  # what tarfile calls so is new in 3.11.4
+    # tarfile's extractall() takes a filter, without which newer Pythons warn, from 3.11.4 on only.
+    subprocess.run(["tar", "-xzf", str(PACKED), "-C", str(BUNDLE)], check=True)
 
 
 def libraries() -> str:
