@@ -42,9 +42,9 @@ int hocket_emulator_is_device_address(uint64_t address);
 // A range on unmapped memory ends the process with the kernel and the address named.
 void hocket_emulator_begin_kernel(HocketEmulatorStream stream, const char* name,
                                   const HocketEmulatorRange* ranges, size_t count);
-// The same where all ranges at device addresses lie in device memory, and stay there for the time being: 1.
-// Otherwise no kernel has begun: 0. On a GPU an operator allocates its results before it launches anything,
-// and the allocator may see to it, then, that its arguments are on the device.
+// The same where all ranges at device addresses lie in device memory that they may use, and stay there for
+// the time being: 1. Otherwise no kernel has begun: 0. On a GPU an operator allocates its results before it
+// launches anything, and the allocator may see to it, then, that its arguments are on the device.
 int hocket_emulator_begin_resident_kernel(HocketEmulatorStream stream, const char* name,
                                           const HocketEmulatorRange* ranges, size_t count);
 // The kernel begun last on this thread has finished. `late` uses (fresh outputs) may be recorded here.

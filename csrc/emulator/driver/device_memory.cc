@@ -460,9 +460,9 @@ bool DeviceMemory::Accessible(DevicePtr address, Bytes size, int access) const {
   return AllMapped(address, size, [access](const Mapping& mapping) { return mapping.access >= access; });
 }
 
-bool DeviceMemory::IsResident(DevicePtr address, Bytes size) const {
-  return AllMapped(address, size, [](const Mapping& mapping) {
-    return mapping.access >= cuda::kAccessRead && mapping.chunk->device() != kOnHost;
+bool DeviceMemory::IsResident(DevicePtr address, Bytes size, int access) const {
+  return AllMapped(address, size, [access](const Mapping& mapping) {
+    return mapping.access >= access && mapping.chunk->device() != kOnHost;
   });
 }
 

@@ -160,10 +160,10 @@ class DeviceMemory {
   std::vector<DevicePtr> Elsewhere(DevicePtr address, Bytes size) const;
   // True when host memory is mapped at `address`.
   bool IsOnHost(DevicePtr address) const;
-  // True when all of it is mapped with access, and to memory of a device.
-  bool IsResident(DevicePtr address, Bytes size) const;
   // True when all of it is mapped with at least this access (kAccessRead, kAccessReadWrite).
   bool Accessible(DevicePtr address, Bytes size, int access = cuda::kAccessRead) const;
+  // The same, and that it is memory of a device.
+  bool IsResident(DevicePtr address, Bytes size, int access) const;
   // "the nearest mapped memory is 2.0 MiB at 0x... (0x... bytes before it)", for messages about faults.
   std::string Nearest(DevicePtr address) const;
 

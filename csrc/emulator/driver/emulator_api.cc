@@ -73,12 +73,15 @@ void KeepBytes(const StreamState& stream, const HocketEmulatorRange& range) {
   Gpu::Get().captures().KeepBytes(stream, range.address, bytes, range.bytes);
 }
 
+int AccessOf(const HocketEmulatorRange& range) {
+  return range.write != 0 ? hocket::cuda::kAccessReadWrite : hocket::cuda::kAccessRead;
+}
+
 // A range that is not all mapped, or not for writing, ends the process, before the kernel would.
 void CheckMapped(const char* name, const HocketEmulatorRange& range) {
   DeviceMemory& memory = Gpu::Get().memory();
   if (range.bytes == 0 || !memory.window().HasDeviceAddress(range.address)) return;
-  const int access = range.write != 0 ? hocket::cuda::kAccessReadWrite : hocket::cuda::kAccessRead;
-  if (memory.Accessible(range.address, range.bytes, access)) return;
+  if (memory.Accessible(range.address, range.bytes, AccessOf(range))) return;
   if (memory.Accessible(range.address, range.bytes)) {
     hocket_emulator_fatal(
         absl::StrFormat("kernel %s writes %d bytes at 0x%x, which is mapped for reading only.", name,
@@ -96,7 +99,7 @@ void CheckMapped(const char* name, const HocketEmulatorRange& range) {
 bool IsResident(const HocketEmulatorRange& range) {
   const DeviceMemory& memory = Gpu::Get().memory();
   if (range.bytes == 0 || !memory.window().HasDeviceAddress(range.address)) return true;
-  return memory.IsResident(range.address, range.bytes);
+  return memory.IsResident(range.address, range.bytes, AccessOf(range));
 }
 
 bool AreResident(const HocketEmulatorRange* ranges, size_t count) {
@@ -146,7 +149,6 @@ HOCKET_DRIVER_API int hocket_emulator_begin_resident_kernel(HocketEmulatorStream
                                                             const HocketEmulatorRange* ranges, size_t count) {
   const auto stream = StreamOrDie(handle, name);
   if (!AreResident(ranges, count)) return 0;
-  for (size_t i = 0; i < count; ++i) CheckMapped(name, ranges[i]);
   return BeginKernelOn(*stream, name, ranges, count, /*resident=*/true) ? 1 : 0;
 }
 
