@@ -1,6 +1,7 @@
 #include "coordinator/policies/priority.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -12,6 +13,9 @@ constexpr absl::Duration kSaved = absl::Milliseconds(500);
 
 // Of the dearest turns of others so many are made up for.
 constexpr int kMostOwed = 10;
+
+// An opportunistic job is waited for during such a part of a production job's step at most.
+constexpr int kWait = 4;
 
 // In a longer pause a job gives its turn up (core/limits.h: kIdleLimit).
 constexpr absl::Duration kPause = absl::Milliseconds(5);
@@ -51,8 +55,27 @@ absl::Duration ProductionFirst::Reserve() const { return kSaved * bound_ / 2; }
 
 absl::Duration ProductionFirst::Most() const {
   absl::Duration dearest;
-  for (const auto& [id, cost] : costs_) dearest = std::max(dearest, cost);
-  return dearest + kSaved * bound_;
+  for (const auto& [id, other] : others_) dearest = std::max(dearest, other.cost);
+  return dearest + LongestWait() + kSaved * bound_;
+}
+
+absl::Duration ProductionFirst::LongestWait() const {
+  if (accounts_.size() != 1 || others_.size() != 1) return absl::ZeroDuration();
+  const Account& account = accounts_.begin()->second;
+  const bool known = account.step.settled() && others_.begin()->second.gap.settled();
+  return known ? Usual(account.step) / kWait : absl::ZeroDuration();
+}
+
+absl::Time ProductionFirst::AwaitedUntil() const {
+  const absl::Duration longest = LongestWait();
+  if (longest == absl::ZeroDuration()) return absl::InfinitePast();
+  const Account& account = accounts_.begin()->second;
+  const Other& other = others_.begin()->second;
+  if (!account.asks || account.has_waited || account.asked <= other.left) return absl::InfinitePast();
+  const absl::Time until = other.left + other.gap.Upper();
+  const absl::Duration wait = until - account.asked;
+  const bool worthwhile = wait <= longest && wait + other.cost + Reserve() <= account.credit;
+  return worthwhile ? until : absl::InfinitePast();
 }
 
 absl::Duration ProductionFirst::EarnedInCycle(const JobView& production) const {
@@ -99,7 +122,7 @@ absl::Time ProductionFirst::CountedUntil(const JobView& absent) const {
 // An opportunistic job that the accounts can pay for, production, the other opportunistic jobs.
 int ProductionFirst::Rank(const JobView& job) const {
   if (Production(job)) return 1;
-  return Affords(job) ? 0 : 2;
+  return job.id == awaited_ || Affords(job) ? 0 : 2;
 }
 
 bool ProductionFirst::Before(const JobView& a, const JobView& b) const {
@@ -168,7 +191,7 @@ absl::Duration ProductionFirst::Plenty(const JobView& absent, const JobView& oth
 
 absl::Duration ProductionFirst::KeepFree(const JobView& absent, const JobView& next) const {
   if (Production(absent) == Production(next)) return fair_.KeepFree(absent, next);
-  if (!Production(absent)) return absl::ZeroDuration();
+  if (!Production(absent)) return std::max(absl::ZeroDuration(), AwaitedUntil() - absent.left);
   const absl::Duration away = absent.now - absent.left;
   const absl::Duration plenty = Plenty(absent, next, /*to_begin=*/true);
   if (away >= plenty || away <= LastWorthwhile(absent, next, /*to_begin=*/true)) return absl::ZeroDuration();
@@ -176,22 +199,38 @@ absl::Duration ProductionFirst::KeepFree(const JobView& absent, const JobView& n
 }
 
 absl::Duration ProductionFirst::StopFor(const JobView& absent, const JobView& holder) const {
-  if (!Production(absent) || Production(holder)) return absl::InfiniteDuration();
+  if (Production(absent) == Production(holder)) return absl::InfiniteDuration();
+  if (Production(holder)) return StopToWaitFor(absent);
   const absl::Duration plenty = Plenty(absent, holder, /*to_begin=*/false);
   const absl::Duration last = LastWorthwhile(absent, holder, /*to_begin=*/false);
   if (plenty <= std::max(last, absent.now - absent.left)) return absl::InfiniteDuration();
   return std::max(absl::ZeroDuration(), last);
 }
 
+// As soon as what the wait costs is there when its step is over: what it earns until then is not counted yet.
+absl::Duration ProductionFirst::StopToWaitFor(const JobView& absent) const {
+  const absl::Duration longest = LongestWait();
+  const absl::Duration latest = absent.gap.Upper();
+  if (longest == absl::ZeroDuration() || absent.now > absent.left + latest) return absl::InfiniteDuration();
+  const Account& account = accounts_.begin()->second;
+  const absl::Duration counted = std::max({absent.left, account.counted_until, account.asked}) - absent.left;
+  const absl::Duration lacks = latest + Cost(absent) + Reserve() - account.credit + counted * bound_;
+  return std::max({absl::ZeroDuration(), latest - longest, lacks / (1 + bound_)});
+}
+
 void ProductionFirst::Asked(const JobView& job) {
   fair_.Asked(job);
   if (!Production(job)) {
     accounts_.erase(job.id);  // it may have been production
-    costs_[job.id] = Cost(job);
+    if (job.now <= AwaitedUntil()) awaited_ = job.id;
+    Other& other = others_[job.id];
+    other.cost = Cost(job);
+    other.gap = job.gap;
     return;
   }
-  costs_.erase(job.id);
+  others_.erase(job.id);
   Account& account = accounts_[job.id];
+  account.step = job.step;
   account.gap = job.gap;
   if (!account.asks && job.left != absl::InfinitePast())
     Earn(account, std::min(job.now - CountedUntil(job), job.gap.Upper()));
@@ -202,7 +241,12 @@ void ProductionFirst::Asked(const JobView& job) {
 
 void ProductionFirst::Granted(const JobView& job) {
   fair_.Granted(job);
-  if (Production(job)) accounts_[job.id].asks = accounts_[job.id].has_waited = false;
+  if (!Production(job)) return;
+  Account& account = accounts_[job.id];
+  const absl::Time awaited_until = AwaitedUntil();  // nobody has come
+  if (awaited_until > account.asked) Pay(account, std::min(job.now, awaited_until) - account.asked);
+  account.asks = account.has_waited = false;
+  awaited_ = 0;
 }
 
 void ProductionFirst::Charge(const JobView& job, absl::Duration device_time, bool contended) {
@@ -214,18 +258,23 @@ void ProductionFirst::Charge(const JobView& job, absl::Duration device_time, boo
     Pay(account, job.last_ready + Passage(job));  // alone it would have kept the turn
     return;
   }
-  costs_[job.id] = Cost(job);
+  Other& other = others_[job.id];
+  other.cost = Cost(job);
+  other.left = job.now;
+  const bool was_awaited = std::exchange(awaited_, 0) == job.id;
   for (auto& [id, account] : accounts_) {
     if (!account.asks) continue;
     account.has_waited = true;
-    Pay(account, std::min(device_time + job.last_ready, job.now - account.asked));
+    const absl::Duration waited = job.now - account.asked;
+    Pay(account, was_awaited ? waited : std::min(device_time + job.last_ready, waited));
   }
 }
 
 void ProductionFirst::Forget(EntityId job) {
   fair_.Forget(job);
   accounts_.erase(job);
-  costs_.erase(job);
+  others_.erase(job);
+  if (job == awaited_) awaited_ = 0;
 }
 
 }  // namespace hocket::coordinator

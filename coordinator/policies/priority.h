@@ -34,6 +34,13 @@
 // for the worst, and no gap makes that much cheaper: otherwise what is saved up would buy few steps at their
 // full price. However much is saved up, production that asks waits for one opportunistic step at most.
 //
+// An opportunistic job that comes back shortly after production has begun a step waits for the whole of it,
+// and its own work between two steps stands still meanwhile. So the device is kept free for it, where it is
+// the only one, production has asked, and there is plenty for all that this costs: the wait, by the upper
+// bound on its gap, and its step. For at most a quarter of the step that it would wait for otherwise: what is
+// earned is little, and waiting is the dearest that it can be spent on. And never twice before one turn of
+// production's.
+//
 // Room is made of what opportunistic jobs hold, also where a production job is between two steps: it would
 // wait for its bytes when it asks.
 //
@@ -71,10 +78,17 @@ class ProductionFirst final : public Policy {
     absl::Duration delayed;                           // by opportunistic jobs
     absl::Duration credit;                            // that it may be delayed now
     absl::Time counted_until = absl::InfinitePast();  // the end of the turn that was counted last
-    Estimate gap;                                     // as known last
+    Estimate step, gap;                               // as known last
     bool asks = false;
     bool has_waited = false;  // since it asks, an opportunistic turn has ended
     absl::Time asked;
+  };
+
+  // An opportunistic job.
+  struct Other {
+    absl::Duration cost;                     // Cost(), as known last
+    Estimate gap;                            // when it left its last turn
+    absl::Time left = absl::InfinitePast();  // charged last, at the end of a turn or within it
   };
 
   static bool Production(const JobView& job) { return job.priority == Priority::kHigh; }
@@ -111,14 +125,23 @@ class ProductionFirst final : public Policy {
   bool CheaperInPauses(absl::Duration cost) const;
   // A turn of `job` is worth what it costs production that asks, or goes on.
   bool Affords(const JobView& job) const;
+  // The device is kept free until then for the only opportunistic job, while the only production job waits;
+  // infinite past: it is not. The same from when production asks until it is granted, or the other has had
+  // its turn.
+  absl::Time AwaitedUntil() const;
+  // For how long at most.
+  absl::Duration LongestWait() const;
+  // Until how long after `absent`, an opportunistic job, has left a step of production may begin.
+  absl::Duration StopToWaitFor(const JobView& absent) const;
   void Earn(Account& account, absl::Duration time);
   void Pay(Account& account, absl::Duration delay) const;
   int Rank(const JobView& job) const;
 
   double bound_ = PolicySettings().production_bound;
   Fair fair_;
-  std::map<EntityId, Account> accounts_;      // of production jobs
-  std::map<EntityId, absl::Duration> costs_;  // of opportunistic ones, as known last
+  std::map<EntityId, Account> accounts_;  // of production jobs
+  std::map<EntityId, Other> others_;      // opportunistic ones
+  EntityId awaited_ = 0;                  // the device was kept free for it, and it has come
 };
 
 }  // namespace hocket::coordinator

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
 namespace hocket::coordinator {
 namespace {
 
@@ -33,7 +37,7 @@ class PriorityAccountTest : public testing::Test {
   void Has(absl::Duration credit) {
     policy_.Granted(production_);
     policy_.Charge(production_, Seconds(10), /*contended=*/true);  // full
-    production_.last_ready = kFull - credit;
+    production_.last_ready = full_ - credit;
     policy_.Charge(production_, absl::ZeroDuration(), /*contended=*/true);
     production_.last_ready = absl::ZeroDuration();
     production_.left = now_;
@@ -49,8 +53,7 @@ class PriorityAccountTest : public testing::Test {
   // And another step in a turn.
   absl::Duration GoesOnFor() { return policy_.StopFor(production_, other_); }
 
-  static constexpr absl::Duration kFull =
-      absl::Microseconds(15'500);  // a step of 5.5 ms, and what 0.5 s earn
+  absl::Duration full_ = absl::Microseconds(15'500);  // a step of 5.5 ms, and what 0.5 s earn
   const absl::Time now_ = absl::UnixEpoch() + Seconds(100);
   ProductionFirst policy_;
   JobView production_{.id = 1, .priority = Priority::kHigh, .asked = absl::InfiniteFuture(), .now = now_};
@@ -153,6 +156,121 @@ TEST_F(PriorityAccountTest, ExplainSaysWhatIsKeptForWhom) {
               HasSubstr("it can spare 0.007 s, 0.005 s of that for steps only that"));
   Has(Milliseconds(-3));
   EXPECT_THAT(policy_.Standing(other_), HasSubstr("delayed by 0.003 s too much"));
+}
+
+// The other one has left 442 ms ago, and is away for 482 as a rule; production, whose steps take 410, asks.
+class AwaitedAccountTest : public PriorityAccountTest {
+ protected:
+  AwaitedAccountTest() {
+    production_.step = Of(Milliseconds(410), Milliseconds(410));
+    production_.gap = Of(Milliseconds(16), Milliseconds(16));
+    other_.step = Of(Milliseconds(8), Milliseconds(8));
+    other_.gap = Of(Milliseconds(482), Milliseconds(482));
+    full_ = absl::Microseconds(120'500);  // its step of 8 ms, a quarter of production's, what 0.5 s earn
+    Tell(other_, now_ - Seconds(20));
+    Tell(production_, now_ - Seconds(20));
+  }
+
+  void Tell(JobView job, absl::Time at) {
+    job.now = at;
+    policy_.Asked(job);
+  }
+
+  // The other one's turn ends; production, which has so much credit then, asks `after` that.
+  void ProductionAsks(absl::Duration credit, absl::Duration after = Milliseconds(442)) {
+    production_.now = std::max(now_, asked_ + Milliseconds(100));
+    Has(credit);
+    other_.left = other_.now = now_;
+    policy_.Charge(other_, Milliseconds(8), /*contended=*/false);
+    production_.left = asked_ = now_ + after;  // just now: its gap earns nothing
+    Tell(production_, asked_);
+  }
+
+  // So long after production has asked.
+  absl::Duration IsWaitedFor(absl::Duration after = absl::ZeroDuration()) {
+    JobView absent = other_;
+    absent.now = asked_ + after;
+    const absl::Duration until = policy_.KeepFree(absent, production_);
+    return until == absl::ZeroDuration() ? until : absent.left + until - absent.now;
+  }
+
+  absl::Duration Spare() {
+    JobView none = other_;
+    none.step = Estimator();
+    const std::string standing = policy_.Standing(none);
+    const auto from = standing.find("it can spare ");
+    double seconds = 0;
+    EXPECT_EQ(std::sscanf(standing.c_str() + from, "it can spare %lf s", &seconds), 1) << standing;
+    return Seconds(seconds);
+  }
+
+  absl::Time asked_ = now_ - Seconds(20);
+};
+
+TEST_F(AwaitedAccountTest, OneThatIsBackSoonIsWaitedForWhereThereIsPlenty) {
+  ProductionAsks(Milliseconds(40 + 8 + 5 + 1));
+  EXPECT_EQ(IsWaitedFor(), Milliseconds(40));
+  EXPECT_EQ(IsWaitedFor(Milliseconds(30)), Milliseconds(10));
+  EXPECT_EQ(IsWaitedFor(Milliseconds(40)), absl::ZeroDuration());
+  ProductionAsks(Milliseconds(40 + 8 + 5 - 1));
+  EXPECT_EQ(IsWaitedFor(), absl::ZeroDuration());
+}
+
+TEST_F(AwaitedAccountTest, NotForMoreThanAQuarterOfProductionsStep) {
+  ProductionAsks(Milliseconds(118), Milliseconds(380));
+  EXPECT_EQ(IsWaitedFor(), Milliseconds(102));
+  ProductionAsks(Milliseconds(118), Milliseconds(379));
+  EXPECT_EQ(IsWaitedFor(), absl::ZeroDuration());
+}
+
+TEST_F(AwaitedAccountTest, NotWhereThereAreOthersOrAnotherProductionJob) {
+  JobView third = other_;
+  third.id = 3;
+  ProductionAsks(Milliseconds(100));
+  Tell(third, asked_);
+  EXPECT_EQ(IsWaitedFor(), absl::ZeroDuration());
+  policy_.Forget(3);
+  EXPECT_EQ(IsWaitedFor(), Milliseconds(40));
+  third.priority = Priority::kHigh;
+  Tell(third, asked_);
+  EXPECT_EQ(IsWaitedFor(), absl::ZeroDuration());
+}
+
+TEST_F(AwaitedAccountTest, WhenItHasComeItIsFirstAndPaysForTheWholeWait) {
+  ProductionAsks(Milliseconds(60));
+  EXPECT_FALSE(policy_.Before(other_, production_)) << "there are gaps for it";
+  Tell(other_, asked_ + Milliseconds(38));
+  EXPECT_TRUE(policy_.Before(other_, production_));
+  other_.now = asked_ + Milliseconds(47);
+  policy_.Granted(other_);
+  policy_.Charge(other_, Milliseconds(8), /*contended=*/true);
+  EXPECT_EQ(Spare(), Milliseconds(60 - 47));
+  EXPECT_FALSE(policy_.Before(other_, production_)) << "once";
+  other_.left = other_.now;
+  EXPECT_EQ(IsWaitedFor(Milliseconds(47)), absl::ZeroDuration());
+}
+
+TEST_F(AwaitedAccountTest, WhoComesTooLateIsNotFirstAndTheWaitIsPaid) {
+  ProductionAsks(Milliseconds(60));
+  production_.now = asked_ + Milliseconds(40);
+  policy_.Granted(production_);
+  EXPECT_EQ(Spare(), Milliseconds(20));
+  Tell(other_, asked_ + Milliseconds(41));
+  EXPECT_FALSE(policy_.Before(other_, production_));
+}
+
+TEST_F(AwaitedAccountTest, ProductionBeginsNoStepShortlyBeforeItWhereThereIsPlentyForTheWait) {
+  ProductionAsks(Milliseconds(60));
+  production_.now = asked_ + Milliseconds(40);
+  policy_.Granted(production_);  // it has been waited for in vain: 60 - 40 are left
+  JobView absent = other_;
+  absent.now = asked_;
+  const double earned_until = 442;
+  // 20 and what is earned until then, for 482 - t to wait, its step of 8, and 5 to spare.
+  const double expected = (482 + 8 + 5 - 20 + 0.02 * earned_until) / 1.02;
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(policy_.StopFor(absent, production_)), expected, 0.5);
+  absent.now = absent.left + Milliseconds(483);
+  EXPECT_EQ(policy_.StopFor(absent, production_), absl::InfiniteDuration()) << "who knows when it comes";
 }
 
 }  // namespace

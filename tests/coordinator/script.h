@@ -191,8 +191,8 @@ class Script {
     bool stop = false;       // asked to give up at the end of the step
     bool idle = false;       // asked to give up when idle
     absl::Duration shorter;  // but not in pauses that are
-    absl::Duration paused;   // when it looks whether it has been asked
     bool in_gap = false;
+    absl::Time gap_ends;
     std::optional<wire::Grant> promise;
     std::optional<wire::Yield> promised_yield;  // of that turn
     std::uint64_t pass = 0;                     // as its last Yield said
@@ -232,6 +232,7 @@ class Script {
   bool Meets(Actor& actor);
   bool Stops(const Actor& actor) const;
   void Acknowledges(const std::string& name, const wire::Yield& yield);
+  void LooksInGap(Actor& actor);
   void EndGap(Actor& actor, const std::string& name);
   void AsksAfter(Actor& actor, const std::string& name, absl::Duration gap);
   void AnswerRestore(Actor& actor, const std::string& name);

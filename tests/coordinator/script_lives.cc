@@ -35,9 +35,11 @@ void Script::Hear(const std::string& name, const wire::Message& message) {
     actor.pass = yield->pass;
     actor.stop_step = yield->stop_step;
     if (actor.lives && actor.part.meets && yield->stop_step > 0) unanswered_.emplace_back(name, *yield);
+    LooksInGap(actor);
   } else if (yield != nullptr) {
     actor.idle = true;
     actor.shorter = absl::Nanoseconds(yield->idle_ns);
+    LooksInGap(actor);
   } else if (auto* spill = std::get_if<wire::Spill>(&message);
              spill != nullptr && actor.lives && !actor.stopped) {
     const absl::Duration moves = LinkTime(std::min<Bytes>(spill->bytes, actor.resident));
@@ -168,9 +170,8 @@ void Script::EndStep(Actor& actor, const std::string& name) {
   }
   if (!Stops(actor)) {
     actor.in_gap = true;
-    actor.paused = std::min(actor.part.gap, std::max(kIdleLimit, actor.shorter));
-    actor.next = now_ + actor.paused;
-    return;
+    actor.gap_ends = now_ + actor.part.gap;
+    return LooksInGap(actor);
   }
   GivesUp(
       name,
@@ -178,20 +179,29 @@ void Script::EndStep(Actor& actor, const std::string& name) {
   AsksAfter(actor, name, actor.part.gap);
 }
 
-// Between two steps: after the idle limit a job that somebody waits for gives its turn up.
+// Between two steps: after the idle limit a job that somebody waits for gives its turn up, also when it is
+// asked later.
+void Script::LooksInGap(Actor& actor) {
+  if (!actor.lives || actor.stopped || !actor.has_turn || !actor.in_gap) return;
+  const absl::Time began = actor.gap_ends - actor.part.gap;
+  actor.next = std::clamp(began + std::max(kIdleLimit, actor.shorter), now_, std::max(now_, actor.gap_ends));
+}
+
 void Script::EndGap(Actor& actor, const std::string& name) {
-  actor.in_gap = false;
-  const absl::Duration left = actor.part.gap - actor.paused;
-  const bool long_enough = left > absl::ZeroDuration() && actor.paused >= actor.shorter;
+  const absl::Duration left = actor.gap_ends - now_;
+  const absl::Duration idled = actor.part.gap - left;
+  const bool long_enough = left > absl::ZeroDuration() && idled >= actor.shorter;
   const bool gives = Stops(actor) || (actor.idle && long_enough);
   if (!gives) {
-    actor.next = now_ + left + StepTime(actor);
+    actor.in_gap = left > absl::ZeroDuration();
+    actor.next = actor.in_gap ? actor.gap_ends : now_ + StepTime(actor);
     return;
   }
+  actor.in_gap = false;
   GivesUp(name, {.steps = actor.turn_steps,
                  .ready = actor.ready,
                  .restored = actor.restored,
-                 .idle = actor.part.gap - left,
+                 .idle = idled,
                  .passed = actor.pass});
   AsksAfter(actor, name, left);
 }

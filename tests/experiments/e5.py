@@ -159,10 +159,9 @@ def run(context: Context) -> Result:
             ),
         ],
         reading=(
-            "Where the other gets less than 90 % of the oracle's, its gap is longer than the guaranteed job's whole "
-            "iteration: it is ready shortly after the guaranteed job has asked again. The oracle lets the device idle "
-            "until then, with the guaranteed job waiting, and pays for that out of the bound. The policy never does: "
-            "it would be idling on a guess. So the guaranteed job keeps more there than it has to."
+            "Where the other's gap is longer than the guaranteed job's whole iteration (gpt2 beside dqn or a2c), it is "
+            "ready shortly after the guaranteed job has asked again. As the oracle does, the policy lets the device "
+            "idle until then where the bound pays for it."
         ),
         draw=lambda figure: _draw(figure, rows),
     )
