@@ -145,6 +145,7 @@ absl::Time Core::NextDeadline() const {
     if (turn.link_paused) next = std::min(next, LinkFreeAt(turn));
     if (anybody_serves_) next = std::min(next, NextOfServing(turn));
     if (turn.company) next = std::min(next, turn.company->look_at);
+    if (turn.place_kept_until > now_) next = std::min(next, turn.place_kept_until);
     const bool contended = Contended(turn);
     if (contended) next = std::min(next, TakeBackTime(turn));
     if (StopsAtOnce(turn)) continue;

@@ -257,6 +257,7 @@ class Core {
   absl::Time AskIdleTime(const Turn& turn, absl::Time stop) const;
   absl::Duration HolderBegins(const Turn& turn) const;
   absl::Duration SwitchCost(EntityId entity) const;
+  absl::Duration QuantumTogether(const Turn& turn) const;
   absl::Duration Quantum(EntityId entity) const;
   bool IdlesAfterEachStep(const Turn& turn) const;
   absl::Time StopTime(const Turn& turn) const;
@@ -302,6 +303,7 @@ class Core {
   Bytes Growth(const Job& job, int lane) const;
   Next NextGuest(const Turn& turn) const;
   void AdmitGuests(Turn& turn);
+  bool KeepPlace(Turn& turn, EntityId next);
   void Admit(Job& job, Turn& turn, const std::string& reason);
   void CompanyChanged(Turn& turn);
   void PromoteGuest(Turn& turn);

@@ -124,8 +124,25 @@ Core::Next Core::NextGuest(const Turn& turn) const {
 // One after the other, as long as the policy wants more.
 void Core::AdmitGuests(Turn& turn) {
   if (turn.next_is_promised || !MayHaveGuests(turn)) return;
-  for (Next next = NextGuest(turn); next.entity != 0; next = NextGuest(turn))
+  for (Next next = NextGuest(turn); next.entity != 0 && !KeepPlace(turn, next.entity); next = NextGuest(turn))
     Admit(job(next.entity), turn, next.reason);
+}
+
+// For somebody who comes before `next` and is about to ask again. Of those who ran together one is the last
+// to end its step, and the next turn begins just then: without this it would find its place taken by one who
+// had ended before it, each time.
+bool Core::KeepPlace(Turn& turn, EntityId next) {
+  const Device& device = *turn.devices.front();
+  const JobView taker = ViewOf(next);
+  for (JobId id : active_) {
+    const Job& other = job(id);
+    if (!IsAbsent(other, device) || !other.gap.known() || other.gap.Upper() > taker.step.mean() / 2) continue;
+    const absl::Time until = other.left + other.gap.Upper() + kWaitUnderWay;
+    if (until <= now_ || !device.policy->Before(ViewOf(id), taker) || !MayBeGuest(other, turn)) continue;
+    turn.place_kept_until = until;
+    return true;
+  }
+  return false;
 }
 
 void Core::Admit(Job& job, Turn& turn, const std::string& reason) {

@@ -58,6 +58,8 @@ inline constexpr absl::Duration kLongestPassage = absl::Milliseconds(10);
 inline constexpr absl::Duration kMaxQuantum = absl::Seconds(60);
 // A device is kept free no longer than this for a job that may be back soon.
 inline constexpr absl::Duration kMaxKeepFree = absl::Seconds(60);
+// A place in a turn is kept for so long after a usual gap: the question is under way.
+inline constexpr absl::Duration kWaitUnderWay = absl::Microseconds(100);
 // A gap between two turns counts as no longer than this in the estimate: afterwards a usual one is soon
 // believed.
 inline constexpr absl::Duration kLongestGap = absl::Seconds(1);

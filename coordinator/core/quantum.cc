@@ -22,7 +22,7 @@ absl::Time Core::IdleTime(const Turn& turn) const {
 // as anybody can have the device.
 absl::Time Core::EndOfQuantum(const Turn& turn) const {
   if (turn.stays_until) return *turn.stays_until;
-  if (!turn.within_stay) return turn.start + Quantum(turn.entity);
+  if (!turn.within_stay) return turn.start + std::max(Quantum(turn.entity), QuantumTogether(turn));
   const Device& device = *turn.devices.front();
   return StayLasts(device) && Candidates(device).empty() ? device.stays_until : turn.start;
 }
@@ -30,7 +30,7 @@ absl::Time Core::EndOfQuantum(const Turn& turn) const {
 // Then the holder can be asked to stop at once: it does so at the end of a step, and there is no timer to
 // wake us in between.
 bool Core::FirstStepOutlasts(const Turn& turn, absl::Time stop) const {
-  if (turn.company || state_.gangs.contains(turn.entity)) return false;
+  if (turn.company || turn.place_kept_until > now_ || state_.gangs.contains(turn.entity)) return false;
   const Estimator& step = job(turn.entity).step;
   return step.settled() && stop < turn.start + step.mean();
 }
@@ -57,6 +57,17 @@ absl::Duration Core::Quantum(EntityId entity) const {
   return std::min(kMaxQuantum, SwitchCost(entity) * (1 / state_.switch_share - 1));
 }
 
+// They do not end together: those with shorter steps wait for the one with the longest, half a step of theirs
+// on average. That costs as a hand-over does.
+absl::Duration Core::QuantumTogether(const Turn& turn) const {
+  if (!turn.company) return absl::ZeroDuration();
+  absl::Duration shortest = absl::InfiniteDuration();
+  const auto trainers = TrainersOf(turn);
+  for (JobId id : trainers) shortest = std::min(shortest, StepBeside(job(id)));
+  const absl::Duration idle = shortest / 2 / static_cast<double>(trainers.size());
+  return std::min(kMaxQuantum, idle * (1 / state_.switch_share - 1));
+}
+
 // It would give the turn up after the step anyhow, when it has idled for a while: that while is for the
 // others.
 bool Core::IdlesAfterEachStep(const Turn& turn) const {
@@ -65,8 +76,8 @@ bool Core::IdlesAfterEachStep(const Turn& turn) const {
 }
 
 absl::Time Core::StopTime(const Turn& turn) const {
-  if (!turn.company && IdlesAfterEachStep(turn)) return turn.start;
-  absl::Time stop = EndOfQuantum(turn);
+  if (!turn.company && IdlesAfterEachStep(turn)) return std::max(turn.start, turn.place_kept_until);
+  absl::Time stop = std::max(EndOfQuantum(turn), turn.place_kept_until);
   for (const Device* used : turn.devices) {
     const Device& device = *used;
     const Entities waiting = Candidates(device);

@@ -295,11 +295,12 @@ struct Turn {
   TurnNumber number = 0;
   EntityId entity = 0;
   Devices devices;
-  std::set<JobId> granted;                           // who has part in it now
-  std::map<JobId, std::string> guests;               // of these, who are not the entity's, and why they may
-  std::optional<Company> company;                    // while there are guests
-  bool no_guests = false;                            // room is lacking: no more of them
-  absl::Time first_wanted = absl::InfiniteFuture();  // somebody began to wait for it
+  std::set<JobId> granted;                             // who has part in it now
+  std::map<JobId, std::string> guests;                 // of these, who are not the entity's, and why they may
+  std::optional<Company> company;                      // while there are guests
+  bool no_guests = false;                              // room is lacking: no more of them
+  absl::Time place_kept_until = absl::InfinitePast();  // for a guest who is about to ask (guests.cc)
+  absl::Time first_wanted = absl::InfiniteFuture();    // somebody began to wait for it
   absl::Time start;
   absl::Time ready;    // when it could run; the start as long as nobody has said
   absl::Time charged;  // until when the policy has been told of its device time

@@ -364,6 +364,7 @@ class UnequalStepsTest : public GuestTest {
   }
   void AllAsk(std::initializer_list<const char*> names) {
     Join("c");
+    s.Sets(SetSwitchShare{1});  // their turn is over after a step
     for (const char* name : names) s.Asks(name);
     s.Asks("c");
   }
