@@ -316,7 +316,7 @@ struct Turn {
   absl::Time stop_asked;                             // since when; the last who was told
   bool in_order = false;                             // and not all have been told (guests.cc)
   absl::Time stops_by;                               // then: when the one who was should have stopped
-  absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it, or it is paused
+  absl::Time wanted_since = absl::InfiniteFuture();  // somebody waits for it
   bool overdue = false;  // has not stopped within its limit while others wait, and has been named
   std::optional<Promise> next_is_promised;
   bool may_promise = true;   // nobody has been promised the next one yet, and its holder would pass it on

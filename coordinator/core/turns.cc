@@ -396,7 +396,7 @@ void Core::AskIfContended(Turn& turn) {
     return;
   }
   turn.contended |= contended;
-  turn.wanted_since = std::min(turn.wanted_since, now_);
+  turn.wanted_since = contended ? std::min(turn.wanted_since, now_) : absl::InfiniteFuture();
   turn.first_wanted = std::min(turn.first_wanted, now_);
   if (paused && !StopsAtOnce(turn)) AskToStop(turn);
   const absl::Time stop = turn.asked_stop ? absl::InfiniteFuture() : StopTime(turn);

@@ -11,6 +11,7 @@ namespace {
 using absl::Milliseconds;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 class OverdueTest : public testing::Test {
  protected:
@@ -47,6 +48,19 @@ TEST_F(OverdueTest, TheOthersGoOnInAnotherLane) {
   s.Asks("next");
   EXPECT_EQ(s.Holder(), "third") << s.Story();
   EXPECT_EQ(s.JobOf("third").lane, 1) << s.Story();
+}
+
+// It may be paused for a night.
+TEST_F(OverdueTest, TheLimitOfOneThatIsPausedBeginsWhenSomebodyWaits) {
+  s.Joins("hung");
+  s.Asks("hung");
+  s.Pauses("hung");
+  s.Passes(2 * kHolderLimit);
+  s.Joins("next");
+  s.Asks("next");
+  EXPECT_THAT(s.sentences(), Not(Contains(HasSubstr("Does it hang?")))) << s.Story();
+  s.Passes(kHolderLimit);
+  EXPECT_THAT(s.sentences(), Contains(HasSubstr("Does it hang?"))) << s.Story();
 }
 
 TEST_F(OverdueTest, WhoComesBackIsStoppedAndTakesTurnsAgain) {
