@@ -100,7 +100,8 @@ AllocatorImpl::AllocatorImpl(Driver& driver, const AllocatorOptions& options, Ga
 
 absl::Status AllocatorImpl::Reserve(bool verify) {
   // Twice what can ever lie there, so that holes do not make addresses scarce.
-  const auto positions = static_cast<Position>(2 * (capacity_ / chunk_size_ + 1));
+  const auto positions = static_cast<Position>(
+      std::min(2 * (capacity_ / chunk_size_ + 1), FreeList::kMostAddresses / chunk_size_));
   HOCKET_ASSIGN_OR_RETURN(persistent_, Space::Reserve(driver_, chunk_size_, positions));
   HOCKET_ASSIGN_OR_RETURN(transient_, Space::Reserve(driver_, chunk_size_, positions));
   host_->MapChunks(device_, chunk_size_);

@@ -7,7 +7,9 @@
 namespace hocket {
 
 BlockMap::BlockMap(DevicePtr base, Bytes chunk_size, Position positions)
-    : base_(base), chunk_size_(chunk_size), places_(positions) {}
+    : base_(base), chunk_size_(chunk_size), places_(positions) {
+  HOCKET_CHECK(positions <= FreeList::kMostAddresses / chunk_size) << positions << " of " << chunk_size;
+}
 
 BlockMap::Blocks::const_iterator BlockMap::FirstEndingAfter(DevicePtr address) const {
   auto it = blocks_.upper_bound(address);
@@ -150,21 +152,21 @@ std::vector<BlockMap::Position> BlockMap::WithLiveBlocks() const {
   return positions;
 }
 
-const BlockMap::FreeSet* BlockMap::FreeOf(PoolIndex pool, Stream stream) const {
+const FreeList* BlockMap::FreeOf(PoolIndex pool, Stream stream) const {
   const auto found = free_.find(FreeKey(pool, stream));
   return found == free_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::pair<Bytes, DevicePtr>> BlockMap::Choose(Bytes size, Stream stream, PoolIndex pool,
-                                                            Fit fit) const {
-  std::optional<std::pair<Bytes, DevicePtr>> best;
-  for (const FreeSet* set : {FreeOf(pool, stream), FreeOf(pool, kAnyStream)}) {
-    if (set == nullptr) continue;
-    for (auto it = set->lower_bound({size, 0}); it != set->end(); ++it) {
-      const bool better = !best || (fit == Fit::kBest ? *it < *best : it->second < best->second);
-      if (better) best = *it;
-      if (fit == Fit::kBest) break;
-    }
+std::optional<FreeList::Entry> BlockMap::Choose(Bytes size, Stream stream, PoolIndex pool, Fit fit) const {
+  std::optional<FreeList::Entry> best;
+  for (const FreeList* list : {FreeOf(pool, stream), FreeOf(pool, kAnyStream)}) {
+    if (list == nullptr) continue;
+    const auto found = fit == Fit::kBest ? list->BestFit(size) : list->LowestFit(size);
+    if (!found) continue;
+    const bool smaller = fit == Fit::kBest && best && found->size < best->size;
+    const bool lower =
+        best && found->address < best->address && (fit == Fit::kLowest || found->size == best->size);
+    if (!best || smaller || lower) best = found;
   }
   return best;
 }
@@ -174,7 +176,7 @@ Block* BlockMap::Allocate(Bytes size, Stream stream, PoolIndex pool, Fit fit) {
   const auto best = Choose(size, stream, pool, fit);
   if (!best) return nullptr;
 
-  return Cut(blocks_.find(best->second), size, stream);
+  return Cut(blocks_.find(best->address), size, stream);
 }
 
 // In place: this is what a malloc costs.
@@ -234,11 +236,11 @@ Block* BlockMap::AllocateIfFree(DevicePtr address, Bytes size, Stream stream) {
 // In place, as for Cut(): the three parts are in one list.
 Block* BlockMap::CutMiddle(Blocks::iterator it, DevicePtr address, Bytes size, Stream stream) {
   Block& front = it->second;
-  FreeSet& listed = free_.find(FreeKey(front.pool, front.stream))->second;
-  listed.erase({front.size, front.address});
+  FreeList& listed = free_.find(FreeKey(front.pool, front.stream))->second;
+  listed.Erase(front.size, front.address);
   const Bytes behind = front.end() - (address + size);
   front.size = address - front.address;
-  listed.emplace(front.size, front.address);
+  listed.Insert(front.size, front.address);
   free_bytes_ -= size;
   it = blocks_.emplace_hint(std::next(it), address, Block());
   Block& block = it->second;
@@ -253,7 +255,7 @@ Block* BlockMap::CutMiddle(Blocks::iterator it, DevicePtr address, Bytes size, S
     rest.size = behind;
     rest.stream = front.stream;
     rest.pool = front.pool;
-    listed.emplace(rest.size, rest.address);
+    listed.Insert(rest.size, rest.address);
   }
   AddLive(block);
   return &block;
@@ -359,13 +361,13 @@ void BlockMap::MakeFree(Blocks::iterator it, Stream stream) {
 }
 
 void BlockMap::List(const Block& free) {
-  free_[FreeKey(free.pool, free.stream)].emplace(free.size, free.address);
+  free_.try_emplace(FreeKey(free.pool, free.stream), base_).first->second.Insert(free.size, free.address);
   free_bytes_ += free.size;
 }
 
 void BlockMap::Unlist(const Block& free) {
   const auto set = free_.find(FreeKey(free.pool, free.stream));
-  set->second.erase({free.size, free.address});
+  set->second.Erase(free.size, free.address);
   if (set->second.empty()) free_.erase(set);
   free_bytes_ -= free.size;
 }
@@ -379,7 +381,7 @@ void BlockMap::ForgetStreamOrder() {
   std::vector<DevicePtr> ordered;
   for (const auto& [key, set] : free_) {
     if (key.first != 0 || key.second == kAnyStream) continue;
-    for (const auto& [size, address] : set) ordered.push_back(address);
+    set.ForEach([&](const FreeList::Entry& free) { ordered.push_back(free.address); });
   }
   for (const DevicePtr address : ordered) {
     const auto it = blocks_.find(address);
@@ -534,7 +536,7 @@ const Block& BlockMap::FreeBlockAt(DevicePtr address) const {
 Bytes BlockMap::LargestFree() const {
   Bytes largest = 0;
   for (const auto& [key, set] : free_) {
-    if (key.first == 0) largest = std::max(largest, set.rbegin()->first);
+    if (key.first == 0) largest = std::max(largest, set.Largest());
   }
   return largest;
 }
@@ -544,7 +546,7 @@ void BlockMap::CheckInvariants() const {
   Bytes free = 0;
   std::size_t free_blocks = 0;
   const Block* before = nullptr;
-  std::vector<std::pair<FreeKey, const FreeSet*>> sets;  // few: looked through faster than a table
+  std::vector<std::pair<FreeKey, const FreeList*>> sets;  // few: looked through faster than a table
   for (const auto& [key, set] : free_) sets.emplace_back(key, &set);
   for (const auto& [address, block] : blocks_) {
     HOCKET_CHECK(address == block.address && block.size > 0 && block.size % kBlockUnit == 0)
@@ -557,7 +559,7 @@ void BlockMap::CheckInvariants() const {
       const FreeKey its(block.pool, block.stream);
       const auto set =
           std::find_if(sets.begin(), sets.end(), [&](const auto& of) { return of.first == its; });
-      HOCKET_CHECK(set != sets.end() && set->second->contains({block.size, address}))
+      HOCKET_CHECK(set != sets.end() && set->second->Contains(block.size, address))
           << "free block missing at " << address;
       HOCKET_CHECK(before == nullptr || before->end() < address ||
                    !Joins(*before, block.pool, block.stream) || before->stream != block.stream)

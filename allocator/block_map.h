@@ -31,10 +31,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "allocator/extents.h"
+#include "allocator/free_list.h"
 #include "allocator/promise.h"
 #include "allocator/region.h"
 #include "allocator/stage.h"
@@ -42,7 +42,6 @@
 
 namespace hocket {
 
-inline constexpr Bytes kBlockUnit = 512;
 inline const Stream kAnyStream = reinterpret_cast<Stream>(~std::uintptr_t{0});
 
 using PoolIndex = std::uint32_t;  // 0: no private pool
@@ -76,6 +75,7 @@ class BlockMap {
  public:
   using Position = Region::Position;
 
+  // REQUIRES: FreeList::kMostAddresses bytes at most.
   BlockMap(DevicePtr base, Bytes chunk_size, Position positions);
 
   // --- positions ---
@@ -174,7 +174,6 @@ class BlockMap {
     std::uint32_t live = 0;
   };
   using FreeKey = std::pair<PoolIndex, Stream>;
-  using FreeSet = absl::btree_set<std::pair<Bytes, DevicePtr>>;
   using Blocks = std::map<DevicePtr, Block>;
 
   Position PositionOf(DevicePtr address) const {
@@ -201,9 +200,9 @@ class BlockMap {
   void List(const Block& free);
   void Unlist(const Block& free);
   bool Joins(const Block& block, PoolIndex pool, Stream stream) const;
-  const FreeSet* FreeOf(PoolIndex pool, Stream stream) const;
-  // (size, address) of the free block to cut.
-  std::optional<std::pair<Bytes, DevicePtr>> Choose(Bytes size, Stream stream, PoolIndex pool, Fit fit) const;
+  const FreeList* FreeOf(PoolIndex pool, Stream stream) const;
+  // The free block to cut.
+  std::optional<FreeList::Entry> Choose(Bytes size, Stream stream, PoolIndex pool, Fit fit) const;
   void AddLive(const Block& block);
   std::vector<Extent> Extents(Position position, absl::FunctionRef<bool(const Block&)> counts) const;
   // Counts a leased block at the positions that it touches.
@@ -230,7 +229,7 @@ class BlockMap {
   Position end_of_use_ = 0;           // positions from here on were never backed
   mutable Position first_empty_ = 0;  // none before it can be backed for a growth
   Blocks blocks_;
-  absl::flat_hash_map<FreeKey, FreeSet> free_;
+  absl::flat_hash_map<FreeKey, FreeList> free_;
   Bytes live_bytes_ = 0;
   Bytes free_bytes_ = 0;
   std::vector<DevicePtr> leased_;  // in order
