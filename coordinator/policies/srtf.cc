@@ -12,7 +12,7 @@ namespace {
 
 // Of device time had: a job of unknown size counts as its level.
 constexpr absl::Duration kLevels[] = {absl::Seconds(1),  absl::Seconds(10), absl::Minutes(1),
-                                      absl::Minutes(10), absl::Hours(1),    absl::Hours(4)};
+                                      absl::Minutes(10), absl::Hours(1),    Srtf::kLastLevel};
 
 absl::Duration Level(absl::Duration served) {
   absl::Duration level;

@@ -26,6 +26,10 @@ class Srtf final : public Policy {
   // For one with less to do that is between two steps, where waiting for it costs less than another's step.
   absl::Duration KeepFree(const JobView& absent, const JobView& next) const override;
 
+  // A job of unknown size that has had so much comes behind all that are expected to be done sooner, and
+  // steps back no further.
+  static constexpr absl::Duration kLastLevel = absl::Hours(4);
+
   // Expected device time until it is done.
   static absl::Duration Remaining(const JobView& job);
 };

@@ -6,6 +6,7 @@
 #include "coordinator/core/limits.h"
 #include "coordinator/own/own_policy.h"
 #include "coordinator/policies/registry.h"
+#include "coordinator/policies/srtf.h"
 #include "coordinator/simulator/queue.h"
 
 namespace hocket::coordinator {
@@ -102,6 +103,17 @@ JobView Node::InOrder(const Policy& policy, size_t others, absl::Time now) {
     views.push_back(std::move(view));
   }
   return policy.Order(std::move(views))[others];
+}
+
+size_t Node::DoneWithin(absl::Duration time, absl::Time now) {
+  size_t soon = 0;
+  for (const auto& [id, player] : players_) {
+    JobView view{
+        .served = Served(*player, now), .steps = Steps(*player, now), .total_steps = player->job->told()};
+    view.step = Estimate(player->step.mean());
+    soon += Srtf::Remaining(view) < time;
+  }
+  return soon;
 }
 
 std::uint64_t Node::Steps(const Player& player, absl::Time now) {

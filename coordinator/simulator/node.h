@@ -68,6 +68,8 @@ class Node {
   void Tick(absl::Time now);
 
   size_t jobs() const { return players_.size(); }
+  // Of these, those which srtf expects to be done in less than `time` with the device to themselves.
+  size_t DoneWithin(absl::Duration time, absl::Time now);
   // Of the jobs here, whether they have the turn or not, the one before which `others` come. REQUIRES: jobs()
   // > others.
   JobView InOrder(const Policy& policy, size_t others, absl::Time now);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "coordinator/policies/registry.h"
+#include "coordinator/policies/srtf.h"
 #include "coordinator/simulator/node.h"
 #include "coordinator/simulator/queue.h"
 
@@ -210,11 +211,26 @@ class Simulation {
   int DeviceFor(JobId id) {
     const SimulatedJob& job = *players_[id - 1].job;
     const bool sized = options_.policy != "srtf" || job.told() > 0;
+    if (!sized) return DeviceOfFewest(job);
     for (const auto& [jobs, device] : by_jobs_) {
-      if (sized && jobs >= at_once_) break;
+      if (jobs >= at_once_) break;
       if (Fits(job, device)) return device;
     }
-    return by_policy_ && sized ? DeviceThatPrefers(id) : -1;
+    return by_policy_ ? DeviceThatPrefers(id) : -1;
+  }
+
+  // Of those that it shares the device with for long: those who have had much already wait until it has, too.
+  // Then of all. -1: it fits nowhere.
+  int DeviceOfFewest(const SimulatedJob& job) {
+    int best = -1;
+    size_t least = 0;
+    for (const auto& [jobs, device] : by_jobs_) {
+      if (!Fits(job, device)) continue;
+      const size_t soon = nodes_[static_cast<size_t>(device)]->DoneWithin(Srtf::kLastLevel, now_);
+      if (best < 0 || soon < least) best = device, least = soon;
+      if (least == 0) break;
+    }
+    return best;
   }
 
   // Where so many come after `id` that it would have its turns at once: the last of those that now have them

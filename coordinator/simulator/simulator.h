@@ -8,9 +8,10 @@
 // turn are not events: a turn costs two or three, however long it is.
 //
 // A job stays on the device where it was placed, which is where the fewest are. It waits for its place until
-// there is a device where fewer than `at_once` others come before it: by the policy under srtf (a job of
-// unknown size does not wait), else by arrival. Start-up takes host time only, of at most `starting` jobs at
-// once, in the same order, and before a job has its place.
+// there is a device where fewer than `at_once` others come before it: by the policy under srtf, else by
+// arrival. (A job of unknown size does not wait under srtf; it goes where the fewest are that have not
+// stepped back to the last level.) Start-up takes host time only, of at most `starting` jobs at once, in the
+// same order, and before a job has its place.
 //
 // `plain` jobs are the baseline without Hocket: a job starts up only once it has a place where its bytes fit
 // beside the others', holds them until its end, and nothing ever moves. Turns at the ends of steps stand in

@@ -198,6 +198,23 @@ TEST(SimulatorTest, NothingIsLostUnderAnyPolicy) {
   }
 }
 
+// Those who have had much come behind it, and it behind nobody.
+TEST(SimulatorTest, AJobOfUnknownSizeIsPlacedWhereTheFewestAreThatHaveNotHadMuch) {
+  const auto unknown = [](const char* name, double arrival_h, double hours) {
+    SimulatedJob job{.name = name, .arrival_s = arrival_h * 3600, .step_ms = 60'000};
+    job.steps = static_cast<std::uint64_t>(hours * 60);
+    job.told_steps = 0;
+    return job;
+  };
+  const std::vector<SimulatedJob> jobs{unknown("long", 0, 40), unknown("over soon", 0, 1),
+                                       unknown("long, too", 0.5, 40), unknown("young", 10.9, 10),
+                                       unknown("new", 11, 1)};
+  const auto result = Simulate(jobs, {.policy = "srtf", .devices = 2});
+  const auto took = [&](size_t i) { return result.jobs[i].end - result.jobs[i].arrival; };
+  EXPECT_LE(took(3), absl::Hours(10.05)) << "nobody came beside it";
+  EXPECT_LE(took(4), absl::Hours(1.05)) << "beside the two long ones";
+}
+
 TEST(SimulatorTest, TheSameInputGivesTheSameResult) {
   std::vector<SimulatedJob> jobs = Batch();
 #if defined(__SANITIZE_ADDRESS__)

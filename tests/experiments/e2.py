@@ -151,7 +151,8 @@ def run(context: Context) -> Result:
             "The single-GPU jobs of three public traces (Gavel's b436b2, from Philly; Microsoft's cluster10 and "
             f"cluster01 of 2021) with their arrivals. Steps of {STEP_MS} ms, 4 GiB a job on 40 GiB, moved at 20 GB/s "
             f"where it does not fit. A hand-over that moves nothing costs nothing, {said}, or ten times that. A job of "
-            "known size waits for the device where it runs at once and stays there; others are placed as they come. "
+            "known size waits for the device where it runs at once and stays there; others are placed as they come, "
+            "where the fewest are that have had less than four hours. "
             "*Ideal*: one queue for all devices, no cost. No interference, steady step times."
         ),
         rows=rows,
