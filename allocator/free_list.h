@@ -30,20 +30,20 @@ class FreeList {
 
   explicit FreeList(DevicePtr base) : base_(base) {}
 
-  // REQUIRES, of all three: multiples of kBlockUnit, within the region.
+  // REQUIRES, of all three: multiples of kBlockUnit; the block lies within the region.
   void Insert(Bytes size, DevicePtr address) { words_.insert(WordOf(size, address)); }
   void Erase(Bytes size, DevicePtr address) { words_.erase(WordOf(size, address)); }
   bool Contains(Bytes size, DevicePtr address) const { return words_.contains(WordOf(size, address)); }
 
-  // The smallest of at least `size`, of these the lowest.
+  // The smallest of at least `size`, of these the lowest. `size` may be anything.
   std::optional<Entry> BestFit(Bytes size) const {
-    const auto found = words_.lower_bound(WordOf(size, base_));
+    const auto found = FirstOf(size);
     return found == words_.end() ? std::nullopt : std::optional(EntryOf(*found));
   }
-  // The lowest of at least `size`. Looks at all of them.
+  // The lowest of at least `size`, which may be anything. Looks at all of them.
   std::optional<Entry> LowestFit(Bytes size) const {
     std::optional<Entry> lowest;
-    for (auto at = words_.lower_bound(WordOf(size, base_)); at != words_.end(); ++at) {
+    for (auto at = FirstOf(size); at != words_.end(); ++at) {
       const Entry entry = EntryOf(*at);
       if (!lowest || entry.address < lowest->address) lowest = entry;
     }
@@ -63,6 +63,10 @@ class FreeList {
  private:
   std::uint64_t WordOf(Bytes size, DevicePtr address) const {
     return size / kBlockUnit << 32 | (address - base_) / kBlockUnit;
+  }
+  // A program may ask for more than a word can say.
+  absl::btree_set<std::uint64_t>::const_iterator FirstOf(Bytes size) const {
+    return size >= kMostAddresses ? words_.end() : words_.lower_bound(WordOf(size, base_));
   }
   Entry EntryOf(std::uint64_t word) const {
     return {.size = (word >> 32) * kBlockUnit, .address = base_ + (word & 0xffff'ffff) * kBlockUnit};

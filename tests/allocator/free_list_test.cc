@@ -60,5 +60,13 @@ TEST(FreeListLimitsTest, ARegionMayHaveTwoTebibytes) {
   EXPECT_EQ(list.Largest(), kMost - kUnit);
 }
 
+// As by torch.empty(1 << 50), which a program may catch and live on.
+TEST_F(FreeListTest, WhatNoRegionHoldsFitsNowhere) {
+  for (const Bytes size : {FreeList::kMostAddresses, Bytes{1} << 50, ~Bytes{0} / kUnit * kUnit}) {
+    EXPECT_FALSE(list_.BestFit(size)) << size;
+    EXPECT_FALSE(list_.LowestFit(size)) << size;
+  }
+}
+
 }  // namespace
 }  // namespace hocket
