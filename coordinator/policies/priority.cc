@@ -62,8 +62,9 @@ absl::Duration ProductionFirst::Most() const {
 absl::Duration ProductionFirst::LongestWait() const {
   if (accounts_.size() != 1 || others_.size() != 1) return absl::ZeroDuration();
   const Account& account = accounts_.begin()->second;
-  const bool known = account.step.settled() && others_.begin()->second.gap.settled();
-  return known ? Usual(account.step) / kWait : absl::ZeroDuration();
+  const Estimate& gap = others_.begin()->second.gap;
+  const bool long_gap = account.step.settled() && gap.settled() && gap.Upper() > Usual(account.step);
+  return long_gap ? Usual(account.step) / kWait : absl::ZeroDuration();
 }
 
 absl::Time ProductionFirst::AwaitedUntil() const {

@@ -37,9 +37,9 @@
 // An opportunistic job that comes back shortly after production has begun a step waits for the whole of it,
 // and its own work between two steps stands still meanwhile. So the device is kept free for it, where it is
 // the only one, production has asked, and there is plenty for all that this costs: the wait, by the upper
-// bound on its gap, and its step. For at most a quarter of the step that it would wait for otherwise: what is
-// earned is little, and waiting is the dearest that it can be spent on. And never twice before one turn of
-// production's.
+// bound on its gap, and its step, and where that gap is longer than production's step. For at most a quarter
+// of the step that it would wait for otherwise: what is earned is little, and waiting is the dearest that it
+// can be spent on. And never twice before one turn of production's.
 //
 // Room is made of what opportunistic jobs hold, also where a production job is between two steps: it would
 // wait for its bytes when it asks.
@@ -129,7 +129,8 @@ class ProductionFirst final : public Policy {
   // infinite past: it is not. The same from when production asks until it is granted, or the other has had
   // its turn.
   absl::Time AwaitedUntil() const;
-  // For how long at most.
+  // For how long at most; zero: not at all. Whose gap is shorter than a step of production's is back before
+  // that ends.
   absl::Duration LongestWait() const;
   // Until how long after `absent`, an opportunistic job, has left a step of production may begin.
   absl::Duration StopToWaitFor(const JobView& absent) const;

@@ -223,6 +223,19 @@ TEST_F(AwaitedAccountTest, NotForMoreThanAQuarterOfProductionsStep) {
   EXPECT_EQ(IsWaitedFor(), absl::ZeroDuration());
 }
 
+// It is back before the step ends, and waits then.
+TEST_F(AwaitedAccountTest, NotWhereItsGapIsShorterThanProductionsStep) {
+  other_.gap = Of(Milliseconds(400), Milliseconds(400));
+  Tell(other_, now_ - Seconds(20));
+  full_ = Milliseconds(18);
+  ProductionAsks(Milliseconds(18), Milliseconds(398));
+  EXPECT_EQ(IsWaitedFor(), absl::ZeroDuration());
+  policy_.Granted(production_);
+  JobView absent = other_;
+  absent.now = asked_;
+  EXPECT_EQ(policy_.StopFor(absent, production_), absl::InfiniteDuration());
+}
+
 TEST_F(AwaitedAccountTest, NotWhereThereAreOthersOrAnotherProductionJob) {
   JobView third = other_;
   third.id = 3;
