@@ -80,7 +80,9 @@ CAUSES: dict[str | tuple[str, str], str] = {
         "instructions (by callgrind, 62.4 to 52.2 thousand for core and encoding) and 7.69 to 6.89 system calls (by "
         "perf): 6.0 on an AMD EPYC, where a program that only waits, reads twice and writes twice in the same rhythm "
         "took 3.6 to 4.3. Since then a fifth fewer again (a scene of two jobs, 54.9 to 42.6 thousand): 4.2 on another "
-        "AMD EPYC, where the version before took 4.3 to 4.6."
+        "AMD EPYC, where the version before took 4.3 to 4.6. It depends on the host's hour: 3.7 and 4.6 on one machine, "
+        "and half an hour later 6.1 [5.0 .. 6.6]; this version and the one before in turns took 3.2 to 4.6 and 3.3 to "
+        "5.3, and in that hour 3.5 to 6.5 and 3.7 to 8.4."
     ),
     "hand_over_p50": (
         "where the holder passes its turn on (decision 0044) what is left is its message to the coordinator and the "
@@ -108,10 +110,6 @@ CAUSES: dict[str | tuple[str, str], str] = {
     ),
     ("spill_rate_0.25_gib", H200): "the pause after each 16 MiB: the next are queued when those have arrived, since a "
     "copy that is queued makes who restores meanwhile wait for a millisecond at each chunk (decision 0042).",
-    "allocation_threads_1": (
-        "not profiled. It was 0.97 on another AMD EPYC the day before; here 1.041 without what Malloc() has begun to "
-        "ask since (one load: whether a graph is captured), and 1.037 with it."
-    ),
     "iterator": (
         "on an AMD EPYC it is 584 ns with the same code, on a Xeon of 2.5 GHz more than 1000. By timing each part of "
         "1.2 us (beside other work): 0.4 are the two calls into C++, each of which gives Python's interpreter lock "
@@ -144,7 +142,9 @@ CAUSES["production_slowed", EMULATED] = CAUSES["production_harvest", EMULATED] =
     "By timing each part of a cycle of 44 ms: production waits for 1.0 to 1.05 ms at its begin, of which up to 0.2 are "
     "messages and 0.09 the giving of its turn; its account pays for both. The others get 1.00 and 0.97 of the oracle's "
     "harvest, and 0.90 where the pauses are shortest (15 ms): what hand-overs cost is more of those. Tried: the "
-    "hand-overs' own time in the account, before which it waited 1.15 to 1.25 ms."
+    "hand-overs' own time in the account, before which it waited 1.15 to 1.25 ms. On an AMD EPYC of varying speed 0.90, "
+    "0.77 and, half an hour after that, 0.75 [0.71 .. 0.85] with production slowed by 0.021 [0.014 .. 0.028]: where four "
+    "steps of the other just fit into a pause for the oracle, three do beside the hand-overs."
 )
 CAUSES["survivors_changing_private"] = (
     "three lengths in turn leave outputs of three sizes, and each finds the holes of the others: by 600 steps of it, "
