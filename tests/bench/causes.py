@@ -80,7 +80,7 @@ CAUSES: dict[str | tuple[str, str], str] = {
         "instructions (by callgrind, 62.4 to 52.2 thousand for core and encoding) and 7.69 to 6.89 system calls (by "
         "perf): 6.0 on an AMD EPYC, where a program that only waits, reads twice and writes twice in the same rhythm "
         "took 3.6 to 4.3. Since then a fifth fewer again (a scene of two jobs, 54.9 to 42.6 thousand): 4.2 on another "
-        "AMD EPYC, where the version before took 4.3 to 4.6. It depends on the host's hour: 3.7 and 4.6 on one machine, "
+        "AMD EPYC, where the version before took 4.3 to 4.6. It depends on the host's hour: 3.7 and 4.6 on one, "
         "and half an hour later 6.1 [5.0 .. 6.6]; this version and the one before in turns took 3.2 to 4.6 and 3.3 to "
         "5.3, and in that hour 3.5 to 6.5 and 3.7 to 8.4."
     ),
@@ -142,9 +142,9 @@ CAUSES["production_slowed", EMULATED] = CAUSES["production_harvest", EMULATED] =
     "By timing each part of a cycle of 44 ms: production waits for 1.0 to 1.05 ms at its begin, of which up to 0.2 are "
     "messages and 0.09 the giving of its turn; its account pays for both. The others get 1.00 and 0.97 of the oracle's "
     "harvest, and 0.90 where the pauses are shortest (15 ms): what hand-overs cost is more of those. Tried: the "
-    "hand-overs' own time in the account, before which it waited 1.15 to 1.25 ms. On an AMD EPYC of varying speed 0.90, "
-    "0.77 and, half an hour after that, 0.75 [0.71 .. 0.85] with production slowed by 0.021 [0.014 .. 0.028]: where four "
-    "steps of the other just fit into a pause for the oracle, three do beside the hand-overs."
+    "hand-overs' own time in the account, before which it waited 1.15 to 1.25 ms. On an AMD EPYC of varying speed 0.90, 0.77 "
+    "and, half an hour after that, 0.75 [0.71 .. 0.85], production slowed by 0.021 [0.014 .. 0.028]: where four steps "
+    "of the other just fit into a pause for the oracle, three do beside the hand-overs."
 )
 CAUSES["survivors_changing_private"] = (
     "three lengths in turn leave outputs of three sizes, and each finds the holes of the others: by 600 steps of it, "
