@@ -142,9 +142,9 @@ CAUSES["production_slowed", EMULATED] = CAUSES["production_harvest", EMULATED] =
     "By timing each part of a cycle of 44 ms: production waits for 1.0 to 1.05 ms at its begin, of which up to 0.2 are "
     "messages and 0.09 the giving of its turn; its account pays for both. The others get 1.00 and 0.97 of the oracle's "
     "harvest, and 0.90 where the pauses are shortest (15 ms): what hand-overs cost is more of those. Tried: the "
-    "hand-overs' own time in the account, before which it waited 1.15 to 1.25 ms. On an AMD EPYC whose speed varies 0.90, "
-    "0.77 and, half an hour after that, 0.75 [0.71 .. 0.85], production slowed by 0.021 [0.014 .. 0.028]: where four steps "
-    "of the other just fit into a pause for the oracle, three do beside the hand-overs."
+    "hand-overs' own time in the account, before which it waited 1.15 to 1.25 ms. On an AMD EPYC whose speed "
+    "varies 0.90, 0.77 and, half an hour after that, 0.75 [0.71 .. 0.85], production slowed by 0.021 [0.014 .. "
+    "0.028]: where four steps of the other just fit into a pause for the oracle, three do beside the hand-overs."
 )
 CAUSES["survivors_changing_private"] = (
     "three lengths in turn leave outputs of three sizes, and each finds the holes of the others: by 600 steps of it, "
