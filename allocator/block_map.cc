@@ -163,10 +163,8 @@ std::optional<FreeList::Entry> BlockMap::Choose(Bytes size, Stream stream, PoolI
     if (list == nullptr) continue;
     const auto found = fit == Fit::kBest ? list->BestFit(size) : list->LowestFit(size);
     if (!found) continue;
-    const bool smaller = fit == Fit::kBest && best && found->size < best->size;
-    const bool lower =
-        best && found->address < best->address && (fit == Fit::kLowest || found->size == best->size);
-    if (!best || smaller || lower) best = found;
+    const bool by_size = best && fit == Fit::kBest && found->size != best->size;
+    if (!best || (by_size ? found->size < best->size : found->address < best->address)) best = found;
   }
   return best;
 }

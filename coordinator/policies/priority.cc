@@ -223,7 +223,7 @@ void ProductionFirst::Asked(const JobView& job) {
   fair_.Asked(job);
   if (!Production(job)) {
     accounts_.erase(job.id);  // it may have been production
-    if (job.now <= AwaitedUntil()) awaited_ = job.id;
+    if (others_.contains(job.id) && job.now <= AwaitedUntil()) awaited_ = job.id;  // not a newcomer
     Other& other = others_[job.id];
     other.cost = Cost(job);
     other.gap = job.gap;

@@ -28,6 +28,12 @@ class PackTest : public testing::Test {
     for (const char* name : names) after += s.Steps(name);
     return after - before;
   }
+  // So many seconds of steps have they done, by what a step takes.
+  double Done(std::initializer_list<std::pair<const char*, int>> steps_ms) const {
+    double seconds = 0;
+    for (auto [name, ms] : steps_ms) seconds += ms * 1e-3 * static_cast<double>(s.Steps(name));
+    return seconds;
+  }
   int Trials() const {  // or more, where a turn was begun together
     return static_cast<int>(std::count_if(s.turns().begin(), s.turns().end(), [](const TurnEnded& turn) {
       return turn.reason.find("beside") != std::string::npos;
@@ -111,36 +117,25 @@ TEST_F(PackTest, FairPartsThem) {
 
 // Told to stop at the same time, the two of a turn would do less.
 TEST_F(PackTest, StepsOfVeryDifferentLengthsLoseLittleOfTheGain) {
-  double done = 0;
-  const auto each = [&](int sign) {
-    for (auto [name, ms] : {std::pair{"a", 10}, {"b", 100}, {"c", 1000}})
-      done += sign * ms * 1e-3 * static_cast<double>(s.Steps(name));
-  };
   for (auto [name, ms] : {std::pair{"a", 10}, {"b", 100}, {"c", 1000}})
     Lives(name, {.step = Milliseconds(ms), .duty = 0.5});
   s.Says("a", SetMostTogether{2});
   s.RunsFor(Minutes(2));
-  each(-1);
+  const double before = Done({{"a", 10}, {"b", 100}, {"c", 1000}});
   s.RunsFor(Minutes(2));
-  each(+1);
-  EXPECT_GE(done, 1.7 * 120) << s.Story();
+  EXPECT_GE(Done({{"a", 10}, {"b", 100}, {"c", 1000}}) - before, 1.7 * 120) << s.Story();
 }
 
 // None of them fits into another a whole number of times: those of a turn end one after the other.
 TEST_F(PackTest, TurnsLastSoLongThatWaitingForTheLastOneCostsLittle) {
-  double done = 0;
-  const auto each = [&](int sign) {
-    for (auto [name, ms] : {std::pair{"a", 500}, {"b", 700}, {"c", 900}})
-      done += sign * ms * 1e-3 * static_cast<double>(s.Steps(name));
-  };
   for (auto [name, ms] : {std::pair{"a", 500}, {"b", 700}, {"c", 900}})
     Lives(name, {.step = Milliseconds(ms), .duty = 0.5, .gap = absl::Microseconds(100)});
   s.Says("a", SetMostTogether{2});
   s.RunsFor(Minutes(5));
-  each(-1);
+  const double before = Done({{"a", 500}, {"b", 700}, {"c", 900}});
   s.RunsFor(Minutes(5));
-  each(+1);
-  EXPECT_GE(done, 1.9 * 300) << s.Story();  // 1.8 where a turn ends after each step
+  EXPECT_GE(Done({{"a", 500}, {"b", 700}, {"c", 900}}) - before, 1.9 * 300)
+      << s.Story();  // 1.8 where a turn ends after each step
   s.Says("a", SetSwitchShare{0.5});
   const auto turns = s.turns().size();
   s.RunsFor(Minutes(1));

@@ -263,6 +263,15 @@ TEST_F(AwaitedAccountTest, WhenItHasComeItIsFirstAndPaysForTheWholeWait) {
   EXPECT_EQ(IsWaitedFor(Milliseconds(47)), absl::ZeroDuration());
 }
 
+TEST_F(AwaitedAccountTest, ANewcomerIsNotTheOneThatIsWaitedFor) {
+  ProductionAsks(Milliseconds(60));
+  JobView newcomer = other_;
+  newcomer.id = 3;
+  Tell(newcomer, asked_ + Milliseconds(10));
+  EXPECT_FALSE(policy_.Before(newcomer, production_));
+  EXPECT_EQ(IsWaitedFor(Milliseconds(10)), absl::ZeroDuration());
+}
+
 TEST_F(AwaitedAccountTest, WhoComesTooLateIsNotFirstAndTheWaitIsPaid) {
   ProductionAsks(Milliseconds(60));
   production_.now = asked_ + Milliseconds(40);
