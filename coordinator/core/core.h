@@ -31,7 +31,7 @@
 //                 quota.cc  time caps (time_account.h)
 //                 lacking.cc who waits for room that others have to give back (lack.h)
 //                 guarantees.cc shares of time (time_guarantee.h)    serving.cc  requests, and who stands by
-//                 slowdown.cc what sharing costs each job
+//                 slowdown.cc what sharing costs each job            processes.cc that have several devices
 //                 explain.cc why a job stands where it stands        invariants.cc
 //
 // Invariants (CheckInvariants() tests them):
@@ -351,9 +351,19 @@ class Core {
   void ComesBack(Job& job);
   std::string ExplainOverstaying(const Job& job) const;
 
+  // processes.cc
+  void Reported(const Job& job);
+  void NoteOthersOfProcess(Job& job);
+  bool StepMayWait(const Job& job) const;
+  bool IsExpectedElsewhere(const Job& job) const;
+  bool HasPartElsewhere(const Job& job) const;
+  bool IsKeptFromProcesses(const Device& device) const;
+  bool NeedsAnotherTurn(const Job& job) const;
+  bool MayStepAside(const Job& job) const;
+  bool AwaitedOnItsDevice(const Job& job) const;
+
   // lanes.cc
   int FirstLane(const Job& job) const;
-  bool StepMayWait(const Job& job) const;
   bool KeepsLaneInStep(const Job& job) const;
   bool IsOfOneExpected(const Job& job, int lane) const;
   int LaneOf(const Job& job) const;
@@ -380,6 +390,7 @@ class Core {
   void NameStop(Turn& turn, std::uint64_t margin);
   void FellowsStandAside(TurnNumber number);
   std::set<TurnNumber> AwaitedBy(const Turn& turn) const;
+  std::set<TurnNumber> AllAwaitedBy(const Turn& turn) const;
   bool AwaitsItself(const Turn& turn) const;
   void UntieGangs();
   bool AwaitsFellow(const Job& job) const;
@@ -441,7 +452,6 @@ class Core {
   Bytes KeptFor(const Job& victim, const Job& asker) const;
   void AnswerRoom(Job& job, bool ok, const std::string& reason, bool step_aside = false);
   // Its process has a turn of another device.
-  bool HasPartElsewhere(const Job& job) const;
   bool OthersCouldUseTurn(const Job& job) const;
   void GiveUpOnSilentVictims();
   void SaySilent(Job& job, absl::Duration since, const std::string& to_what);
@@ -501,6 +511,7 @@ class Core {
   Bytes NeedOf(const Job& job) const;
   Bytes NeedNow(const Job& job) const;
   Bytes CouldHave(const Job& job) const;
+  bool LeavesNoneForFellows(const Job& job) const;
   bool CannotComeBack(const Job& job) const;
   bool CouldBegin(const Job& job) const;
   absl::Time AskedSince(const Job& job) const;

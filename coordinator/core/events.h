@@ -45,11 +45,15 @@ struct JobHungUp {
 };
 // The time set by the last SetTimer has come.
 struct Tick {};
-// First event after a restart: jobs of the state folder that are alive and have not reported yet, and the
-// locks of lanes that each one's process has. Also with nobody left: memory of those that died meanwhile may
-// still come back.
+// A job of before a restart.
+struct FormerJob {
+  std::uint64_t pid = 0;
+  std::vector<std::string> locks;  // of lanes, that its process had then
+};
+// First event after a restart: jobs of the state folder that are alive and have not reported yet. Also with
+// nobody left: memory of those that died meanwhile may still come back.
 struct Restarted {
-  std::map<JobId, std::vector<std::string>> expected;
+  std::map<JobId, FormerJob> expected;
 };
 // TakeBack has succeeded: the job has not read the Grant that answers its Wait of this number, and will not
 // obey it.

@@ -249,18 +249,21 @@ std::set<TurnNumber> Core::AwaitedBy(const Turn& turn) const {
   return awaited;
 }
 
-bool Core::AwaitsItself(const Turn& turn) const {
+// And those that these wait for, and so on; perhaps itself.
+std::set<TurnNumber> Core::AllAwaitedBy(const Turn& turn) const {
   std::set<TurnNumber> seen = AwaitedBy(turn);
   std::vector<TurnNumber> to_look_at(seen.begin(), seen.end());
-  while (!to_look_at.empty() && !seen.contains(turn.number)) {
+  while (!to_look_at.empty()) {
     const Turn& next = state_.turns.at(to_look_at.back());
     to_look_at.pop_back();
     for (TurnNumber number : AwaitedBy(next)) {
       if (seen.insert(number).second) to_look_at.push_back(number);
     }
   }
-  return seen.contains(turn.number);
+  return seen;
 }
+
+bool Core::AwaitsItself(const Turn& turn) const { return AllAwaitedBy(turn).contains(turn.number); }
 
 // Of gangs that have begun crosswise, each in a step on a device that a rank of another waits for, or a
 // process with the turn of a device that a rank waits for, the last to begin stands aside: it has a turn when

@@ -49,9 +49,12 @@ RoomSum Core::SumFor(const Job& job, Bytes wanted) const {
   const Device& device = DeviceOf(job);
   RoomSum sum{.wanted = wanted, .free = Free(device)};
   for (const Returning& r : device.returning) Add(r.until > now_ ? r.bytes : 0, sum.returning);
+  const bool elsewhere = HasPartElsewhere(job), awaited = elsewhere && AwaitedOnItsDevice(job);
   for (const Job* other : Others(job)) {
     if (other->persistent == 0) continue;
-    const bool stuck = other->waiting && HasPart(job) && !CanGoOn(*other, job);
+    const bool waits_for_it =
+        other->waiting && HasPart(job) && (!CanGoOn(*other, job) || (elsewhere && StepMayWait(*other)));
+    const bool stuck = waits_for_it || (awaited && HasPart(*other));
     sum.others.push_back({.job = other->id,
                           .resident = other->persistent,
                           .gives = Gives(*other),
@@ -204,6 +207,17 @@ Bytes Core::CouldHave(const Job& job) const {
   return device.capacity - std::min(device.capacity, stays);
 }
 
+// Ranks that share the device have bytes on the host that come back in the same turn, or the gang would wait
+// for them for ever: those come before what `job` wants to grow by.
+bool Core::LeavesNoneForFellows(const Job& job) const {
+  if (!SharesDeviceInGang(job)) return false;
+  Bytes wanted = job.room->bytes;
+  for (JobId id : RanksOf(job.entity)) {
+    if (const Job& rank = this->job(id); rank.device == job.device) Add(rank.spilled, wanted);
+  }
+  return wanted > CouldHave(job);
+}
+
 // Not all that its gang has on the host there would come back, and a rank for which there is no room would
 // leave its fellows in steps that they cannot end, with bytes that nobody can take back from them. So none
 // begins.
@@ -283,10 +297,12 @@ absl::Time Core::LackSinceOfAll(const Job& job) const {
 // Somebody takes part beside it who has memory, or is about to have some, and does not wait for it in vain.
 bool Core::SomebodyGoesOn(const Job& job) const {
   const auto others = Others(job);
+  const bool elsewhere = HasPartElsewhere(job);  // then those that may need that device do not begin here
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
     const bool uses = other->persistent > 0 || other->spilled > 0 || other->waiting || HasPart(*other) ||
                       other->after_others;  // it will ask in a moment
-    const bool stuck = HasPart(job) && other->waiting && other->need > CouldHave(*other);
+    const bool stuck = other->waiting && ((HasPart(job) && other->need > CouldHave(*other)) ||
+                                          (elsewhere && StepMayWait(*other)));
     return MayBeEnding(*other) || (!other->gone && !IsOut(*other) && uses && !stuck);
   });
 }

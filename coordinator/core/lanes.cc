@@ -33,14 +33,6 @@ int Core::FirstLane(const Job& job) const {
   return first;
 }
 
-// For a fellow of its gang, or for the turn of its process's other device.
-bool Core::StepMayWait(const Job& job) const {
-  return GangOf(job) != nullptr ||
-         std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-           return entry.second.info.pid == job.info.pid && entry.first != job.id && !entry.second.gone;
-         });
-}
-
 // It has its lane's lock in the midst of a step that others may have to end with it: nobody can wait for
 // that. Its process may only have lost its connection, and come again.
 bool Core::KeepsLaneInStep(const Job& job) const {
@@ -51,7 +43,8 @@ bool Core::KeepsLaneInStep(const Job& job) const {
 // others, or has another device meanwhile. Single jobs wait for the lock, as for each holder's.
 bool Core::IsOfOneExpected(const Job& job, int lane) const {
   const bool has_it = absl::c_any_of(state_.expected, [&](const auto& entry) {
-    return !entry.second.empty() && absl::c_linear_search(entry.second, LaneLock(job, lane));
+    const std::vector<std::string>& locks = entry.second.locks;
+    return !locks.empty() && absl::c_linear_search(locks, LaneLock(job, lane));
   });
   return has_it && StepMayWait(job);
 }

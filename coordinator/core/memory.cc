@@ -173,7 +173,7 @@ void Core::ServeRoom(Job& job) {
     return AnswerRoom(job, true, "");
   if (job.shortage && job.shortage->refuse && room.asked && !room.restoring)
     return AnswerRoom(job, false, RoomArithmetic(job));
-  if (IsGuest(job) && job.asides < kMostAsides) return ServeGuest(job);
+  if (IsGuest(job) && job.asides < kMostAsides && MayStepAside(job)) return ServeGuest(job);
   if (GiveLanesBack(DeviceOf(job)) > 0) room.lanes_until = now_ + kReturningRetry;
   if (now_ < room.lanes_until) return RetryRoomAt(job, kReturningRetry);
   if (std::exchange(room.lanes_until, absl::InfinitePast()) != absl::InfinitePast())
@@ -181,6 +181,10 @@ void Core::ServeRoom(Job& job) {
   if (room.asked && !room.restoring && HasPart(job) && ShutsOut(job, room.bytes)) {
     if (now_ >= room.retry_at) return AnswerRoom(job, true, "");
     return SomebodyGoesOn(job) ? LetOthersGoFirst(job) : AnswerRoom(job, false, RoomArithmetic(job));
+  }
+  if (room.asked && !room.restoring && LeavesNoneForFellows(job)) {
+    if (now_ < room.since + kCannotSpillLimit) return RetryRoomAt(job, kRoomRetry);
+    return AnswerRoom(job, false, RoomArithmetic(job));
   }
   const Bytes coming = AskToSpill(job, room.bytes - room.freed);
   if (room.asked && room.restoring && room.freed > 0) return AnswerRoom(job, true, "");
@@ -210,7 +214,7 @@ void Core::ServeGuest(Job& job) {
 }
 
 // They stop after their steps, and can be spilled then. Where it is a guest itself, and cannot stand aside
-// where it is, all stop.
+// where it is, all stop. Where none of them will, it is told no.
 void Core::MakeRoomFromGuests(Job& job) {
   RoomRequest& room = *job.room;
   Turn& turn = state_.turns.at(job.turn);
@@ -223,7 +227,11 @@ void Core::MakeRoomFromGuests(Job& job) {
     const bool lacks = (other.room && other.room->asked) || other.room_answered == now_;
     return lacks || other.device != job.device;
   });
-  AnswerRoom(job, true, "", /*step_aside=*/none_can && GangOf(job) == nullptr && !HasPartElsewhere(job));
+  const bool aside = none_can && GangOf(job) == nullptr && MayStepAside(job);
+  const bool stuck = (none_can || AwaitedOnItsDevice(job)) && !aside && HasPartElsewhere(job);
+  if (stuck && !room.restoring && now_ >= room.since + kCannotSpillLimit)
+    return AnswerRoom(job, false, RoomArithmetic(job));
+  AnswerRoom(job, true, "", aside);
 }
 
 bool Core::MemoryReturns(const Job& job) const {
@@ -264,23 +272,19 @@ void Core::WaitForRoom(Job& job) {
   AnswerRoom(job, false, RoomArithmetic(job));
 }
 
-bool Core::HasPartElsewhere(const Job& job) const {
-  return std::any_of(state_.jobs.begin(), state_.jobs.end(), [&](const auto& entry) {
-    return entry.second.info.pid == job.info.pid && entry.first != job.id && HasPart(entry.second);
-  });
-}
-
 // Whether somebody waits for the turn that `job` can do nothing with, and could use it: it has the bytes that
 // it needs, or is one of those that cannot be moved (a thread of it, in the program's own code, may wait for
-// the one that waits for the turn). But a process that has the turn of another device does not wait for this
-// one's meanwhile, or two such processes could wait for each other.
+// the one that waits for the turn). A process that has the turn of another device keeps that meanwhile: it
+// waits for no one who may need it.
 bool Core::OthersCouldUseTurn(const Job& job) const {
-  if (!HasPart(job) || HasPartElsewhere(job)) return false;
+  if (!HasPart(job) || !MayStepAside(job)) return false;
+  const bool elsewhere = HasPartElsewhere(job);
   const bool long_ago = job.room && job.room->restoring && now_ >= job.room->since + kCannotSpillLimit;
   const bool in_gang_here = SharesDeviceInGang(job) && !long_ago;
-  if (job.overstays != 0 && !in_gang_here) return true;
+  if (job.overstays != 0 && !in_gang_here && !elsewhere) return true;
   const auto others = Others(job);
   return std::any_of(others.begin(), others.end(), [&](const Job* other) {
+    if (elsewhere && StepMayWait(*other)) return false;
     const bool stuck = !other->movable && other->persistent > 0;
     const bool at_lock = stuck && other->overstays != 0 && !other->set_aside;
     if (at_lock && (!in_gang_here || other->lane == job.lane)) return true;
@@ -537,6 +541,12 @@ std::string Core::RoomArithmetic(const Job& job) const {
     absl::StrAppend(&text, ", ", NameFor(job, *other), " ", FormatBytes(other->persistent));
     if (other->persistent == 0) continue;
     absl::StrAppend(&text, " (", WhyNotGiven(*other, other->user == job.user), ")");
+  }
+  for (JobId id : RanksOf(job.entity)) {
+    const Job& rank = this->job(id);
+    if (id == job.id || rank.device != &device) continue;
+    absl::StrAppend(&text, ", its fellow ", rank.info.name, " ", FormatBytes(rank.persistent));
+    if (rank.spilled > 0) absl::StrAppend(&text, " and ", FormatBytes(rank.spilled), " that come back first");
   }
   return absl::StrCat(
       text, "; ", FormatBytes(Free(device)),

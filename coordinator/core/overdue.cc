@@ -60,11 +60,13 @@ bool Core::SomebodyFits(const Turn& turn) const {
   return std::any_of(waiting.begin(), waiting.end(), [&](EntityId entity) { return Fits(entity); });
 }
 
-// A question for room that it has asked stays: it stands in an allocation.
+// A question for room that it has asked stays: it stands in an allocation. The lock of its lane may be
+// another's for ever: if it waits for that it gives the turn back.
 void Core::SetAside(Job& job) {
   const TurnNumber told = job.told_turn;
   std::optional<RoomRequest> room = job.room;
   TellToStop(job, state_.turns.at(job.turn));
+  SendTo(job.id, wire::Yield{.turn = told, .now = true, .give_back = true});
   if (job.told_stand_by) SendTo(job.id, wire::GoOn{.turn = told});
   EndPart(job, wire::TurnOver{.steps = job.steps}, PartEnds::kSetAside);
   job.overstays = told;

@@ -51,6 +51,8 @@ void Core::On(Job*, const JobJoins& event) {
   job.user = joins.user;
   job.lane = FirstLane(job);
   job.joined = now_;
+  Reported(job);
+  NoteOthersOfProcess(job);
   job.paused = joins.paused;
   job.known = joins.known;
   job.guarantee = joins.memory_guarantee;
@@ -116,7 +118,6 @@ void Core::Replace(Job& former, JobJoins& joins) {
 // What it knows of the arena is the truth only if it has the turn: a chunk that another job has adopted since
 // may still stand in its list. So the holder tells all it has, and everybody else forgets.
 void Core::Rejoin(Job& job, const wire::Join& join) {
-  state_.expected.erase(job.id);
   if (!join.gang.empty()) On(&job, wire::Gang{join.gang, join.gang_rank, join.gang_size});
   // Never two ranks in one lane: they run together. The next Grant puts right what is only unique here.
   const int first = FirstLane(job);
@@ -220,7 +221,7 @@ void Core::AskToStopAtOnce(Job& job, TurnNumber told) {
   const bool now = GangOf(job) == nullptr;
   job.overstays = told;
   AskOthersThan(job);
-  SendTo(job.id, wire::Yield{.turn = told, .now = now});
+  SendTo(job.id, wire::Yield{.turn = told, .now = now, .give_back = now});
   const std::string holder = HolderOf(device);
   Say(absl::StrCat(job.info.name, " joined again with a turn of ", device.name, ", which ",
                    holder.empty() ? "one that does not give its turn up keeps"

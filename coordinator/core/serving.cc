@@ -104,6 +104,7 @@ void Core::Serve(Turn& turn) {
   for (JobId id : requests) {
     if (MayServeIn(turn, job(id))) AdmitToServe(job(id), turn);  // there may be room for one of them only
   }
+  AskToStopForRequest(turn);  // for the others
 }
 
 void Core::TellToStandBy(Job& job) {

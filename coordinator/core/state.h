@@ -91,7 +91,8 @@ struct Job {
   unsigned user = 0;
   absl::Time joined;
   absl::Time first_asked = absl::InfiniteFuture();
-  EntityId entity = 0;  // itself, or its complete gang
+  EntityId entity = 0;      // itself, or its complete gang
+  bool has_others = false;  // its process has, or has had, other jobs
   int lane = 0;
 
   // Asking and having.
@@ -105,6 +106,7 @@ struct Job {
   bool taken_back = false;    // its Grant was taken back: it will ask again when it reads that
   int gangs_first = 0;        // turns of gangs that have begun on its device while it waited for one there
   bool after_others = false;  // it found no room in its last turn: others have the next
+  bool in_step = false;       // the same, and it has not asked yet, though it will at once
   // Its last turn lasted through its usual gaps and ended in one that was not: that says nothing of them.
   bool gap_was_long = false;
   TurnNumber turn = 0;  // 0: none
@@ -356,9 +358,8 @@ struct State {
   double switch_share = 0.02;
   double link_bound = 0.02;  // by so much others' bytes may slow a holder down; 1: they may move
   PolicySettings policy_settings;
-  bool overdue_go_on = false;  // others go on in another lane
-  // After a restart: who has not reported yet, and the locks of lanes that its process had then.
-  std::map<JobId, std::vector<std::string>> expected;
+  bool overdue_go_on = false;           // others go on in another lane
+  std::map<JobId, FormerJob> expected;  // after a restart: those that have not reported yet
   absl::Time window_ends = absl::InfinitePast();
 };
 

@@ -46,6 +46,7 @@ void Core::On(Job* job, const wire::Wait& event) {
   if (!job->held_back) BeginToWait(*job);
   if (event.movable) Holds(*job, event.persistent, event.spilled, /*movable=*/true, event.host_left);
   job->waiting = true;
+  job->in_step = false;
   job->wait = event.number;
   job->heeds_pass = event.heeds_pass;
   job->need = event.need;
@@ -100,7 +101,7 @@ void Core::On(Job* job, const wire::TurnOver& event) {
   job->why_not_movable = event.why_not_movable;
   job->cannot_spill.clear();
   job->steps = std::max(job->steps, event.steps);
-  job->after_others = event.stood_aside;
+  job->after_others = job->in_step = event.stood_aside;
   job->room.reset();
   const TurnNumber turn = job->turn;
   std::optional<Promise> passed;
@@ -146,10 +147,11 @@ bool Core::DevicesFree(EntityId entity) const {
 // for whom the turn that lasts there is only interrupted.
 Core::Entities Core::Candidates(const Device& device) const {
   absl::InlinedVector<std::pair<absl::Time, EntityId>, 8> asked;
-  const bool stay = StayLasts(device);
+  const bool stay = StayLasts(device), kept = IsKeptFromProcesses(device);
   for (JobId id : active_) {
     const Job& job = this->job(id);
     if (!job.waiting || !Uses(job, device) || Granted(job.entity) || !Eligible(job)) continue;
+    if (kept && StepMayWait(job) && !HasPartElsewhere(job)) continue;
     if (job.info.serves && device.turn != 0 && MayServeIn(state_.turns.at(device.turn), job)) continue;
     if (stay && job.entity != device.stays && !IsThere(job.entity)) continue;
     asked.emplace_back(job.asked, job.entity);

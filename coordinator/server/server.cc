@@ -140,7 +140,8 @@ void Server::ExpectFormerJobs() {
   Restarted restarted;
   HeldIn held;
   for (const JobFile& file : former.living) {
-    restarted.expected[file.id] = LocksOf(file.pid, held);
+    restarted.expected[file.id] = {.pid = static_cast<std::uint64_t>(file.pid),
+                                   .locks = LocksOf(file.pid, held)};
     next_job_ = std::max(next_job_, file.id + 1);
     AwaitEnd(file);
   }

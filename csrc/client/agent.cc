@@ -212,6 +212,7 @@ void ClientImpl::Yielded(const wire::Yield& yield) {
   if (turn_.number == 0) turn_.number = yield.turn;
   if (yield.turn != turn_.number) return;
   turn_.pass = yield.pass;
+  turn_.give_back |= yield.give_back;
   turn_.shorter_pauses = std::min<Clock::duration>(
       kLongestPause, std::chrono::nanoseconds(std::min<std::uint64_t>(yield.idle_ns, INT64_MAX)));
   const bool asked = (word_.Load() & kAskIdle) != 0;

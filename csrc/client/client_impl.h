@@ -140,6 +140,7 @@ class ClientImpl final : public Client {
     std::uint64_t hand_over_ns = 0;  // before it: as in TurnOver
     std::uint64_t first_step = 0;    // steps completed when it began
     bool has_lane = false;           // its lock: nobody else can adopt chunks of the arena
+    bool give_back = false;          // if it has not: perhaps nobody will ever let go of it
     Bytes restored = 0;
     std::uint64_t idle_ns = 0;  // so long it had not been used when it was given up for that
     // It is not to be given up in shorter pauses; 0: in each that is longer than ClientTuning::idle_limit.

@@ -56,18 +56,23 @@ absl::Status ClientImpl::Take(bool for_step, bool interruptible) {
   }
 }
 
-// A handler may have sent the turn back, and not end the wait: then there is no lane to wait for.
+// A handler may have sent the turn back, and not end the wait, or the coordinator wants it back: then there
+// is no lane to wait for.
 absl::Status ClientImpl::AcquireLane(bool interruptible) {
-  if (!interruptible) return lane_.Acquire(nullptr);
-  const auto taking = [this] {
+  std::uint64_t begun;
+  {
     MutexLock lock(&mutex_);
-    return takings_;
-  };
-  const std::uint64_t begun = taking();
-  bool ends = false;
-  const absl::Status acquired = lane_.Acquire([&] { return (ends = Interrupted()) || taking() != begun; });
-  const bool gone_back = absl::IsCancelled(acquired) && !ends;
-  return gone_back ? absl::AbortedError("the turn has gone back") : acquired;
+    begun = takings_;
+  }
+  bool interrupted = false;
+  const absl::Status acquired = lane_.Acquire([&](bool signal) {
+    if (signal && interruptible && Interrupted()) return interrupted = true;
+    MutexLock lock(&mutex_);
+    return takings_ != begun || turn_.give_back;
+  });
+  if (!absl::IsCancelled(acquired)) return acquired;
+  return interrupted ? absl::CancelledError("interrupted while waiting for the turn")
+                     : absl::AbortedError("the turn goes back");
 }
 
 // From here on nobody else adopts chunks of the arena. The Grant may have lain unread, or waited for the

@@ -2,20 +2,25 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
 
 namespace hocket {
 namespace {
 
-// Another rank's wait and ours may look like a cycle to the kernel, which sees processes and not turns.
-constexpr useconds_t kDeadlockPauseUs = 10'000;
+// A lock that another process holds is tried again after an eighth of the time waited so far, within these:
+// who gets it late has waited that much longer at most.
+constexpr absl::Duration kShortestPause = absl::Microseconds(50), kLongestPause = absl::Milliseconds(5);
 
 int SetLock(int fd, int command, short type) {
   struct flock lock {};
@@ -64,19 +69,16 @@ void LaneLock::FollowPath() {
   if (UniqueFd next = OpenFile(path_)) Use(std::move(next));
 }
 
-absl::Status LaneLock::Acquire(const std::function<bool()>& interrupted) {
-  if (held_) return absl::OkStatus();
-  HOCKET_RETURN_IF_ERROR(Open());
-  while (SetLock(file_.get(), F_SETLKW, F_WRLCK) != 0) {
-    if (errno == EDEADLK) {
-      usleep(kDeadlockPauseUs);
-    } else if (errno != EINTR) {
-      return Failed("take");
-    }
-    if (interrupted && interrupted()) return absl::CancelledError("interrupted while waiting for the turn");
+absl::Status LaneLock::Acquire(absl::FunctionRef<bool(bool signal)> ends) {
+  const absl::Time begun = absl::Now();
+  for (;;) {
+    const absl::Status tried = TryAcquire();
+    if (!absl::IsFailedPrecondition(tried)) return tried;
+    const absl::Duration pause = std::clamp((absl::Now() - begun) / 8, kShortestPause, kLongestPause);
+    const timespec sleep = absl::ToTimespec(pause);
+    const bool signal = nanosleep(&sleep, nullptr) != 0;
+    if (ends(signal)) return absl::CancelledError("not waited for any longer");
   }
-  held_ = true;
-  return absl::OkStatus();
 }
 
 absl::Status LaneLock::TryAcquire() {

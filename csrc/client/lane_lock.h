@@ -9,10 +9,10 @@
 #ifndef HOCKET_CSRC_CLIENT_LANE_LOCK_H_
 #define HOCKET_CSRC_CLIENT_LANE_LOCK_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "csrc/base/unique_fd.h"
 #include "csrc/client/lane_page.h"
@@ -26,10 +26,11 @@ class LaneLock {
   void SetPath(const std::string& path);
   const std::string& path() const { return path_; }
 
-  // Blocks until the lock is ours, in the kernel, without a deadline: somebody alive holds it. After each
-  // signal `interrupted` is asked (may be empty); true gives kCancelled. kUnavailable, with path and errno's
-  // text, when the file cannot be opened or locked. Held already: OK.
-  absl::Status Acquire(const std::function<bool()>& interrupted);
+  // Waits until the lock is ours, without a deadline: somebody alive holds it. It is tried at once, and again
+  // in pauses of at most 5 ms; after each, `ends` is asked whether to wait on, and told whether a signal has
+  // come: true gives kCancelled. (A wait in the kernel could hear of nothing but signals.) kUnavailable, with
+  // path and errno's text, when the file cannot be opened or locked. Held already: OK.
+  absl::Status Acquire(absl::FunctionRef<bool(bool signal)> ends);
 
   // As Acquire(), but kFailedPrecondition when somebody else holds it.
   absl::Status TryAcquire();

@@ -155,8 +155,9 @@ struct Yield {
   bool now = false;
   uint64_t stop_step = 0;  // gangs: all ranks stop after this step; counts steps completed
   uint64_t pass = 0;  // with `now`: somebody waits for this number in the lane's page; 0: nobody (any more)
-  uint64_t idle_ns = 0;  // without `now`, to who heeds_idle: it is not to go in shorter pauses
-  HOCKET_FIELDS(F(1, turn) F(2, now) F(3, stop_step) F(4, pass) F(5, idle_ns))
+  uint64_t idle_ns = 0;    // without `now`, to who heeds_idle: it is not to go in shorter pauses
+  bool give_back = false;  // with `now`: if it still waits for the lane's lock, which may be kept for ever
+  HOCKET_FIELDS(F(1, turn) F(2, now) F(3, stop_step) F(4, pass) F(5, idle_ns) F(6, give_back))
 };
 
 // Rank -> coordinator: `accepted` unless this rank has already gone past `stop_step`.

@@ -249,6 +249,36 @@ TEST(HandOverTest, TheLockOfAnotherLivingProcessBlocksTheTurnUntilItIsDropped) {
   EXPECT_TRUE(in_step);
 }
 
+// Perhaps a rank keeps the lock, and its fellow waits for this job's bytes.
+TEST(HandOverTest, ATurnThatIsWantedBackGoesBackWhereTheLaneIsAnothers) {
+  Scene scene;
+  OtherHolder other(scene.lock_path());
+  std::thread thread([&] { scene.Step(); });
+  scene.Expects<wire::Wait>();
+  scene.Grants(1);
+  scene.AgentHasObeyed();
+  scene.Says(wire::Yield{.turn = 1, .now = true, .give_back = true});
+  const auto over = scene.Expects<wire::TurnOver>();
+  EXPECT_EQ(over.turn, 1u);
+  EXPECT_EQ(over.turn_steps, 0u);
+  EXPECT_TRUE(over.movable);
+  scene.Expects<wire::Wait>();
+  scene.Says(wire::Grant{.turn = 2, .lane_lock = scene.lock_path() + "-other"});
+  thread.join();
+  EXPECT_EQ(scene.job().Info().steps, 1u);
+}
+
+TEST(HandOverTest, ATurnThatIsWantedBackLastsToTheEndOfTheStepWhereTheLaneIsOurs) {
+  Scene scene(Scene::NeverIdle());
+  scene.TakesTurn(1);
+  ASSERT_TRUE(scene.job().BeginStep().ok());
+  scene.Says(wire::Yield{.turn = 1, .now = true, .give_back = true});
+  scene.AgentHasObeyed();
+  EXPECT_TRUE(scene.job().HoldsTurn());
+  scene.job().EndStep(true);
+  EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 2u);
+}
+
 // The only thread that waits is interrupted as the lock comes: nobody else would take what was taken for it.
 TEST(HandOverTest, ATurnTakenAloneIsHadBeforeAnInterruptionIsHeard) {
   Happening asked, answered;

@@ -90,6 +90,29 @@ TEST(GangRoomTest, ARankThatIsKilledWhileItsGangWaitsLeavesNothingHeld) {
   }
 }
 
+// Ranks that share a device: what r0 grew into r1 would lack, for ever.
+TEST(GangRoomTest, AFellowsBytesComeBackBeforeOneGrows) {
+  Script s("fifo", 100);
+  s.Joins("x", {.persistent = 40, .host = 10});
+  s.Joins("r0", {.persistent = 30});
+  s.Joins("r1", {.persistent = 20, .spilled = 10});
+  s.FormsGang("g", {"r0", "r1"});
+  s.Asks("r0");
+  s.Asks("r1", {.need = 10});
+  s.Asks("x", {.movable = true});
+  ASSERT_EQ(s.Holder(), "r0, r1") << s.Story();
+  s.NeedsRoom("r0", 15, /*restoring=*/false, /*device_free=*/10);
+  s.Passes(absl::Milliseconds(500));
+  EXPECT_FALSE(s.Told<wire::Room>("r0")) << "that may change: " << s.Story();
+  s.Passes(absl::Seconds(1));
+  ASSERT_TRUE(s.Told<wire::Room>("r0")) << s.Story();
+  EXPECT_THAT(s.Told<wire::Room>("r0")->reason, HasSubstr("its fellow r1 20 B and 10 B that come back first"))
+      << s.Story();
+  s.NeedsRoom("r0", 10, /*restoring=*/false, /*device_free=*/10);
+  s.Spills("x", 10);
+  EXPECT_TRUE(s.Told<wire::Room>("r0")->ok) << "there is enough for both: " << s.Story();
+}
+
 TEST(GangRoomTest, ARankThatIsStoppedWhileItsGangWaitsGoesOnWithIt) {
   for (const char* stopped : {"g0", "g1"}) {
     Script s = AGangThatLacksRoomOnTheFirstDevice();

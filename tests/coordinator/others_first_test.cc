@@ -80,22 +80,6 @@ TEST(OthersFirstTest, WhoLacksRoomKeepsTheTurnFromOneThatLacksItToo) {
   EXPECT_FALSE(s.Told<wire::Room>("a")->step_aside) << s.Story();
 }
 
-// Its step on the other device would wait for this one's, while whoever is let go first here may wait for
-// that.
-TEST(OthersFirstTest, AProcessThatHasTheTurnOfAnotherDeviceDoesNotStandAside) {
-  Script s("fifo", 100);
-  s.Joins("a", {.persistent = 30, .pid = 7});
-  s.Joins("a on gpu1", {.device = "gpu1", .pid = 7});
-  s.Joins("b", {.persistent = 70});
-  s.Asks("a on gpu1");
-  s.Asks("a");
-  s.Asks("b");
-  s.NeedsRoom("a", 20);
-  s.Passes(Milliseconds(150));
-  ASSERT_TRUE(s.Told<wire::Room>("a").has_value()) << s.Story();
-  EXPECT_FALSE(s.Told<wire::Room>("a")->step_aside) << s.Story();
-}
-
 // With memory on its way back it has its room sooner than after two hand-overs.
 TEST(OthersFirstTest, WhoLacksRoomKeepsTheTurnWhileMemoryComesBack) {
   Script s("fifo", 100);

@@ -39,6 +39,7 @@ TEST_F(OverdueTest, TheOthersGoOnInAnotherLane) {
   Hang(/*go_on=*/true);
   EXPECT_EQ(s.Holder(), "next") << s.Story();
   EXPECT_THAT(s.Told<wire::Grant>("next")->lane_lock, HasSubstr("-1.lock")) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Yield>("hung")->give_back) << "it may wait for its lane's lock: " << s.Story();
   EXPECT_THAT(s.sentences(), Contains(HasSubstr("hung (pid 10001) keeps its lane")));
   EXPECT_THAT(s.Why("hung"), HasSubstr("does it hang? It keeps lane 0"));
   EXPECT_EQ(s.core().StateOf(s.IdOf("hung")), "holds");

@@ -200,8 +200,9 @@ void RandomWorld::Restart() {
   Restarted restarted;
   for (Player& player : players_) {
     if (!player.alive || player.left) continue;
-    auto& locks = restarted.expected[player.id];
-    if (player.has_lock) locks.push_back(player.lane_lock);
+    FormerJob& former = restarted.expected[player.id];
+    former.pid = player.join.pid;
+    if (player.has_lock) former.locks.push_back(player.lane_lock);
     LosesConnection(player);
   }
   next_turn_ += 10;  // those that it had given, and nobody has heard of
@@ -342,14 +343,16 @@ bool RandomWorld::AllDone() const {
 
 // Who waits for room that others have to give back goes on, at the latest, when they end. Where nothing of
 // theirs can be moved, for want of memory on the host, he may ask for it in his turn until then, and they may
-// be ranks.
+// be ranks; as where his earlier runs say that so little of his own can be moved.
 bool RandomWorld::OneEnds() {
   const auto& jobs = core_->state().jobs;
-  const bool lacks = std::any_of(jobs.begin(), jobs.end(), [&](const auto& entry) {
-    return entry.second.held_out || (traits_.host && entry.second.room);
-  });
+  bool lacks = false, ranks = traits_.host;
+  for (const auto& [id, job] : jobs) {
+    lacks |= job.held_out || (traits_.host && job.room);
+    ranks |= job.held_out && job.known;
+  }
   const auto done = std::find_if(players_.begin(), players_.end(), [&](const Player& player) {
-    return player.alive && !player.asked && !player.granted && (traits_.host || player.join.gang.empty());
+    return player.alive && !player.asked && !player.granted && (ranks || player.join.gang.empty());
   });
   if (!lacks || done == players_.end()) return false;
   Dies(*done);

@@ -144,6 +144,7 @@ class RandomWorld {
     bool told_stood = false;
     bool room_asked = false;
     bool steps_aside = false;
+    bool give_back = false;  // the turn, if it does not get the lock
     Bytes grows = 0;
     Bytes lacked = 0;
     Bytes restored = 0;

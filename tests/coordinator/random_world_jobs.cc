@@ -326,7 +326,10 @@ bool RandomWorld::TakesLock(Player& player) {
 }
 
 bool RandomWorld::InTurn(Player& player) {
-  if (!player.has_lock) return TakesLock(player);
+  if (!player.has_lock) {
+    if (TakesLock(player)) return true;
+    return player.give_back ? (GivesUp(player, false), Asks(player), true) : false;
+  }
   if (player.room_asked) {
     if (player.twin >= 0 || !Perhaps(40)) return false;
     return GivesUp(player, false), true;  // a handler has sent it back

@@ -35,9 +35,7 @@ void RandomWorld::Read(Player& player, const wire::Message& message) {
     ReadYield(player, *yield);
   } else if (const auto* room = std::get_if<wire::Room>(&message)) {
     if (!std::exchange(player.room_asked, false)) return;  // its turn has gone meanwhile
-    const Player* const twin = TwinOf(player);
-    const bool keeps = player.in_step && twin != nullptr && twin->in_step;
-    player.steps_aside = room->step_aside && player.granted && !keeps;
+    player.steps_aside = room->step_aside && player.granted;
     if (!room->ok) player.grows = 0;
   } else if (const auto* spill = std::get_if<wire::Spill>(&message)) {
     player.spills.push_back(*spill);
@@ -71,14 +69,14 @@ void RandomWorld::ReadGrant(Player& player, const wire::Grant& grant) {
 void RandomWorld::TakesTurn(Player& player, const wire::Grant& grant) {
   const auto promise = std::exchange(player.promise, std::nullopt);
   const auto yield = std::exchange(player.promised_yield, std::nullopt);
-  if (!player.asked) return;
+  if (!player.asked) return player.rude && !player.granted ? HangsUp(player) : void();
   if (!grant.lane_lock.empty()) player.lane_lock = grant.lane_lock;
   if (player.numbers && player.taken_back == player.waits) return Asks(player);
   player.asked = player.told_movable = false;
   player.granted = player.restoring = player.passable = true;
   player.turn = grant.turn;
   player.idle = grant.contended;
-  player.stop = player.has_lock = player.stands = player.steps_aside = false;
+  player.stop = player.has_lock = player.stands = player.steps_aside = player.give_back = false;
   player.stop_step = player.pass = 0;
   player.turn_steps = 0;
   player.restored = 0;
@@ -93,6 +91,7 @@ void RandomWorld::ReadYield(Player& player, const wire::Yield& yield) {
   player.idle = true;
   if (!yield.now) return;
   player.stop = true;
+  player.give_back |= yield.give_back;
   player.stop_step = yield.stop_step;
   if (yield.stop_step == 0) return;
   const bool accepted = player.steps + (player.in_step ? 1 : 0) <= yield.stop_step;

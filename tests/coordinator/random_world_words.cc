@@ -42,7 +42,8 @@ std::string Say(const wire::Yield& yield) {
   return absl::StrCat("Yield of turn ", yield.turn, yield.now ? ", now" : ", when idle",
                       If(yield.stop_step != 0, absl::StrCat("after step ", yield.stop_step)),
                       If(yield.pass != 0, absl::StrCat("pass ", yield.pass)),
-                      If(yield.idle_ns != 0, absl::StrCat("for ", yield.idle_ns, " ns")));
+                      If(yield.idle_ns != 0, absl::StrCat("for ", yield.idle_ns, " ns")),
+                      If(yield.give_back, "back if it waits for the lock"));
 }
 std::string Say(const wire::YieldAck& ack) {
   return absl::StrCat("YieldAck of turn ", ack.turn, ": ", ack.accepted ? "stops" : "does not stop",

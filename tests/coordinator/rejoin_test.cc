@@ -190,6 +190,7 @@ TEST(RejoinTest, ALateJobThatDoesNotHaveTheLaneYetForgetsTheArenaAtOnce) {
   s.Joins("a", {.rejoin = true, .id = 1, .holds_turn = false, .turn = 41});
   EXPECT_EQ(s.TimesTold<wire::ArenaDrop>("a"), 1) << s.Story();
   EXPECT_EQ(s.Told<wire::Yield>("a")->turn, 41u) << s.Story();
+  EXPECT_TRUE(s.Told<wire::Yield>("a")->give_back) << s.Story();
 }
 
 // It stands at the lane's lock, and so does, perhaps, the next one who is granted the turn. Whoever of them

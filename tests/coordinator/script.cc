@@ -349,12 +349,15 @@ void Script::Leaves(const std::string& name) {
 }
 
 void Script::CoordinatorRestarts(const std::vector<JobId>& expected,
-                                 const std::map<JobId, std::vector<std::string>>& locks) {
+                                 const std::map<JobId, std::vector<std::string>>& locks,
+                                 const std::map<JobId, std::uint64_t>& pids) {
   core_ = std::make_unique<Core>(CoreOptions{.policy = policy_, .runtime_dir = "/run/test"});
   timer_ = absl::InfiniteFuture();
   for (auto& [name, actor] : actors_) actor.told.clear();
-  Restarted restarted{.expected = locks};
+  Restarted restarted;
   for (JobId id : expected) restarted.expected.try_emplace(id);
+  for (const auto& [id, held] : locks) restarted.expected[id].locks = held;
+  for (const auto& [id, pid] : pids) restarted.expected[id].pid = pid;
   Handle(0, std::move(restarted));
 }
 

@@ -120,9 +120,10 @@ class Script {
   void Guarantees(const std::string& name, double share) { Says(name, SetTimeGuarantee{share}); }
   void Allows(const Owner& owner, const Quota& quota) { Handle(0, SetQuota{.of = owner, .quota = quota}); }
   void Sets(decltype(Event::what) what) { Handle(0, std::move(what)); }  // for all
-  // `locks`: of lanes, that the processes of some have.
+  // `locks`: of lanes, that the processes of some have; `pids`: of some.
   void CoordinatorRestarts(const std::vector<JobId>& expected,
-                           const std::map<JobId, std::vector<std::string>>& locks = {});
+                           const std::map<JobId, std::vector<std::string>>& locks = {},
+                           const std::map<JobId, std::uint64_t>& pids = {});
   // --- time ---
   void Passes(absl::Duration time);  // ticks are delivered when they are due
   // What those who live spill and restore takes time, besides theirs. 0, as at first: none.

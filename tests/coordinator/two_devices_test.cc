@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/coordinator/script.h"
 
 namespace hocket::coordinator {
@@ -53,6 +57,129 @@ TEST(TwoDevicesTest, AGangInAStepThatWaitsForTheProcessStandsAside) {
   s.GivesUp("p1");
   s.GivesUp("p0");
   EXPECT_EQ(s.Holder("gpu0"), "r0") << s.Story();
+}
+
+// For three seconds, or until it is told to step aside, or no. `others` are asked for theirs, and have no
+// host memory for it.
+void LacksRoom(Script& s, const std::string& name, Bytes bytes, const std::vector<std::string>& others) {
+  const absl::Time end = s.now() + absl::Seconds(3);
+  for (bool asks = true; s.now() < end; s.Passes(absl::Milliseconds(50))) {
+    if (std::exchange(asks, false)) s.NeedsRoom(name, bytes, /*restoring=*/false, /*device_free=*/0);
+    for (const std::string& other : others) {
+      if (s.JobOf(other).spill) s.Spills(other, 0, /*movable=*/true, "its host memory is full");
+    }
+    if (s.JobOf(name).room) continue;
+    const auto room = s.Told<wire::Room>(name);
+    if (!room->ok || room->step_aside) return;
+    asks = true;
+  }
+}
+
+// In its step, with both turns, it lacks room for 10 on the full device of the first. Nothing of those who
+// wait there fits into host memory.
+class LacksRoomTest : public testing::Test {
+ protected:
+  Script s{"fifo", 100};
+
+  void SetUp() override {
+    s.Joins("p0", {.device = "gpu0", .persistent = 50, .pid = 7});
+    s.Joins("p1", {.device = "gpu1", .pid = 7});
+    s.Asks("p0");
+    s.Asks("p1");
+  }
+  void JoinsAndAsks(const std::string& name, const Part& part) {
+    s.Joins(name, part);
+    s.Asks(name, {.movable = true});
+  }
+  // Another such process.
+  void AnotherComes() {
+    JoinsAndAsks("q0", {.device = "gpu0", .persistent = 20, .host = 0, .pid = 8});
+    s.Joins("q1", {.device = "gpu1", .pid = 8});
+  }
+};
+
+TEST_F(LacksRoomTest, ASingleJobGoesFirstAndTheOtherTurnIsKept) {
+  JoinsAndAsks("x", {.persistent = 50, .host = 0});
+  LacksRoom(s, "p0", 10, {"x"});
+  ASSERT_TRUE(s.Told<wire::Room>("p0")->step_aside) << s.Story();
+  s.GivesUp("p0", {.stood_aside = true});
+  EXPECT_EQ(s.Holder("gpu0"), "x") << s.Story();
+  EXPECT_EQ(s.Holder("gpu1"), "p1") << s.Story();
+  s.Asks("p0", {.need = 10, .movable = true});
+  s.Dies("x");
+  EXPECT_EQ(s.Holder("gpu0"), "p0") << s.Story();
+}
+
+// It could need the turn that is kept.
+TEST_F(LacksRoomTest, AnotherSuchProcessDoesNotGoFirst) {
+  AnotherComes();
+  JoinsAndAsks("x", {.persistent = 30, .host = 0});
+  LacksRoom(s, "p0", 10, {"q0", "x"});
+  ASSERT_TRUE(s.Told<wire::Room>("p0")->step_aside) << s.Story();
+  s.GivesUp("p0", {.stood_aside = true});
+  EXPECT_EQ(s.Holder("gpu0"), "x") << "q0 asked before x did\n" << s.Story();
+  s.Asks("p0", {.need = 10, .movable = true});
+  s.Dies("x");
+  ASSERT_EQ(s.Holder("gpu0"), "p0") << s.Story();
+  s.GivesUp("p1");
+  s.GivesUp("p0");
+  EXPECT_EQ(s.Holder("gpu0"), "q0") << s.Story();
+}
+
+TEST_F(LacksRoomTest, WhereNobodyCouldGoFirstItIsToldNo) {
+  AnotherComes();
+  JoinsAndAsks("y0", {.device = "gpu0", .persistent = 30, .host = 0, .pid = 9});
+  s.Joins("y1", {.device = "gpu1", .pid = 9});
+  LacksRoom(s, "p0", 10, {"q0", "y0"});
+  const auto room = s.Told<wire::Room>("p0");
+  ASSERT_TRUE(room) << s.Story();
+  EXPECT_FALSE(room->ok || room->step_aside) << s.Story();
+  EXPECT_EQ(s.Holder("gpu0"), "p0") << s.Story();
+}
+
+// q0 trains beside p0, which serves, and waits in its step for the device that p1 has.
+TEST(TwoDevicesTest, WhoLacksRoomBesideOneThatWaitsForItsOtherDeviceIsToldNo) {
+  Script s("fifo", 100);
+  s.Joins("p0", {.device = "gpu0", .persistent = 40, .serves = true, .pid = 7});
+  s.Joins("p1", {.device = "gpu1", .serves = true, .pid = 7});
+  s.Joins("q0", {.device = "gpu0", .persistent = 40, .host = 0, .stands_by = true, .pid = 8});
+  s.Joins("q1", {.device = "gpu1", .stands_by = true, .pid = 8});
+  for (const char* job : {"p0", "q0"}) {  // what they need is known
+    s.Asks(job);
+    s.GivesUp(job, {.movable = true});
+  }
+  s.Asks("q0");
+  s.Asks("p0");
+  s.StandsBy("q0");
+  ASSERT_EQ(s.Holder("gpu0"), "p0, q0") << s.Story();
+  s.Asks("p1");
+  s.Asks("q1");
+  ASSERT_EQ(s.Holder("gpu1"), "p1") << s.Story();
+  LacksRoom(s, "p0", 30, {});
+  EXPECT_FALSE(s.Told<wire::Room>("p0")->step_aside) << s.Story();
+  EXPECT_FALSE(s.Told<wire::Room>("p0")->ok) << s.Story();
+}
+
+// After a restart, as long as p1 has not said which turn it has.
+TEST(TwoDevicesTest, WhoseOtherJobHasNotReportedDoesNotStepAsideForAnotherSuchProcess) {
+  for (const std::uint64_t other : {7, 9}) {
+    Script s("fifo", 100);
+    s.CoordinatorRestarts({}, {}, {{1, 7}, {20, other}});
+    s.Joins("p0", {.device = "gpu0",
+                   .persistent = 50,
+                   .rejoin = true,
+                   .id = 1,
+                   .holds_turn = true,
+                   .turn = 3,
+                   .lane_lock = "/run/test/lane-gpu0-0.lock",
+                   .pid = 7});
+    s.Passes(absl::Seconds(2));
+    s.Joins("q0", {.device = "gpu0", .persistent = 50, .host = 0, .pid = 8});
+    s.Joins("q1", {.device = "gpu1", .pid = 8});
+    s.Asks("q0", {.movable = true});
+    LacksRoom(s, "p0", 10, {"q0"});
+    EXPECT_EQ(s.Told<wire::Room>("p0")->step_aside, other != 7) << s.Story();
+  }
 }
 
 TEST(TwoDevicesTest, TheLockOfOneThatHungUpInItsStepIsLeftToIt) {

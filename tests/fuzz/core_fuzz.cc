@@ -85,7 +85,7 @@ class Node {
 
   void Restart() {
     Restarted restarted;
-    restarted.expected[1] = {"/run/lane-gpu0-0.lock"};
+    restarted.expected[1] = {.pid = 1, .locks = {"/run/lane-gpu0-0.lock"}};
     restarted.expected[2] = restarted.expected[input_.Byte()] = {};
     Apply(0, std::move(restarted));
   }

@@ -236,7 +236,7 @@ Recording JobScript() {
       Do(0, "lack no more"),
       Say(0, wire::Room{.ok = true}),
       Do(0, "await"),
-      Say(0, wire::Yield{.turn = 1, .now = true}),
+      Say(0, wire::Yield{.turn = 1, .now = true, .give_back = true}),
       Say(0, wire::Spill{.request = 52, .bytes = 0}),
       Hear<wire::Spilled>(0),
       Do(0, "end step"),

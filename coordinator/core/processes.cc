@@ -1,0 +1,97 @@
+// Processes with jobs on several devices.
+//
+// Such a process has turns one by one, and its step needs all of them: it keeps the first while it waits for
+// the second. Each takes them in the same order, so that no two wait for each other. One that finds no room
+// breaks the order: it gives up the turn there, keeps the others and asks again. Until it has that turn back
+// nobody has it whose own step may wait for another device (IsKeptFromProcesses), and it does not give up a
+// turn in which one has part who waits, or will (MayStepAside). Where that leaves nobody who could make room
+// for it, it is told no.
+#include <algorithm>
+#include <set>
+
+#include "absl/algorithm/container.h"
+#include "coordinator/core/core.h"
+
+namespace hocket::coordinator {
+namespace {
+
+// Its process may only have lost the connection.
+bool MayComeAgain(const Job& job) { return !job.gone || job.hung_up; }
+
+}  // namespace
+
+// One that was expected may join as a new one: it had not heard yet that it was taken in. Then it is one of
+// those that are expected of its process, whichever.
+void Core::Reported(const Job& job) {
+  if (state_.expected.erase(job.id) > 0) return;
+  const auto other =
+      absl::c_find_if(state_.expected, [&](const auto& entry) { return entry.second.pid == job.info.pid; });
+  if (other != state_.expected.end()) state_.expected.erase(other);
+}
+
+void Core::NoteOthersOfProcess(Job& job) {
+  for (auto& [id, other] : state_.jobs) {
+    if (id != job.id && other.info.pid == job.info.pid) other.has_others = job.has_others = true;
+  }
+  for (const auto& [id, other] : state_.expected) job.has_others |= other.pid == job.info.pid;
+}
+
+// For a fellow of its gang, or for the turn of its process's other device.
+bool Core::StepMayWait(const Job& job) const {
+  return GangOf(job) != nullptr ||
+         (job.has_others && (IsExpectedElsewhere(job) || absl::c_any_of(state_.jobs, [&](const auto& entry) {
+                               const Job& other = entry.second;
+                               return other.info.pid == job.info.pid && other.id != job.id &&
+                                      MayComeAgain(other);
+                             })));
+}
+
+// After a restart another job of its process has not reported yet, and may have a turn.
+bool Core::IsExpectedElsewhere(const Job& job) const {
+  return absl::c_any_of(state_.expected, [&](const auto& entry) { return entry.second.pid == job.info.pid; });
+}
+
+bool Core::HasPartElsewhere(const Job& job) const {
+  if (!job.has_others) return false;
+  return IsExpectedElsewhere(job) || absl::c_any_of(state_.jobs, [&](const auto& entry) {
+           const Job& other = entry.second;
+           return other.info.pid == job.info.pid && other.id != job.id &&
+                  (HasPart(other) || other.hung_up_in_step);
+         });
+}
+
+bool Core::IsKeptFromProcesses(const Device& device) const {
+  return state_.devices.size() > 1 && absl::c_any_of(active_, [&](JobId id) {
+           const Job& job = this->job(id);
+           return (job.in_step || job.waiting) && job.device == &device && HasPartElsewhere(job);
+         });
+}
+
+// It waits for a fellow, or has not the turns of all its process's devices.
+bool Core::NeedsAnotherTurn(const Job& job) const {
+  if (!job.has_others || GangOf(job) != nullptr) return GangOf(job) != nullptr;
+  return IsExpectedElsewhere(job) || absl::c_any_of(state_.jobs, [&](const auto& entry) {
+           const Job& other = entry.second;
+           return other.info.pid == job.info.pid && MayComeAgain(other) && !HasPart(other);
+         });
+}
+
+bool Core::MayStepAside(const Job& job) const {
+  const auto turn = state_.turns.find(DeviceOf(job).turn);
+  if (turn == state_.turns.end() || !HasPartElsewhere(job)) return true;
+  return absl::c_none_of(turn->second.granted,
+                         [&](JobId id) { return id != job.id && NeedsAnotherTurn(this->job(id)); });
+}
+
+// Somebody who has the turn of its device waits in his step for a device that its own process has, or for
+// somebody who does.
+bool Core::AwaitedOnItsDevice(const Job& job) const {
+  const auto turn = state_.turns.find(DeviceOf(job).turn);
+  if (turn == state_.turns.end() || !HasPartElsewhere(job)) return false;
+  const auto is_of_process = [&](JobId id) { return this->job(id).info.pid == job.info.pid; };
+  return absl::c_any_of(AllAwaitedBy(turn->second), [&](TurnNumber number) {
+    return number != turn->first && absl::c_any_of(state_.turns.at(number).granted, is_of_process);
+  });
+}
+
+}  // namespace hocket::coordinator
