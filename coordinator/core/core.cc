@@ -59,6 +59,7 @@ void Core::Settle(const SendEarly& early) {
   HoldBack();
   HoldOut();
   UntieGangs();
+  UntieProcesses();
   for (auto& [number, turn] : state_.turns) {
     if (now_ >= RealignTime(turn)) Realign(turn);
     GrantWaitingRanks(turn);
@@ -128,6 +129,7 @@ absl::Time Core::NextDeadline() const {
     if (job.ahead && !job.unresponsive) next = std::min(next, AnswerLimit(*job.ahead));
     if (job.room) next = std::min(next, job.room->retry_at);
     if (job.held_out) next = std::min(next, RetryOfLack(job));
+    if (const absl::Time at = TiedAt(job); at > now_) next = std::min(next, at);
   }
   if (!state_.accounts.empty()) {
     for (const auto& [id, job] : state_.jobs) {

@@ -360,7 +360,11 @@ class Core {
   bool IsKeptFromProcesses(const Device& device) const;
   bool NeedsAnotherTurn(const Job& job) const;
   bool MayStepAside(const Job& job) const;
+  bool AwaitsProcessOf(const Job& other, const Job& job) const;
   bool AwaitedOnItsDevice(const Job& job) const;
+  absl::Time WaitsInStepSince(const Job& job) const;
+  absl::Time TiedAt(const Job& job) const;
+  void UntieProcesses();
 
   // lanes.cc
   int FirstLane(const Job& job) const;
@@ -390,7 +394,8 @@ class Core {
   void NameStop(Turn& turn, std::uint64_t margin);
   void FellowsStandAside(TurnNumber number);
   std::set<TurnNumber> AwaitedBy(const Turn& turn) const;
-  std::set<TurnNumber> AllAwaitedBy(const Turn& turn) const;
+  std::set<TurnNumber> AwaitedBy(const Job& job) const;
+  std::set<TurnNumber> AllAwaited(std::set<TurnNumber> seen) const;
   bool AwaitsItself(const Turn& turn) const;
   void UntieGangs();
   bool AwaitsFellow(const Job& job) const;
@@ -616,7 +621,8 @@ class Core {
   std::uint64_t next_restore_ = 1;
   EntityId next_gang_ = EntityId{1} << 62;
   bool anybody_serves_ = false;
-  bool any_held_out_ = false;  // or was, when it was looked at last
+  bool several_of_process_ = false;  // some process has, or has had, several jobs
+  bool any_held_out_ = false;        // or was, when it was looked at last
   // All that are Active(), and until the end of an event perhaps others. While it is gone through some may be
   // put in, and none taken out.
   std::set<JobId> active_;

@@ -228,30 +228,30 @@ void Core::FellowsStandAside(TurnNumber number) {
   for (JobId id : fellows) SetAside(job(id));
 }
 
-// Turns that have a device which a rank of this one's gang waits for, or another job of this one's process.
+// Turns that have a device which a rank of this one's gang waits for, or another job of this one's processes.
 // Nearly always none: a gang has all its devices, or none, but where a rank has begun before its gang was
-// known.
+// known, or has another device of its own.
 std::set<TurnNumber> Core::AwaitedBy(const Turn& turn) const {
   std::set<TurnNumber> awaited;
-  const auto look_at = [&](const Job& waits) {
-    const TurnNumber there = DeviceOf(waits).turn;
-    if (waits.waiting && there != 0 && there != turn.number) awaited.insert(there);
-  };
-  if (state_.gangs.contains(turn.entity)) {
-    for (JobId id : RanksOf(turn.entity)) look_at(job(id));
-  } else {
-    for (JobId id : active_) {
-      const bool same_process = absl::c_any_of(
-          turn.granted, [&](JobId granted) { return job(granted).info.pid == job(id).info.pid; });
-      if (same_process) look_at(job(id));
-    }
+  for (JobId id : RanksOf(turn.entity)) awaited.merge(AwaitedBy(job(id)));
+  for (JobId id : turn.granted) awaited.merge(AwaitedBy(job(id)));
+  awaited.erase(turn.number);
+  return awaited;
+}
+
+// The same of its process alone.
+std::set<TurnNumber> Core::AwaitedBy(const Job& job) const {
+  std::set<TurnNumber> awaited;
+  for (JobId id : active_) {
+    const Job& other = this->job(id);
+    const TurnNumber there = DeviceOf(other).turn;
+    if (other.waiting && there != 0 && other.info.pid == job.info.pid) awaited.insert(there);
   }
   return awaited;
 }
 
-// And those that these wait for, and so on; perhaps itself.
-std::set<TurnNumber> Core::AllAwaitedBy(const Turn& turn) const {
-  std::set<TurnNumber> seen = AwaitedBy(turn);
+// And those that these wait for, and so on.
+std::set<TurnNumber> Core::AllAwaited(std::set<TurnNumber> seen) const {
   std::vector<TurnNumber> to_look_at(seen.begin(), seen.end());
   while (!to_look_at.empty()) {
     const Turn& next = state_.turns.at(to_look_at.back());
@@ -263,7 +263,7 @@ std::set<TurnNumber> Core::AllAwaitedBy(const Turn& turn) const {
   return seen;
 }
 
-bool Core::AwaitsItself(const Turn& turn) const { return AllAwaitedBy(turn).contains(turn.number); }
+bool Core::AwaitsItself(const Turn& turn) const { return AllAwaited(AwaitedBy(turn)).contains(turn.number); }
 
 // Of gangs that have begun crosswise, each in a step on a device that a rank of another waits for, or a
 // process with the turn of a device that a rank waits for, the last to begin stands aside: it has a turn when

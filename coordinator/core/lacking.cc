@@ -49,12 +49,12 @@ RoomSum Core::SumFor(const Job& job, Bytes wanted) const {
   const Device& device = DeviceOf(job);
   RoomSum sum{.wanted = wanted, .free = Free(device)};
   for (const Returning& r : device.returning) Add(r.until > now_ ? r.bytes : 0, sum.returning);
-  const bool elsewhere = HasPartElsewhere(job), awaited = elsewhere && AwaitedOnItsDevice(job);
+  const bool elsewhere = HasPartElsewhere(job);
   for (const Job* other : Others(job)) {
     if (other->persistent == 0) continue;
     const bool waits_for_it =
         other->waiting && HasPart(job) && (!CanGoOn(*other, job) || (elsewhere && StepMayWait(*other)));
-    const bool stuck = waits_for_it || (awaited && HasPart(*other));
+    const bool stuck = waits_for_it || (elsewhere && HasPart(*other) && AwaitsProcessOf(*other, job));
     sum.others.push_back({.job = other->id,
                           .resident = other->persistent,
                           .gives = Gives(*other),

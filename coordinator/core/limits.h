@@ -43,6 +43,8 @@ inline constexpr absl::Duration kRoomRetry = absl::Milliseconds(100);
 // A rank that stopped where its gang should, while another rank has not come there for so long, goes on:
 // their counts of steps were not aligned.
 inline constexpr absl::Duration kRealignAfter = absl::Seconds(1);
+// Processes that wait for each other's devices for so long in their steps do so for ever.
+inline constexpr absl::Duration kTiedFor = absl::Seconds(1);
 // A job that others wait for gives its turn up when it has not used it for so long between two steps (what
 // csrc/client does by itself: ClientTuning::idle_limit).
 inline constexpr absl::Duration kIdleLimit = absl::Milliseconds(5);

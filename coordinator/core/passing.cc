@@ -12,6 +12,9 @@
 // another now; the holder may have passed the turn on before it hears of that, and then it is so. One promise
 // a turn: two jobs never wait for what one holder can pass.
 //
+// A process with several devices does not pass turns: one of them may be taken from it in the midst of its
+// step (UntieProcesses).
+//
 // A holder that has asked for room, or in whose turn the arena has changed, does not pass it: that is ours to
 // think about, and for the next one to hear of first. Its TurnOver says whether it did, and lies in its
 // socket before the next job is woken (PasserTo). A job that was promised a turn is not spilled for others.
@@ -53,8 +56,9 @@ bool Core::MayPromise(const Turn& turn) const {
       WindowOpen())
     return false;
   const Job& holder = job(*turn.granted.begin());
-  return holder.heeds_pass && GangOf(holder) == nullptr && holder.told_turn == turn.number && !holder.room &&
-         holder.lacks_headroom == 0 && DeviceOf(holder).policy->ForeseesNext();
+  return holder.heeds_pass && !holder.has_others && GangOf(holder) == nullptr &&
+         holder.told_turn == turn.number && !holder.room && holder.lacks_headroom == 0 &&
+         DeviceOf(holder).policy->ForeseesNext();
 }
 
 // As Schedule() would choose if the turn of `device` ended now; none: it may be another when it ends. A
@@ -129,7 +133,8 @@ void Core::LookAtPromise(Turn& turn) {
   const JobId to = turn.next_is_promised->to;
   const Job& holder = job(turn.next_is_promised->by);
   const std::optional<Next> next = NextForSure(DeviceOf(holder));
-  const bool stands = next && next->entity == to && CanBePromised(job(to), holder) && !turn.overdue;
+  const bool stands =
+      next && next->entity == to && CanBePromised(job(to), holder) && !turn.overdue && !holder.has_others;
   if (stands) return;
   turn.next_is_promised->withdrawn = now_;
   SendYield(holder, true, 0);

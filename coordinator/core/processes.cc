@@ -1,16 +1,15 @@
 // Processes with jobs on several devices.
 //
 // Such a process has turns one by one, and its step needs all of them: it keeps the first while it waits for
-// the second. Each takes them in the same order, so that no two wait for each other. One that finds no room
-// breaks the order: it gives up the turn there, keeps the others and asks again. Until it has that turn back
-// nobody has it whose own step may wait for another device (IsKeptFromProcesses), and it does not give up a
-// turn in which one has part who waits, or will (MayStepAside). Where that leaves nobody who could make room
-// for it, it is told no.
-#include <algorithm>
-#include <set>
-
+// the second. Each takes them in the same order, so that no two wait for each other, but for a device that it
+// has not used before (UntieProcesses). One that finds no room breaks the order, too: it gives up the turn
+// there, keeps the others and asks again. Until it has that turn back nobody has it whose own step may wait
+// for another device (IsKeptFromProcesses), and it does not give up a turn in which one has part who waits,
+// or will (MayStepAside). Where that leaves nobody who could make room for it, it is told no.
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/limits.h"
 
 namespace hocket::coordinator {
 namespace {
@@ -34,6 +33,7 @@ void Core::NoteOthersOfProcess(Job& job) {
     if (id != job.id && other.info.pid == job.info.pid) other.has_others = job.has_others = true;
   }
   for (const auto& [id, other] : state_.expected) job.has_others |= other.pid == job.info.pid;
+  several_of_process_ |= job.has_others;
 }
 
 // For a fellow of its gang, or for the turn of its process's other device.
@@ -83,15 +83,65 @@ bool Core::MayStepAside(const Job& job) const {
                          [&](JobId id) { return id != job.id && NeedsAnotherTurn(this->job(id)); });
 }
 
-// Somebody who has the turn of its device waits in his step for a device that its own process has, or for
-// somebody who does.
-bool Core::AwaitedOnItsDevice(const Job& job) const {
-  const auto turn = state_.turns.find(DeviceOf(job).turn);
-  if (turn == state_.turns.end() || !HasPartElsewhere(job)) return false;
+// The process of `other` waits in its step for a device that the process of `job` has, or for somebody who
+// does.
+bool Core::AwaitsProcessOf(const Job& other, const Job& job) const {
   const auto is_of_process = [&](JobId id) { return this->job(id).info.pid == job.info.pid; };
-  return absl::c_any_of(AllAwaitedBy(turn->second), [&](TurnNumber number) {
-    return number != turn->first && absl::c_any_of(state_.turns.at(number).granted, is_of_process);
+  return absl::c_any_of(AllAwaited(AwaitedBy(other)), [&](TurnNumber number) {
+    return absl::c_any_of(state_.turns.at(number).granted, is_of_process);
   });
 }
+
+// Nobody who has part in its device goes on before its own process does.
+bool Core::AwaitedOnItsDevice(const Job& job) const {
+  return HasPartElsewhere(job) && absl::c_any_of(state_.jobs, [&](const auto& entry) {
+           const Job& other = entry.second;
+           return other.device == job.device && HasPart(other) && other.info.pid != job.info.pid &&
+                  AwaitsProcessOf(other, job);
+         });
+}
+
+// --- that wait for each other ---------------------------------------------------------------------
+
+// It waits in its step for a turn since then; infinite future: it does not.
+absl::Time Core::WaitsInStepSince(const Job& job) const {
+  return job.waiting && HasPartElsewhere(job) ? job.asked : absl::InfiniteFuture();
+}
+
+// Of processes that wait for each other's devices, each in its step: a device that a process uses for the
+// first time it takes in the midst of a step, whatever it has by then. The last to begin loses that turn, and
+// goes on with the device when it has the other one; meanwhile it keeps what it holds there, alone in its
+// lane. If there is a choice, where the one who waits there finds its room. (A thread that has a turn outside
+// of steps gives it soon: so no sooner than after a second.)
+void Core::UntieProcesses() {
+  while (several_of_process_ && state_.turns.size() > 1) {
+    Job* last = nullptr;
+    bool last_leaves_room = false;
+    for (JobId id : active_) {
+      const Job& waits = job(id);
+      if (now_ < TiedAt(waits)) continue;
+      for (auto& [number, turn] : state_.turns) {
+        if (state_.gangs.contains(turn.entity) || now_ < PassesUntil(turn) || !AwaitsItself(turn)) continue;
+        for (JobId has : turn.granted) {
+          if (job(has).info.pid != waits.info.pid) continue;
+          const bool leaves_room = SomebodyFits(turn);
+          if (last != nullptr && last_leaves_room > leaves_room) continue;
+          if (last != nullptr && last_leaves_room == leaves_room && last->turn > number) continue;
+          last = &job(has);
+          last_leaves_room = leaves_room;
+        }
+      }
+    }
+    if (last == nullptr) return;
+    Say(absl::StrCat(
+            last->info.name, " (pid ", last->info.pid, ") has ", DeviceOf(*last).name,
+            " in a step in which it waits for another device, whose holder waits for this one: it goes "
+            "to that one first"),
+        "tied", last->id);
+    SetAside(*last);
+  }
+}
+
+absl::Time Core::TiedAt(const Job& job) const { return WaitsInStepSince(job) + kTiedFor; }
 
 }  // namespace hocket::coordinator

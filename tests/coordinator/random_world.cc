@@ -30,6 +30,7 @@ RandomWorld::RandomWorld(std::uint64_t seed, std::ostream* story)
   if (Once(3)) traits_.gang = std::min<int>(traits_.jobs, 2 + static_cast<int>(Pick(3)));
   traits_.meets = Pick(4) != 0;
   traits_.twins = traits_.devices > 1 && Once(2);
+  traits_.crosswise = seed % 5 == 2;  // not by the dice, either
   traits_.memory = Pick(3) != 0;
   traits_.host = traits_.memory && Once(4);
   traits_.arena = traits_.memory && Once(2);

@@ -26,7 +26,8 @@
 //                again
 //
 // A process with two devices has two jobs, and steps with both: it asks for the second one's turn when it has
-// the first one's, and gives neither in a step.
+// the first one's, and gives neither in a step. In some worlds the first of one process is the second of
+// another.
 //
 // A rude job (there are some) repeats what it said before or answers what nobody asked; from then on nothing
 // is promised to it. Whether ranks of a gang meet at the end of each step, as ranks do, a seed says too.
@@ -88,6 +89,7 @@ class RandomWorld {
     int gang = 0;  // the last so many
     bool meets = false;
     bool twins = false;
+    bool crosswise = false;
     bool memory = false;
     bool host = false;  // some have little memory on the host
     bool arena = false;

@@ -76,11 +76,13 @@ void RandomWorld::Joins(Player& player) {
   const auto index = static_cast<std::uint64_t>(&player - players_.data());
   wire::Join& join = player.join;
   join.name = absl::StrCat("j", index + 1);
+  bool odd = false;  // of a process
   if (IsTwin(index)) {
-    player.second = index % static_cast<std::uint64_t>(traits_.devices) == 1;
-    player.twin = static_cast<int>(player.second ? index - 1 : index + 1);
+    odd = index % static_cast<std::uint64_t>(traits_.devices) == 1;
+    player.twin = static_cast<int>(odd ? index - 1 : index + 1);
+    player.second = traits_.crosswise && (index - (odd ? 1 : 0)) % 4 == 0 ? !odd : odd;
   }
-  join.pid = kFirstPid + index - (player.second ? 1 : 0);
+  join.pid = kFirstPid + index - (odd ? 1 : 0);
   join.device = absl::StrCat("gpu", index % static_cast<std::uint64_t>(traits_.devices));
   join.capacity = kCapacity;
   join.weight = Once(3) ? 2 : 1;
@@ -92,10 +94,10 @@ void RandomWorld::Joins(Player& player) {
   join.heeds_idle = Once(2);
   join.counts_arena = Once(2);
   join.serves = index < static_cast<std::uint64_t>(traits_.servers);
-  if (player.second) join.serves = players_[index - 1].join.serves;
+  if (odd) join.serves = players_[index - 1].join.serves;
   if (traits_.people && Once(3)) join.group = "a";
   player.user = traits_.many_users && Once(3) ? 8 : 7;
-  if (player.second) player.user = players_[index - 1].user;
+  if (odd) player.user = players_[index - 1].user;
   player.passes = traits_.passes && Pick(5) != 0;
   player.numbers = Pick(8) != 0;
   const bool is_rank =

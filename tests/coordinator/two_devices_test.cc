@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/limits.h"
 #include "tests/coordinator/script.h"
 
 namespace hocket::coordinator {
@@ -135,6 +137,106 @@ TEST_F(LacksRoomTest, WhereNobodyCouldGoFirstItIsToldNo) {
   ASSERT_TRUE(room) << s.Story();
   EXPECT_FALSE(room->ok || room->step_aside) << s.Story();
   EXPECT_EQ(s.Holder("gpu0"), "p0") << s.Story();
+}
+
+// A device that a process uses for the first time it takes in the midst of a step.
+class CrosswiseTest : public testing::Test {
+ protected:
+  Script s{"fifo", 100};
+
+  // p has gpu0 and waits for gpu1, q the other way round; q has begun last.
+  void Begin(Part on_gpu0, Part on_gpu1) {
+    on_gpu0.device = "gpu0";
+    on_gpu1.device = "gpu1";
+    for (const char* process : {"p", "q"}) {
+      on_gpu0.pid = on_gpu1.pid = process[0];
+      s.Joins(absl::StrCat(process, "0"), on_gpu0);
+      s.Joins(absl::StrCat(process, "1"), on_gpu1);
+    }
+    s.Asks("p0");
+    s.Asks("q1");
+    s.Asks("p1", {.need = on_gpu1.spilled});
+    s.Asks("q0", {.need = on_gpu0.spilled});
+  }
+};
+
+TEST_F(CrosswiseTest, TheLastToBeginIsSetAside) {
+  Begin({}, {});
+  s.Passes(kTiedFor - absl::Milliseconds(1));
+  EXPECT_EQ(s.Holder("gpu1"), "q1") << "it may be a thread outside of steps: " << s.Story();
+  s.Passes(absl::Milliseconds(1));
+  EXPECT_EQ(s.Holder("gpu0"), "p0") << s.Story();
+  EXPECT_EQ(s.Holder("gpu1"), "p1") << s.Story();
+  EXPECT_EQ(s.Told<wire::Grant>("p1")->lane_lock, "/run/test/lane-gpu1-1.lock") << "q1 has the first one's";
+  EXPECT_THAT(s.sentences(), testing::Contains(testing::HasSubstr("q1 (pid 113) has gpu1 in a step")));
+  s.GivesUp("p1");
+  s.GivesUp("p0");
+  EXPECT_EQ(s.Holder("gpu0"), "q0") << s.Story();
+  s.Asks("p0");
+  s.GivesUp("q1");
+  s.GivesUp("q0");
+  EXPECT_EQ(s.Holder("gpu0"), "p0") << s.Story();
+}
+
+// On gpu1 p1 would not find its room beside q1, whose bytes nobody can take away.
+TEST_F(CrosswiseTest, WhereThereIsAChoiceItIsWhereTheOtherFindsItsRoom) {
+  Begin({.persistent = 20}, {.persistent = 40, .spilled = 30});
+  s.Passes(kTiedFor);
+  EXPECT_EQ(s.Holder("gpu0"), "q0") << s.Story();
+  EXPECT_EQ(s.Holder("gpu1"), "q1") << s.Story();
+}
+
+TEST_F(CrosswiseTest, InACircleOfThreeTheLastToBeginIsSetAside) {
+  for (int process = 0; process < 3; ++process) {
+    for (int i = 0; i < 2; ++i) {
+      const std::string device = absl::StrCat("gpu", (process + i) % 3);
+      s.Joins(absl::StrCat(process, " on ", device), {.device = device, .pid = 7 + std::uint64_t(process)});
+    }
+    s.Asks(absl::StrCat(process, " on gpu", process));
+  }
+  for (int process = 0; process < 3; ++process) s.Asks(absl::StrCat(process, " on gpu", (process + 1) % 3));
+  s.Passes(kTiedFor);
+  EXPECT_EQ(s.Holder("gpu2"), "1 on gpu2") << s.Story();
+  s.GivesUp("1 on gpu2");
+  s.GivesUp("1 on gpu1");
+  EXPECT_EQ(s.Holder("gpu1"), "0 on gpu1") << s.Story();
+}
+
+// Of two gangs each has a rank that uses another device in its step, too, with turns of its own.
+TEST_F(CrosswiseTest, AGangWaitsForARanksOtherDeviceAndItsHolderForTheGang) {
+  for (const std::uint64_t gang : {7, 9}) {
+    const std::string name = absl::StrCat(gang);
+    s.Joins("rank 0 of " + name, {.device = "gpu0", .pid = gang});
+    s.Joins("rank 1 of " + name, {.device = "gpu2", .pid = gang + 1});
+    s.Joins("other of " + name, {.device = "gpu1", .pid = gang});
+    s.FormsGang(name, {"rank 0 of " + name, "rank 1 of " + name});
+  }
+  s.Asks("rank 0 of 7");
+  s.Asks("rank 1 of 7");
+  s.Asks("other of 9");
+  s.Asks("rank 0 of 9");
+  s.Asks("rank 1 of 9");
+  s.Asks("other of 7");
+  s.Passes(kTiedFor);
+  EXPECT_EQ(s.Holder("gpu0"), "rank 0 of 9") << s.Story();
+  EXPECT_EQ(s.Holder("gpu2"), "rank 1 of 9") << s.Story();
+  for (const char* job : {"rank 0 of 9", "rank 1 of 9", "other of 9"}) s.GivesUp(job);
+  EXPECT_EQ(s.Holder("gpu1"), "other of 7") << s.Story();
+}
+
+// It could be set aside after it has written the number that the next one waits for.
+TEST_F(CrosswiseTest, SuchAProcessDoesNotPassItsTurnOn) {
+  for (const bool has_another : {false, true}) {
+    Script s("fifo", 100);
+    s.Joins("p0", {.passes = true, .pid = 7});
+    s.Joins("x", {.passes = true});
+    s.Asks("p0", {.movable = true, .heeds_pass = true});
+    s.Passes(absl::Seconds(1));
+    if (has_another) s.Joins("p1", {.device = "gpu1", .passes = true, .pid = 7});
+    s.Asks("x", {.movable = true, .heeds_pass = true});
+    ASSERT_TRUE(s.Told<wire::Yield>("p0")->now) << s.Story();
+    EXPECT_EQ(s.Told<wire::Yield>("p0")->pass == 0, has_another) << s.Story();
+  }
 }
 
 // q0 trains beside p0, which serves, and waits in its step for the device that p1 has.
