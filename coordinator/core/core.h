@@ -365,6 +365,7 @@ class Core {
   absl::Time WaitsInStepSince(const Job& job) const;
   absl::Time TiedAt(const Job& job) const;
   void UntieProcesses();
+  void LendOtherTurns(const Job& lacks);
 
   // lanes.cc
   int FirstLane(const Job& job) const;

@@ -24,23 +24,27 @@ void Core::On(Job* job, const wire::Gang& event) {
   });
   Gang fresh{.id = next_gang_, .name = event.gang, .user = job->user, .size = event.size};
   Gang& known = found == state_.gangs.end() ? fresh : found->second;
-  const bool taken = known.ranks.contains(event.rank);
-  if (taken && this->job(known.ranks.at(event.rank)).info.pid == job->info.pid) {
-    return Say(
-        absl::StrCat(job->info.name, " is another device of rank ", event.rank, " of gang '", event.gang,
-                     "' (pid ", job->info.pid, "): it has turns of its own, not the gang's"),
-        "gang", job->id);
-  }
+  std::uint64_t key = event.rank;
+  const auto is_of_process = [&](JobId id) { return this->job(id).info.pid == job->info.pid; };
+  while (known.ranks.contains(key) && is_of_process(known.ranks.at(key))) key += event.size;
+  const bool taken = known.ranks.contains(key);
   if (event.size < 1 || event.rank >= event.size || event.size != known.size || taken) {
-    return RejectJob(
-        *job, absl::StrCat("Gang from ", job->info.name, " says rank ", event.rank, " of ", event.size,
-                           "; gang '", event.gang, "' has ", known.ranks.size(), " ranks of ", known.size,
-                           " already", taken ? ", that one among them" : ""));
+    return RejectJob(*job,
+                     absl::StrCat("Gang from ", job->info.name, " says rank ", event.rank, " of ", event.size,
+                                  "; gang '", event.gang, "' has ", known.Here(), " ranks of ", known.size,
+                                  " already", taken ? ", that one among them" : ""));
   }
   if (found == state_.gangs.end()) found = state_.gangs.emplace(next_gang_++, std::move(fresh)).first;
   Gang& gang = found->second;
-  gang.ranks[event.rank] = job->id;
-  if (gang.complete || gang.ranks.size() == gang.size) Complete(gang);
+  gang.ranks[key] = job->id;
+  if (!gang.complete && gang.Here() < gang.size) return;
+  Complete(gang);
+  const std::string ranks =
+      key >= event.size
+          ? absl::StrCat(" uses ", DeviceOf(*job).name, ", too, in rank ", event.rank, ", and its ranks")
+      : gang.Here() == gang.size ? absl::StrCat(" is complete: its ", gang.size, " ranks")
+                                 : absl::StrCat(" has a rank again: ", gang.Here(), " of its ", gang.size);
+  Say(absl::StrCat(NameOf(gang.id), ranks, " have their turns together"), "gang");
 }
 
 void Core::On(Job* job, const wire::YieldAck& event) {
@@ -124,11 +128,6 @@ void Core::Complete(Gang& gang) {
   }
   KeepOnlyRanks(gang);
   AdoptTurnsOfRanks(gang);
-  const std::string ranks =
-      gang.ranks.size() == gang.size
-          ? absl::StrCat(" is complete: its ", gang.size, " ranks")
-          : absl::StrCat(" has a rank again: ", gang.ranks.size(), " of its ", gang.size);
-  Say(absl::StrCat(NameOf(gang.id), ranks, " have their turns together"), "gang");
 }
 
 // Who runs beside a rank is not of the gang, and the others of it wait for this one in its step.

@@ -264,7 +264,7 @@ void Core::WaitForRoom(Job& job) {
   if (comes_back || unmapped) return RetryRoomAt(job, kReturningRetry);
   const bool refused = std::any_of(others.begin(), others.end(),
                                    [](const Job* other) { return !other->cannot_spill.empty(); });
-  const bool may_change = refused && now_ < job.room->since + kCannotSpillLimit;
+  const bool may_change = (refused || AwaitedOnItsDevice(job)) && now_ < job.room->since + kCannotSpillLimit;
   job.room->others_first = job.room->restoring || OthersMaySuffice(job);
   if (!job.room->others_first && WaitsForOthers(job)) return;
   if (job.room->others_first || may_change) return RetryRoomAt(job, kRoomRetry);
@@ -504,8 +504,9 @@ bool Core::MayBecomeMovable(const Job& other) const {
 bool Core::OthersMaySuffice(const Job& job) const {
   Bytes bytes = 0;
   bool any = false;  // what comes back is counted as free
+  const bool elsewhere = HasPartElsewhere(job);
   for (const Job* other : Others(job)) {
-    if (!MayBecomeMovable(*other)) continue;
+    if (!MayBecomeMovable(*other) || (elsewhere && AwaitsProcessOf(*other, job))) continue;
     any = true;
     Add(other->persistent, bytes);
   }

@@ -6,6 +6,8 @@
 // there, keeps the others and asks again. Until it has that turn back nobody has it whose own step may wait
 // for another device (IsKeptFromProcesses), and it does not give up a turn in which one has part who waits,
 // or will (MayStepAside). Where that leaves nobody who could make room for it, it is told no.
+#include <vector>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
@@ -114,7 +116,9 @@ absl::Time Core::WaitsInStepSince(const Job& job) const {
 // lane. If there is a choice, where the one who waits there finds its room. (A thread that has a turn outside
 // of steps gives it soon: so no sooner than after a second.)
 void Core::UntieProcesses() {
-  while (several_of_process_ && state_.turns.size() > 1) {
+  if (!several_of_process_) return;
+  for (JobId id : active_) LendOtherTurns(job(id));
+  while (state_.turns.size() > 1) {
     Job* last = nullptr;
     bool last_leaves_room = false;
     for (JobId id : active_) {
@@ -139,6 +143,27 @@ void Core::UntieProcesses() {
             "to that one first"),
         "tied", last->id);
     SetAside(*last);
+  }
+}
+
+// One that lacks room on a device, where everybody who has bytes that stay waits for another device that its
+// process has: they go on with that one first.
+void Core::LendOtherTurns(const Job& lacks) {
+  if (!lacks.room || !lacks.room->asked || now_ < lacks.room->since + kTiedFor) return;
+  if (!lacks.has_others || !AwaitedOnItsDevice(lacks)) return;
+  std::vector<JobId> others;
+  for (JobId id : active_) {
+    const Job& other = job(id);
+    const bool has_turn = other.info.pid == lacks.info.pid && id != lacks.id && other.turn != 0;
+    if (has_turn && GangOf(other) == nullptr && now_ >= PassesUntil(state_.turns.at(other.turn)))
+      others.push_back(id);
+  }
+  for (JobId id : others) {
+    Say(absl::StrCat(job(id).info.name, " (pid ", job(id).info.pid, ") keeps its lane of ",
+                     DeviceOf(job(id)).name, ", and others go on beside it: it lacks room on ",
+                     DeviceOf(lacks).name, ", which those have who wait for that device"),
+        "tied", id);
+    SetAside(job(id));
   }
 }
 

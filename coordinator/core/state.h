@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -210,8 +211,15 @@ struct Gang {
   std::uint64_t size = 0;
   bool complete = false;
   bool held_out = false;  // a rank lacks room that others have to give back first: none is given a turn
+  // By rank. Where a rank's process has several devices, `size` more for each after the first: they have the
+  // gang's turns, too.
   std::map<std::uint64_t, JobId> ranks;
   std::map<JobId, std::uint64_t> base;  // steps completed when the ranks last stood at the same step
+
+  // Its ranks that are there.
+  std::uint64_t Here() const {
+    return static_cast<std::uint64_t>(std::distance(ranks.begin(), ranks.lower_bound(size)));
+  }
 };
 
 // A lane's number on its device: each user who has jobs there has so many of his own.

@@ -262,22 +262,35 @@ TEST(GangTest, APausedRankPausesItsGang) {
   EXPECT_EQ(s.Holder(), "r0") << s.Story();
 }
 
-// A rejected one would only come back and say the same again.
-TEST(GangTest, AnotherDeviceOfARankIsNotRejectedAndHasTurnsOfItsOwn) {
+// As of a model of which each rank has two parts; and where a program loads something on the first device.
+TEST(GangTest, ARanksOtherDevicesHaveTheGangsTurns) {
   Script s("fifo");
   s.Joins("r0", {.pid = 7});
-  s.Joins("r1");
-  s.Joins("second device of r0", {.device = "gpu1", .pid = 7});
+  s.Joins("r1", {.device = "gpu1", .pid = 8});
+  s.Joins("r1 on gpu0", {.pid = 8});
+  s.Joins("r1 on gpu2", {.device = "gpu2", .pid = 8});
+  s.Joins("x", {.device = "gpu2"});
+  s.Says("r1 on gpu0", wire::Gang{"g", 1, 2});
   s.Says("r0", wire::Gang{"g", 0, 2});
-  s.Says("second device of r0", wire::Gang{"g", 0, 2});
-  EXPECT_EQ(s.Rejection(), "");
-  ASSERT_FALSE(s.sentences().empty());
-  EXPECT_THAT(s.sentences().back(), HasSubstr("another device of rank 0"));
+  EXPECT_THAT(s.sentences().back(), HasSubstr("is complete: its 2 ranks")) << s.Story();
   s.Says("r1", wire::Gang{"g", 1, 2});
+  s.Says("r1 on gpu2", wire::Gang{"g", 1, 2});
+  EXPECT_EQ(s.Rejection(), "") << s.Story();
+  EXPECT_THAT(s.sentences().back(), HasSubstr("uses gpu2, too, in rank 1")) << s.Story();
+  s.Asks("r1 on gpu0");
   s.Asks("r0");
-  s.Asks("second device of r0");
-  EXPECT_EQ(s.Holder("gpu0"), "r0") << s.Story();
-  EXPECT_EQ(s.Holder("gpu1"), "second device of r0") << s.Story();
+  s.Asks("r1");
+  s.Asks("r1 on gpu2");
+  EXPECT_EQ(s.Holder("gpu0"), "r0, r1 on gpu0") << s.Story();
+  EXPECT_NE(s.JobOf("r0").lane, s.JobOf("r1 on gpu0").lane);
+  EXPECT_EQ(s.Holder("gpu1"), "r1") << s.Story();
+  EXPECT_EQ(s.Holder("gpu2"), "r1 on gpu2") << s.Story();
+  s.Asks("x");
+  for (const char* job : {"r0", "r1", "r1 on gpu0", "r1 on gpu2"}) {
+    EXPECT_EQ(s.Told<wire::Yield>(job)->stop_step, 1u) << job << s.Story();
+    s.GivesUp(job);
+  }
+  EXPECT_EQ(s.Holder("gpu2"), "x") << s.Story();
 }
 
 TEST(GangTest, ARankThatCannotBeIsRejected) {

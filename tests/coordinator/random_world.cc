@@ -31,6 +31,7 @@ RandomWorld::RandomWorld(std::uint64_t seed, std::ostream* story)
   traits_.meets = Pick(4) != 0;
   traits_.twins = traits_.devices > 1 && Once(2);
   traits_.crosswise = seed % 5 == 2;  // not by the dice, either
+  if (seed % 7 == 3 && traits_.devices > 1) traits_.others = std::min(traits_.gang, 2);
   traits_.memory = Pick(3) != 0;
   traits_.host = traits_.memory && Once(4);
   traits_.arena = traits_.memory && Once(2);
@@ -68,7 +69,7 @@ std::unique_ptr<Core> RandomWorld::MakeCore() {
 }
 
 void RandomWorld::Play(int moves) {
-  players_.resize(static_cast<std::size_t>(traits_.jobs));
+  players_.resize(static_cast<std::size_t>(traits_.jobs + traits_.others));
   for (Player& player : players_) Joins(player);
   for (Player& player : players_) JoinsGang(player);
   for (int move = 0; move < moves; ++move) {

@@ -27,7 +27,7 @@
 //
 // A process with two devices has two jobs, and steps with both: it asks for the second one's turn when it has
 // the first one's, and gives neither in a step. In some worlds the first of one process is the second of
-// another.
+// another, and ranks have second ones, too.
 //
 // A rude job (there are some) repeats what it said before or answers what nobody asked; from then on nothing
 // is promised to it. Whether ranks of a gang meet at the end of each step, as ranks do, a seed says too.
@@ -90,6 +90,7 @@ class RandomWorld {
     bool meets = false;
     bool twins = false;
     bool crosswise = false;
+    int others = 0;  // of the last ranks each has another device of its own
     bool memory = false;
     bool host = false;  // some have little memory on the host
     bool arena = false;
@@ -243,7 +244,6 @@ class RandomWorld {
   bool Steps(Player& player);
   bool MayEndStep(Player& player);
   bool MustStop(const Player& player) const;
-  bool StepsWithTwin(Player& first, Player& second);
   bool UsesItsTurn(const Player& player) const;
   bool SecondSteps(Player& second);
   void GivesUp(Player& player, bool stood_aside);

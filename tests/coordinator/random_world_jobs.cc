@@ -77,13 +77,22 @@ void RandomWorld::Joins(Player& player) {
   wire::Join& join = player.join;
   join.name = absl::StrCat("j", index + 1);
   bool odd = false;  // of a process
+  const auto jobs = static_cast<std::uint64_t>(traits_.jobs),
+             devices = static_cast<std::uint64_t>(traits_.devices);
+  const bool beside_rank = index >= jobs;
+  const std::uint64_t rank = index - static_cast<std::uint64_t>(traits_.others);
+  if (beside_rank) {
+    player.second = true;
+    player.twin = static_cast<int>(rank);
+    players_[rank].twin = static_cast<int>(index);
+  }
   if (IsTwin(index)) {
     odd = index % static_cast<std::uint64_t>(traits_.devices) == 1;
     player.twin = static_cast<int>(odd ? index - 1 : index + 1);
     player.second = traits_.crosswise && (index - (odd ? 1 : 0)) % 4 == 0 ? !odd : odd;
   }
-  join.pid = kFirstPid + index - (odd ? 1 : 0);
-  join.device = absl::StrCat("gpu", index % static_cast<std::uint64_t>(traits_.devices));
+  join.pid = kFirstPid + (beside_rank ? rank : index - (odd ? 1 : 0));
+  join.device = absl::StrCat("gpu", (beside_rank ? rank + 1 : index) % devices);
   join.capacity = kCapacity;
   join.weight = Once(3) ? 2 : 1;
   join.priority = Once(4) ? "high" : Once(4) ? "low" : "normal";
@@ -98,6 +107,7 @@ void RandomWorld::Joins(Player& player) {
   if (traits_.people && Once(3)) join.group = "a";
   player.user = traits_.many_users && Once(3) ? 8 : 7;
   if (odd) player.user = players_[index - 1].user;
+  if (beside_rank) player.user = players_[rank].user;
   player.passes = traits_.passes && Pick(5) != 0;
   player.numbers = Pick(8) != 0;
   const bool is_rank =
@@ -118,13 +128,14 @@ void RandomWorld::Joins(Player& player) {
 void RandomWorld::JoinsGang(Player& player) {
   const auto index = static_cast<int>(&player - players_.data());
   const int first = traits_.jobs - traits_.gang;
+  const bool beside_rank = index >= traits_.jobs;
   if (index < first || player.join.serves || player.user != players_.back().user) return;
   if (players_[static_cast<std::size_t>(first)].join.serves) return;
   for (int i = first; i < traits_.jobs; ++i) {
     if (players_[static_cast<std::size_t>(i)].user != player.user) return;
   }
   player.join.gang = "g";
-  player.join.gang_rank = static_cast<std::uint64_t>(index - first);
+  player.join.gang_rank = static_cast<std::uint64_t>((beside_rank ? player.twin : index) - first);
   player.join.gang_size = static_cast<std::uint64_t>(traits_.gang);
   Says(player, wire::Gang{player.join.gang, player.join.gang_rank, player.join.gang_size});
 }
@@ -444,17 +455,6 @@ bool RandomWorld::SecondSteps(Player& second) {
   return GivesUp(second, false), true;
 }
 
-bool RandomWorld::StepsWithTwin(Player& first, Player& second) {
-  if (!second.in_step || !UsesItsTurn(second)) return false;
-  for (Player* of : {&first, &second}) {
-    of->in_step = false;
-    ++of->steps;
-    ++of->turn_steps;
-  }
-  if (draining_) TimePasses(absl::Milliseconds(1 + Pick(5)));
-  return true;
-}
-
 bool RandomWorld::Steps(Player& player) {
   if (player.second) return SecondSteps(player);
   if (!player.in_step && (MustStop(player) || (player.idle && Perhaps(6)) || Perhaps(12))) {
@@ -464,11 +464,15 @@ bool RandomWorld::Steps(Player& player) {
     return true;
   }
   if (std::exchange(player.in_step, true) == false) return true;
-  if (Player* second = TwinOf(player)) return StepsWithTwin(player, *second);
+  Player* const second = TwinOf(player);
+  if (second != nullptr && (!second->in_step || !UsesItsTurn(*second))) return false;
   if (!MayEndStep(player)) return false;
-  player.in_step = player.at_meeting = false;
-  ++player.steps;
-  ++player.turn_steps;
+  for (Player* of : {&player, second}) {
+    if (of == nullptr) continue;
+    of->in_step = of->at_meeting = false;
+    ++of->steps;
+    ++of->turn_steps;
+  }
   if (draining_) TimePasses(absl::Milliseconds(1 + Pick(5)));
   return true;
 }
@@ -478,7 +482,7 @@ bool RandomWorld::MayEndStep(Player& player) {
   if (!traits_.meets || player.join.gang.empty()) return true;
   player.at_meeting = true;
   return std::all_of(players_.begin(), players_.end(), [&](const Player& fellow) {
-    if (fellow.join.gang.empty() || !fellow.alive) return true;
+    if (fellow.join.gang.empty() || !fellow.alive || fellow.second) return true;
     return fellow.steps > player.steps || (fellow.steps == player.steps && fellow.at_meeting);
   });
 }

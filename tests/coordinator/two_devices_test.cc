@@ -240,7 +240,7 @@ TEST_F(CrosswiseTest, SuchAProcessDoesNotPassItsTurnOn) {
 }
 
 // q0 trains beside p0, which serves, and waits in its step for the device that p1 has.
-TEST(TwoDevicesTest, WhoLacksRoomBesideOneThatWaitsForItsOtherDeviceIsToldNo) {
+TEST(TwoDevicesTest, WhoLacksRoomBesideOneThatWaitsForItsOtherDeviceLendsThat) {
   Script s("fifo", 100);
   s.Joins("p0", {.device = "gpu0", .persistent = 40, .serves = true, .pid = 7});
   s.Joins("p1", {.device = "gpu1", .serves = true, .pid = 7});
@@ -258,8 +258,9 @@ TEST(TwoDevicesTest, WhoLacksRoomBesideOneThatWaitsForItsOtherDeviceIsToldNo) {
   s.Asks("q1");
   ASSERT_EQ(s.Holder("gpu1"), "p1") << s.Story();
   LacksRoom(s, "p0", 30, {});
-  EXPECT_FALSE(s.Told<wire::Room>("p0")->step_aside) << s.Story();
-  EXPECT_FALSE(s.Told<wire::Room>("p0")->ok) << s.Story();
+  EXPECT_EQ(s.Holder("gpu1"), "q1") << s.Story();
+  EXPECT_EQ(s.Told<wire::Grant>("q1")->lane_lock, "/run/test/lane-gpu1-1.lock") << "p1 keeps the first one's";
+  EXPECT_TRUE(s.Told<wire::Room>("p0")->ok) << s.Story();
 }
 
 // After a restart, as long as p1 has not said which turn it has.
