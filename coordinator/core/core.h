@@ -213,6 +213,7 @@ class Core {
   enum class PartEnds { kGiven, kByDeath, kSetAside };
   void EndPart(Job& job, const wire::TurnOver& last, PartEnds how);
   void LeavePart(Job& job);
+  void LeaveDevice(Turn& turn, Device& device);
   void EndTurn(TurnNumber number);
   void TakeBackUnread(const Turn& turn);
   absl::Time TakeBackTime(const Turn& turn) const;

@@ -549,10 +549,21 @@ void Core::LeavePart(Job& job) {
   if (turn.granted.empty()) return EndTurn(turn.number);
   if (!company) {  // a gang's ranks that have joined again before it is whole: it may have been this one's
     turn.entity = this->job(*turn.granted.begin()).entity;
+    if (!state_.gangs.contains(turn.entity)) LeaveDevice(turn, DeviceOf(job));
     return;
   }
   if (turn.guests.size() == turn.granted.size()) PromoteGuest(turn);
   CompanyChanged(turn);
+}
+
+// Unless somebody has part in the turn there.
+void Core::LeaveDevice(Turn& turn, Device& device) {
+  const bool used = std::any_of(turn.granted.begin(), turn.granted.end(),
+                                [&](JobId id) { return job(id).device == &device; });
+  if (used) return;
+  device.turn = 0;
+  device.free_since = now_;
+  turn.devices.erase(std::remove(turn.devices.begin(), turn.devices.end(), &device), turn.devices.end());
 }
 
 void Core::EndTurn(TurnNumber number) {

@@ -317,6 +317,28 @@ TEST(RejoinTest, AGangThatHeldTheTurnHoldsItAgain) {
   EXPECT_EQ(s.Holder(), "c") << s.Story();
 }
 
+// The other one may wait in its step for whoever asks there now.
+TEST(RejoinTest, ADeviceThatARankHasLeftBeforeItsGangIsWholeAgainIsFree) {
+  Script s;
+  s.CoordinatorRestarts({1, 2, 3, 4});
+  for (const std::uint64_t rank : {0, 1}) {
+    s.Joins("r" + std::to_string(rank), {.device = "gpu" + std::to_string(rank),
+                                         .rejoin = true,
+                                         .id = rank + 1,
+                                         .holds_turn = true,
+                                         .turn = 41,
+                                         .gang = "ddp",
+                                         .rank = rank,
+                                         .size = 3});
+  }
+  s.Joins("c", {.rejoin = true, .id = 4});
+  s.Died(3);
+  s.Asks("c");
+  s.GivesUp("r0");
+  EXPECT_EQ(s.Holder("gpu0"), "c") << s.Story();
+  EXPECT_EQ(s.Holder("gpu1"), "r1") << s.Story();
+}
+
 // The turn was known by the one that is gone now.
 TEST(RejoinTest, ARankThatDiesBeforeItsGangIsWholeAgainLeavesTheTurnToTheOthers) {
   Script s;
