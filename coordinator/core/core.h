@@ -363,9 +363,9 @@ class Core {
   bool MayStepAside(const Job& job) const;
   bool AwaitsProcessOf(const Job& other, const Job& job) const;
   bool AwaitedOnItsDevice(const Job& job) const;
-  absl::Time WaitsInStepSince(const Job& job) const;
-  absl::Time TiedAt(const Job& job) const;
   void UntieProcesses();
+  absl::Time TiedAt(const Job& job) const;
+  Job* LastTied();
   void LendOtherTurns(const Job& lacks);
 
   // lanes.cc
@@ -493,8 +493,6 @@ class Core {
   Bytes Reachable(const Job& job) const;
   // Why what `other` holds is not there for one that runs out of memory. `own`: it is of the same user, who
   // may know.
-  std::string WhyNotGiven(const Job& other, bool own) const;
-  std::string RoomArithmetic(const Job& job) const;
 
   // lacking.cc
   void HostTakes(Job& job, Bytes more) const;
@@ -592,6 +590,8 @@ class Core {
   std::string NameFor(const Job& reader, const Job& named) const;
   std::string NameFor(const Job& reader, EntityId named) const;
   std::string ExplainWaiting(const Job& job) const;
+  std::string WhyNotGiven(const Job& other, bool own) const;
+  std::string RoomArithmetic(const Job& job) const;
   std::string ExplainStaying(const Job& job) const;
   std::string StoppedPerhaps(const Job& job) const;
   std::string ExplainHolding(const Job& job) const;

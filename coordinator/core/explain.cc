@@ -214,4 +214,36 @@ std::string Core::ExplainWaiting(const Job& job) const {
   return text;
 }
 
+std::string Core::WhyNotGiven(const Job& other, bool own) const {
+  if (other.gone) return "it has left Hocket and keeps them";
+  if (own && !other.cannot_spill.empty()) return absl::StrCat("cannot be moved: ", other.cannot_spill);
+  if (own && HostLeft(other) < other.persistent)
+    return absl::StrCat("only ", FormatBytes(HostLeft(other)),
+                        " of it fit into its host memory for spilled data: raise HOCKET_HOST_BUDGET");
+  return "not enough even if moved";
+}
+
+std::string Core::RoomArithmetic(const Job& job) const {
+  const Device& device = DeviceOf(job);
+  std::string text =
+      absl::StrCat("cannot make room for ", FormatBytes(job.room->bytes), " for job ", job.info.name, " on ",
+                   device.name, " (", FormatBytes(device.capacity), "):\n  ", job.info.name, " holds ",
+                   FormatBytes(job.persistent), ", the arena ", FormatBytes(Arena(device)));
+  for (const Job* other : Others(job)) {
+    absl::StrAppend(&text, ", ", NameFor(job, *other), " ", FormatBytes(other->persistent));
+    if (other->persistent == 0) continue;
+    absl::StrAppend(&text, " (", WhyNotGiven(*other, other->user == job.user), ")");
+  }
+  for (JobId id : RanksOf(job.entity)) {
+    const Job& rank = this->job(id);
+    if (id == job.id || rank.device != &device) continue;
+    absl::StrAppend(&text, ", its fellow ", rank.info.name, " ", FormatBytes(rank.persistent));
+    if (rank.spilled > 0) absl::StrAppend(&text, " and ", FormatBytes(rank.spilled), " that come back first");
+  }
+  return absl::StrCat(
+      text, "; ", FormatBytes(Free(device)),
+      " should be left, and what programs outside Hocket hold is not known.\n  Use a smaller batch or "
+      "model, end one of the jobs, or take a larger device.");
+}
+
 }  // namespace hocket::coordinator

@@ -6,6 +6,7 @@
 // there, keeps the others and asks again. Until it has that turn back nobody has it whose own step may wait
 // for another device (IsKeptFromProcesses), and it does not give up a turn in which one has part who waits,
 // or will (MayStepAside). Where that leaves nobody who could make room for it, it is told no.
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -105,38 +106,13 @@ bool Core::AwaitedOnItsDevice(const Job& job) const {
 
 // --- that wait for each other ---------------------------------------------------------------------
 
-// It waits in its step for a turn since then; infinite future: it does not.
-absl::Time Core::WaitsInStepSince(const Job& job) const {
-  return job.waiting && HasPartElsewhere(job) ? job.asked : absl::InfiniteFuture();
-}
-
 // Of processes that wait for each other's devices, each in its step: a device that a process uses for the
-// first time it takes in the midst of a step, whatever it has by then. The last to begin loses that turn, and
-// goes on with the device when it has the other one; meanwhile it keeps what it holds there, alone in its
-// lane. If there is a choice, where the one who waits there finds its room. (A thread that has a turn outside
-// of steps gives it soon: so no sooner than after a second.)
+// first time it takes in the midst of a step, whatever it has by then. One of them loses that turn, and goes
+// on with the device when it has the other one; meanwhile it keeps what it holds there, alone in its lane.
 void Core::UntieProcesses() {
   if (!several_of_process_) return;
   for (JobId id : active_) LendOtherTurns(job(id));
-  while (state_.turns.size() > 1) {
-    Job* last = nullptr;
-    bool last_leaves_room = false;
-    for (JobId id : active_) {
-      const Job& waits = job(id);
-      if (now_ < TiedAt(waits)) continue;
-      for (auto& [number, turn] : state_.turns) {
-        if (state_.gangs.contains(turn.entity) || now_ < PassesUntil(turn) || !AwaitsItself(turn)) continue;
-        for (JobId has : turn.granted) {
-          if (job(has).info.pid != waits.info.pid) continue;
-          const bool leaves_room = SomebodyFits(turn);
-          if (last != nullptr && last_leaves_room > leaves_room) continue;
-          if (last != nullptr && last_leaves_room == leaves_room && last->turn > number) continue;
-          last = &job(has);
-          last_leaves_room = leaves_room;
-        }
-      }
-    }
-    if (last == nullptr) return;
+  while (Job* const last = LastTied()) {
     Say(absl::StrCat(
             last->info.name, " (pid ", last->info.pid, ") has ", DeviceOf(*last).name,
             " in a step in which it waits for another device, whose holder waits for this one: it goes "
@@ -144,6 +120,31 @@ void Core::UntieProcesses() {
         "tied", last->id);
     SetAside(*last);
   }
+}
+
+// From then on it waits in its step for ever, if at all. (A thread that has a turn outside of steps gives it
+// soon.) Infinite future: it does not.
+absl::Time Core::TiedAt(const Job& job) const {
+  return job.waiting && HasPartElsewhere(job) ? job.asked + kTiedFor : absl::InfiniteFuture();
+}
+
+// The last to begin; if there is a choice, one in whose place another that waits there finds its room.
+Job* Core::LastTied() {
+  Job* last = nullptr;
+  std::pair<bool, TurnNumber> latest;
+  for (JobId id : active_) {
+    const auto turn = state_.turns.find(job(id).turn);
+    if (turn == state_.turns.end() || state_.gangs.contains(turn->second.entity)) continue;
+    const bool tied = absl::c_any_of(active_, [&](JobId other) {
+      return job(other).info.pid == job(id).info.pid && now_ >= TiedAt(job(other));
+    });
+    if (!tied || now_ < PassesUntil(turn->second) || !AwaitsItself(turn->second)) continue;
+    const auto order = std::make_pair(SomebodyFits(turn->second), turn->first);
+    if (last != nullptr && order < latest) continue;
+    last = &job(id);
+    latest = order;
+  }
+  return last;
 }
 
 // One that lacks room on a device, where everybody who has bytes that stay waits for another device that its
@@ -166,7 +167,5 @@ void Core::LendOtherTurns(const Job& lacks) {
     SetAside(job(id));
   }
 }
-
-absl::Time Core::TiedAt(const Job& job) const { return WaitsInStepSince(job) + kTiedFor; }
 
 }  // namespace hocket::coordinator
