@@ -56,6 +56,7 @@ void Core::SendNow(const SendEarly& early) {
 void Core::Settle(const SendEarly& early) {
   ForgetUnusedDevices();
   GiveUpOnSilentVictims();
+  CompleteLateGangs();
   HoldBack();
   HoldOut();
   UntieGangs();
@@ -136,6 +137,7 @@ absl::Time Core::NextDeadline() const {
       if (const absl::Time until = HeldBackUntil(job.entity); until > now_) next = std::min(next, until);
     }
   }
+  for (const auto& [id, gang] : state_.gangs) next = std::min(next, CompleteAt(gang));
   for (const auto& [key, device] : state_.devices) {
     if (device.kept_until > now_) next = std::min(next, device.kept_until);
     if (StayLasts(device)) next = std::min(next, StayEnds(device));

@@ -390,6 +390,8 @@ class Core {
   unsigned UserOf(EntityId entity) const;
   const Gang* GangOf(const Job& job) const;
   bool MayJoinTurn(const Job& job, const Turn& turn) const;
+  void CompleteLateGangs();
+  absl::Time CompleteAt(const Gang& gang) const;
   void Complete(Gang& gang);
   void KeepOnlyRanks(Gang& gang);
   void AdoptTurnsOfRanks(Gang& gang);

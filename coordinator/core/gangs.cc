@@ -37,6 +37,7 @@ void Core::On(Job* job, const wire::Gang& event) {
   if (found == state_.gangs.end()) found = state_.gangs.emplace(next_gang_++, std::move(fresh)).first;
   Gang& gang = found->second;
   gang.ranks[key] = job->id;
+  gang.last_came = now_;
   if (!gang.complete && gang.Here() < gang.size) return;
   Complete(gang);
   const std::string ranks =
@@ -110,6 +111,22 @@ const Gang* Core::GangOf(const Job& job) const {
     }
   }
   return nullptr;
+}
+
+// Ranks may use no GPU at all (a server of parameters, say). The others would otherwise begin by themselves
+// for ever, and could wait in their steps for each other, and for those of another such gang.
+void Core::CompleteLateGangs() {
+  for (auto& [id, gang] : state_.gangs) {
+    if (now_ < CompleteAt(gang)) continue;
+    Complete(gang);
+    Say(absl::StrCat(NameOf(id), " has its turns with ", gang.Here(), " of its ", gang.size,
+                     " ranks: no other has used a device for ", absl::FormatDuration(kGangPatience)),
+        "gang");
+  }
+}
+
+absl::Time Core::CompleteAt(const Gang& gang) const {
+  return gang.complete || gang.ranks.size() < 2 ? absl::InfiniteFuture() : gang.last_came + kGangPatience;
 }
 
 // Also when a rank comes again, and others have left meanwhile.

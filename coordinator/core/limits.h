@@ -43,6 +43,8 @@ inline constexpr absl::Duration kRoomRetry = absl::Milliseconds(100);
 // A rank that stopped where its gang should, while another rank has not come there for so long, goes on:
 // their counts of steps were not aligned.
 inline constexpr absl::Duration kRealignAfter = absl::Seconds(1);
+// A gang begins with those of its ranks that are there when no other has come for so long.
+inline constexpr absl::Duration kGangPatience = absl::Seconds(10);
 // Processes that wait for each other's devices for so long in their steps do so for ever.
 inline constexpr absl::Duration kTiedFor = absl::Seconds(1);
 // A job that others wait for gives its turn up when it has not used it for so long between two steps (what

@@ -214,6 +214,7 @@ struct Gang {
   // By rank. Where a rank's process has several devices, `size` more for each after the first: they have the
   // gang's turns, too.
   std::map<std::uint64_t, JobId> ranks;
+  absl::Time last_came;                 // when the last of them did
   std::map<JobId, std::uint64_t> base;  // steps completed when the ranks last stood at the same step
 
   // Its ranks that are there.

@@ -69,7 +69,10 @@ Json GangJson(const Core& core, JobId id) {
   for (const auto& [entity, gang] : core.state().gangs) {
     for (const auto& [rank, member] : gang.ranks) {
       if (member == id)
-        return {{"name", gang.name}, {"rank", rank % gang.size}, {"size", gang.size}, {"complete", gang.complete}};
+        return {{"name", gang.name},
+                {"rank", rank % gang.size},
+                {"size", gang.size},
+                {"complete", gang.complete}};
     }
   }
   return nullptr;

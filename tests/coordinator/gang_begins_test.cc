@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/limits.h"
 #include "tests/coordinator/script.h"
 
 namespace hocket::coordinator {
@@ -74,6 +76,44 @@ TEST(GangBeginsTest, OfThreeGangsInACircleTheLastToBeginStandsAside) {
   for (int g : {0, 1, 2}) {
     for (const std::string& rank : ranks(g)) EXPECT_TRUE(s.HasFinished(rank)) << rank << s.Story();
   }
+}
+
+// The third rank of each uses no device. (The others would wait in their steps for each other, for ever.)
+TEST(GangBeginsTest, RanksThatAreThereBeginWithoutOneThatDoesNotCome) {
+  Script s("fifo");
+  for (const std::string gang : {"a", "b"}) {
+    for (const char* rank : {"0", "1"}) {
+      s.Joins(gang + rank, {.device = absl::StrCat("gpu", rank)});
+      s.SaysItsGang(gang + rank, gang, {gang + "0", gang + "1", gang + "2"});
+    }
+  }
+  for (const char* rank : {"a1", "b0", "a0", "b1"}) s.Asks(rank);
+  s.Passes(kGangPatience - Milliseconds(1));
+  EXPECT_EQ(s.Holder("gpu0") + "+" + s.Holder("gpu1"), "b0+a1") << s.Story();
+  s.Passes(Milliseconds(1));
+  EXPECT_EQ(s.Holder("gpu0") + "+" + s.Holder("gpu1"), "a0+a1") << s.Story();
+  EXPECT_THAT(s.sentences(),
+              testing::Contains(HasSubstr("gang a (a0, a1) has its turns with 2 of its 3 ranks")));
+  s.GivesUp("a0");
+  s.GivesUp("a1");
+  EXPECT_EQ(s.Holder("gpu1"), "b1") << s.Story();
+  s.GivesUp("b0");
+  s.GivesUp("b1");
+  s.Joins("a2", {.device = "gpu0"});
+  s.SaysItsGang("a2", "a", {"a0", "a1", "a2"});
+  EXPECT_THAT(s.sentences().back(), HasSubstr("gang a (a0, a1, a2) is complete: its 3 ranks"));
+  for (const char* rank : {"a0", "a1", "a2"}) s.Asks(rank);
+  EXPECT_EQ(s.Holder("gpu0") + "+" + s.Holder("gpu1"), "a0, a2+a1") << s.Story();
+}
+
+TEST(GangBeginsTest, ARankThatIsThereAloneHasItsOwnTurns) {
+  Script s("fifo");
+  s.Joins("a0");
+  s.SaysItsGang("a0", "a", {"a0", "a1"});
+  s.Asks("a0");
+  s.Passes(2 * kGangPatience);
+  EXPECT_EQ(s.Holder(), "a0") << s.Story();
+  EXPECT_FALSE(s.core().state().gangs.begin()->second.complete) << s.Story();
 }
 
 // Whoever comes when, is killed or stopped: nobody waits for ever, nor for the watchdog.
