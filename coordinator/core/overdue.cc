@@ -91,6 +91,10 @@ std::string Core::ExplainOverstaying(const Job& job) const {
         WhoLacks(job).lacks_room ? absl::StrCat(", for want of room (", WhoLacks(job).info.name, ")") : "",
         "; until the step ends it keeps lane ", LaneIndex(job.lane), " and ", FormatBytes(job.persistent),
         ", and others go on in other lanes");
+  if (job.set_aside && !AwaitedBy(job).empty())
+    return absl::StrCat(
+        "is in a step in which it waits for another device; until that is over it keeps lane ",
+        LaneIndex(job.lane), " and ", FormatBytes(job.persistent), ", and others go on in other lanes");
   if (!job.set_aside)
     return absl::StrCat("has not ended a turn that it had before it joined again; ", holder,
                         " waits until it does");

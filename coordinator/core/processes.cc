@@ -64,7 +64,7 @@ bool Core::HasPartElsewhere(const Job& job) const {
 }
 
 bool Core::IsKeptFromProcesses(const Device& device) const {
-  return state_.devices.size() > 1 && absl::c_any_of(active_, [&](JobId id) {
+  return several_of_process_ && absl::c_any_of(active_, [&](JobId id) {
            const Job& job = this->job(id);
            return (job.in_step || job.waiting) && job.device == &device && HasPartElsewhere(job);
          });

@@ -48,6 +48,7 @@ void Node::Place(Player& player, absl::Time now) {
   players_[player.id] = &player;
   player.spilled = std::min(job.persistent, options_.capacity);
   wire::Join join{.name = job.name, .device = "gpu", .capacity = options_.capacity, .weight = job.weight};
+  join.pid = player.id;  // each is a process of its own
   join.priority = job.priority;
   join.heeds_restore = true;
   join.heeds_idle = true;

@@ -169,6 +169,7 @@ TEST_F(CrosswiseTest, TheLastToBeginIsSetAside) {
   EXPECT_EQ(s.Holder("gpu1"), "p1") << s.Story();
   EXPECT_EQ(s.Told<wire::Grant>("p1")->lane_lock, "/run/test/lane-gpu1-1.lock") << "q1 has the first one's";
   EXPECT_THAT(s.sentences(), testing::Contains(testing::HasSubstr("q1 (pid 113) has gpu1 in a step")));
+  EXPECT_THAT(s.Why("q1"), testing::HasSubstr("is in a step in which it waits for another device"));
   s.GivesUp("p1");
   s.GivesUp("p0");
   EXPECT_EQ(s.Holder("gpu0"), "q0") << s.Story();
