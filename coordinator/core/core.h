@@ -625,7 +625,7 @@ class Core {
   std::uint64_t next_restore_ = 1;
   EntityId next_gang_ = EntityId{1} << 62;
   bool anybody_serves_ = false;
-  bool several_of_process_ = false;  // some process has, or has had, several jobs
+  bool several_of_process_ = false;  // some process has, or has had, several devices
   bool any_held_out_ = false;        // or was, when it was looked at last
   // All that are Active(), and until the end of an event perhaps others. While it is gone through some may be
   // put in, and none taken out.

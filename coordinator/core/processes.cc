@@ -33,20 +33,19 @@ void Core::Reported(const Job& job) {
 
 void Core::NoteOthersOfProcess(Job& job) {
   for (auto& [id, other] : state_.jobs) {
-    if (id != job.id && other.info.pid == job.info.pid) other.has_others = job.has_others = true;
+    if (other.info.pid == job.info.pid && other.device != job.device)
+      other.has_others = job.has_others = true;
   }
-  for (const auto& [id, other] : state_.expected) job.has_others |= other.pid == job.info.pid;
   several_of_process_ |= job.has_others;
 }
 
 // For a fellow of its gang, or for the turn of its process's other device.
 bool Core::StepMayWait(const Job& job) const {
-  return GangOf(job) != nullptr ||
-         (job.has_others && (IsExpectedElsewhere(job) || absl::c_any_of(state_.jobs, [&](const auto& entry) {
-                               const Job& other = entry.second;
-                               return other.info.pid == job.info.pid && other.id != job.id &&
-                                      MayComeAgain(other);
-                             })));
+  if (GangOf(job) != nullptr || IsExpectedElsewhere(job)) return true;
+  return job.has_others && absl::c_any_of(state_.jobs, [&](const auto& entry) {
+           const Job& other = entry.second;
+           return other.info.pid == job.info.pid && other.id != job.id && MayComeAgain(other);
+         });
 }
 
 // After a restart another job of its process has not reported yet, and may have a turn.
@@ -55,8 +54,8 @@ bool Core::IsExpectedElsewhere(const Job& job) const {
 }
 
 bool Core::HasPartElsewhere(const Job& job) const {
-  if (!job.has_others) return false;
-  return IsExpectedElsewhere(job) || absl::c_any_of(state_.jobs, [&](const auto& entry) {
+  if (IsExpectedElsewhere(job)) return true;
+  return job.has_others && absl::c_any_of(state_.jobs, [&](const auto& entry) {
            const Job& other = entry.second;
            return other.info.pid == job.info.pid && other.id != job.id &&
                   (HasPart(other) || other.hung_up_in_step);
@@ -72,8 +71,8 @@ bool Core::IsKeptFromProcesses(const Device& device) const {
 
 // It waits for a fellow, or has not the turns of all its process's devices.
 bool Core::NeedsAnotherTurn(const Job& job) const {
-  if (!job.has_others || GangOf(job) != nullptr) return GangOf(job) != nullptr;
-  return IsExpectedElsewhere(job) || absl::c_any_of(state_.jobs, [&](const auto& entry) {
+  if (GangOf(job) != nullptr || IsExpectedElsewhere(job)) return true;
+  return job.has_others && absl::c_any_of(state_.jobs, [&](const auto& entry) {
            const Job& other = entry.second;
            return other.info.pid == job.info.pid && MayComeAgain(other) && !HasPart(other);
          });
@@ -151,7 +150,7 @@ Job* Core::LastTied() {
 // process has: they go on with that one first.
 void Core::LendOtherTurns(const Job& lacks) {
   if (!lacks.room || !lacks.room->asked || now_ < lacks.room->since + kTiedFor) return;
-  if (!lacks.has_others || !AwaitedOnItsDevice(lacks)) return;
+  if (!AwaitedOnItsDevice(lacks)) return;
   std::vector<JobId> others;
   for (JobId id : active_) {
     const Job& other = job(id);

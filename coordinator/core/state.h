@@ -93,7 +93,7 @@ struct Job {
   absl::Time joined;
   absl::Time first_asked = absl::InfiniteFuture();
   EntityId entity = 0;      // itself, or its complete gang
-  bool has_others = false;  // its process has, or has had, other jobs
+  bool has_others = false;  // its process has, or has had, jobs on other devices, too
   int lane = 0;
 
   // Asking and having.
