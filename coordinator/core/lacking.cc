@@ -211,11 +211,13 @@ Bytes Core::CouldHave(const Job& job) const {
 // for them for ever: those come before what `job` wants to grow by.
 bool Core::LeavesNoneForFellows(const Job& job) const {
   if (!SharesDeviceInGang(job)) return false;
-  Bytes wanted = job.room->bytes;
+  Bytes comes_back = 0;
   for (JobId id : RanksOf(job.entity)) {
-    if (const Job& rank = this->job(id); rank.device == job.device) Add(rank.spilled, wanted);
+    if (const Job& rank = this->job(id); rank.device == job.device) Add(rank.spilled, comes_back);
   }
-  return wanted > CouldHave(job);
+  Bytes wanted = comes_back;
+  Add(job.room->bytes, wanted);
+  return comes_back > 0 && wanted > CouldHave(job);
 }
 
 // Not all that its gang has on the host there would come back, and a rank for which there is no room would

@@ -233,6 +233,7 @@ TEST(GangTest, RanksAreNotSpilledForEachOther) {
   s.Asks("r0");
   s.NeedsRoom("r0", 20);
   EXPECT_EQ(s.TimesTold<wire::Spill>("r1"), 0) << s.Story();
+  ASSERT_TRUE(s.Told<wire::Room>("r0")) << s.Story();
   EXPECT_FALSE(s.Told<wire::Room>("r0")->ok);
 }
 
