@@ -26,7 +26,7 @@ void Core::On(Job* job, const wire::Gang& event) {
   Gang& known = found == state_.gangs.end() ? fresh : found->second;
   std::uint64_t key = event.rank;
   const auto is_of_process = [&](JobId id) { return this->job(id).info.pid == job->info.pid; };
-  while (known.ranks.contains(key) && is_of_process(known.ranks.at(key))) key += event.size;
+  while (known.ranks.contains(key) && is_of_process(known.ranks.at(key))) key += known.size;
   const bool taken = known.ranks.contains(key);
   if (event.size < 1 || event.rank >= event.size || event.size != known.size || taken) {
     return RejectJob(*job,

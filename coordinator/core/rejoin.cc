@@ -294,7 +294,7 @@ void Core::Depart(Job& job, bool crashed, std::uint64_t steps) {
   job.gone_since = now_;
   job.overstays = 0;
   job.set_aside = false;
-  job.waiting = job.held_back = job.held_out = job.lacks_room = job.movable = false;
+  job.waiting = job.in_step = job.held_back = job.held_out = job.lacks_room = job.movable = false;
   NoLongerLacks(job);
   ++DeviceOf(job).departures;
   if (job.spill) RecordSpill(job, *job.spill);

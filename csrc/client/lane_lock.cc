@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "csrc/base/cannot.h"
 #include "csrc/base/status_macros.h"
@@ -70,11 +69,12 @@ void LaneLock::FollowPath() {
 }
 
 absl::Status LaneLock::Acquire(absl::FunctionRef<bool(bool signal)> ends) {
-  const absl::Time begun = absl::Now();
+  absl::Duration waited;
   for (;;) {
     const absl::Status tried = TryAcquire();
     if (!absl::IsFailedPrecondition(tried)) return tried;
-    const absl::Duration pause = std::clamp((absl::Now() - begun) / 8, kShortestPause, kLongestPause);
+    const absl::Duration pause = std::clamp(waited / 8, kShortestPause, kLongestPause);
+    waited += pause;
     const timespec sleep = absl::ToTimespec(pause);
     const bool signal = nanosleep(&sleep, nullptr) != 0;
     if (ends(signal)) return absl::CancelledError("not waited for any longer");

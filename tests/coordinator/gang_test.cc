@@ -294,6 +294,17 @@ TEST(GangTest, ARanksOtherDevicesHaveTheGangsTurns) {
   EXPECT_EQ(s.Holder("gpu2"), "x") << s.Story();
 }
 
+TEST(GangTest, AnotherDeviceOfARankThatSaysAnotherSizeIsRejected) {
+  for (const std::uint64_t size : {0, 1, 3}) {
+    Script s("fifo");
+    s.Joins("r0", {.pid = 7});
+    s.Joins("r0 on gpu1", {.device = "gpu1", .pid = 7});
+    s.Says("r0", wire::Gang{"g", 0, 2});
+    s.Says("r0 on gpu1", wire::Gang{"g", 0, size});
+    EXPECT_THAT(s.Rejection(), HasSubstr("has 1 ranks of 2 already")) << size;
+  }
+}
+
 TEST(GangTest, ARankThatCannotBeIsRejected) {
   Script s("fifo");
   s.Joins("a");
