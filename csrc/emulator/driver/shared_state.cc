@@ -189,6 +189,10 @@ bool SharedState::SomebodyLives() {
 
 void SharedState::Enter() {
   const Guard guard(*this);
+  // What this process was before exec() has gone, and the pid has not.
+  for (ProcessRecord& process : page_->processes) {
+    if (process.pid == getpid() && process.dead_since_ns == 0) process.dead_since_ns = MonotonicNs();
+  }
   for (int i = 0; i < kMaxProcesses; ++i) {
     ProcessRecord& process = page_->processes[i];
     if (process.pid != 0) continue;

@@ -69,8 +69,9 @@ void Take(TimelineState& state, int place, const Identity& who) {
   state.members[place].pid = who.pid;
 }
 
+// So is what the asker was before exec().
 bool IsDead(const Member& member, const Identity& asker) {
-  return member.pid != 0 && !asker.lives(member.pid, member.start_time);
+  return member.pid != 0 && (member.pid == asker.pid || !asker.lives(member.pid, member.start_time));
 }
 
 int FindPlace(TimelineState& state, const Identity& who) {
