@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "csrc/base/redirect.h"
+#include "csrc/torch/process.h"
 
 namespace hocket {
 namespace {
@@ -63,7 +65,7 @@ void RunHandlers(InOwnCode in_own_code) {
   if (!Running() || PyGILState_GetThisThreadState() == nullptr) return;
   TakeOrStay([&] {
     const PyGILState_STATE lock = PyGILState_Ensure();
-    in_own_code([] { return PyErr_CheckSignals() != 0; });
+    in_own_code([] { return Process::Get().RunOwnCode([] { return PyErr_CheckSignals() != 0; }); });
     PyGILState_Release(lock);
   });
 }
@@ -126,6 +128,28 @@ std::exception_ptr TakeRaised() {
     PyGILState_Release(lock);
   });
   return raised;
+}
+
+namespace {
+
+// Called by Python, on its main thread.
+int Raise(void* what) {
+  const std::unique_ptr<std::exception_ptr> raised(static_cast<std::exception_ptr*>(what));
+  try {
+    std::rethrow_exception(*raised);
+  } catch (python_error& error) {
+    error.restore();
+  } catch (...) {
+    return 0;
+  }
+  return -1;
+}
+
+}  // namespace
+
+void RaiseSoon(std::exception_ptr raised) {
+  auto what = std::make_unique<std::exception_ptr>(std::move(raised));
+  if (Running() && Py_AddPendingCall(&Raise, what.get()) == 0) (void)what.release();
 }
 
 bool HandlerRaises() { return Running() && PyErr_CheckSignals() != 0; }

@@ -22,6 +22,9 @@ std::string PythonStack();
 // nothing. Nothing is raised any more then.
 std::exception_ptr TakeRaised();
 
+// Raises it on the main thread, when that next runs Python's code; nothing where it cannot be.
+void RaiseSoon(std::exception_ptr raised);
+
 // Runs the handlers of signals that have come. True: one has raised, and that is to be thrown. REQUIRES: this
 // thread holds the interpreter's lock.
 bool HandlerRaises();

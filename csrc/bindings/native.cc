@@ -143,5 +143,6 @@ PYBIND11_MODULE(_native, m) {
   Process::Get().SetHooks(InterpreterHooks());
   Process::Get().SetStackOfCaller(&PythonStack);
   Process::Get().SetTakeRaised(&TakeRaised);
+  Process::Get().SetRaiseSoon(&RaiseSoon);
   py::module_::import("atexit").attr("register")(py::cpp_function(&LeaveAtExit, Waits()));
 }

@@ -18,6 +18,11 @@ std::exception_ptr TakeRaised(const absl::Status& status);
 
 void ThrowRaised(const absl::Status& status);
 
+// The same for where nothing can be thrown: `raise` raises it on the main thread, as soon as that runs
+// Python's code again. Without it what was raised is forgotten.
+void SetRaiseSoon(void (*raise)(std::exception_ptr raised));
+void RaiseSoon(const absl::Status& status);
+
 }  // namespace hocket
 
 #endif  // HOCKET_CSRC_TORCH_INTERRUPTION_H_

@@ -1,9 +1,7 @@
 #include "csrc/torch/out_of_turn.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -24,6 +22,7 @@
 #include "csrc/base/bytes.h"
 #include "csrc/base/say.h"
 #include "csrc/torch/process.h"
+#include "csrc/torch/spilled_use.h"
 
 namespace hocket {
 namespace {
@@ -75,58 +74,12 @@ std::string ThisThread() {
   return absl::StrCat("thread ", gettid(), " (", name.data(), ")");
 }
 
-// A tensor's memory, and how to speak of it.
-struct Use {
-  const Devices::Device* device = nullptr;
-  DevicePtr storage = 0;
-  DevicePtr address = 0;
-  Bytes size = 0;
-  std::string tensor;
-
-  bool OutOfTurn() const {
-    return device->client && !device->client->HoldsTurn() && device->allocator->IsSpilled(address, size);
-  }
-};
-
-std::optional<Use> OutOfTurn(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.is_cuda() || !tensor.has_storage() || tensor.numel() == 0) return {};
-  Use use;
-  use.storage = reinterpret_cast<DevicePtr>(tensor.storage().data());
-  use.device = watched.load()->OwnerOf(use.storage);
-  if (use.device == nullptr) return {};
-  const auto itemsize = static_cast<Bytes>(tensor.element_size());
-  use.address = use.storage + static_cast<Bytes>(tensor.storage_offset()) * itemsize;
-  use.size = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), itemsize);
-  if (!use.OutOfTurn()) return {};
-  use.tensor = absl::StrCat("a tensor of ", FormatBytes(tensor.numel() * itemsize), " (",
-                            c10::toString(tensor.scalar_type()), ", [", absl::StrJoin(tensor.sizes(), ", "),
-                            "]) at 0x", absl::Hex(use.address), ", of memory of ",
-                            FormatBytes(tensor.storage().nbytes()));
-  return use;
-}
-
-std::optional<Use> OutOfTurn(const c10::IValue& value) {
-  if (value.isTensor()) return OutOfTurn(value.toTensor());
-  if (!value.isList()) return {};
-  for (const c10::IValue& element : value.toListRef()) {
-    if (std::optional<Use> use = OutOfTurn(element)) return use;
-  }
-  return {};
-}
-
-std::optional<Use> OutOfTurn(const at::RecordFunction& function) {
-  for (const c10::IValue& input : function.inputs()) {
-    if (std::optional<Use> use = OutOfTurn(input)) return use;
-  }
-  return {};
-}
-
-// A view reads nothing.
-bool IsView(const c10::FunctionSchema& schema) {
-  return !schema.returns().empty() &&
-         std::all_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument& result) {
-           return result.alias_info() != nullptr && !result.alias_info()->isWrite();
-         });
+std::string Describe(const SpilledUse& use) {
+  const at::Tensor& tensor = use.tensor;
+  return absl::StrCat("a tensor of ", FormatBytes(tensor.numel() * tensor.element_size()), " (",
+                      c10::toString(tensor.scalar_type()), ", [", absl::StrJoin(tensor.sizes(), ", "),
+                      "]) at 0x", absl::Hex(use.address), ", of memory of ",
+                      FormatBytes(tensor.storage().nbytes()));
 }
 
 // It writes into what it is given, or returns a number: it may allocate nothing.
@@ -139,11 +92,11 @@ bool MayAllocateNothing(const c10::FunctionSchema& schema) {
 
 std::string Shown(const std::string& stack) { return stack.empty() ? "  (no Python call)" : stack; }
 
-void SayUse(const Use& use, const char* operation, bool maps) {
+void SayUse(const SpilledUse& use, const std::string& tensor, const char* operation, bool maps) {
   const std::optional<std::string> allocated = All().Say(use.storage);
   if (!allocated) return;
   Say(absl::StrCat("HOCKET_VERIFY: memory on the host is used out of turn: ", operation, " in ", ThisThread(),
-                   " uses ", use.tensor, ".\n  ",
+                   " uses ", tensor, ".\n  ",
                    maps ? "There it is slow, and while memory moves what it writes may be lost."
                         : "This driver has no memory at a spilled address: it is a fault.",
                    " Let the thread run inside hocket.step(), or allocate something on the device first.\n"
@@ -152,19 +105,21 @@ void SayUse(const Use& use, const char* operation, bool maps) {
 }
 
 struct Suspicion final : at::ObserverContext {
-  explicit Suspicion(Use what) : use(std::move(what)) {}
-  const Use use;
+  explicit Suspicion(SpilledUse what) : use(std::move(what)), tensor(Describe(use)) {
+    use.tensor.reset();  // it may be freed meanwhile
+  }
+  SpilledUse use;
+  const std::string tensor;
 };
 thread_local bool suspects = false;  // an operator that others are part of
 
 std::unique_ptr<at::ObserverContext> Begins(const at::RecordFunction& function) {
   if (suspects || Process::Get().forked()) return nullptr;
-  std::optional<Use> use = OutOfTurn(function);
+  std::optional<SpilledUse> use = FindSpilledUse(*watched.load(), function);
   if (!use) return nullptr;
-  const auto schema = function.operator_schema();
-  if (schema && IsView(*schema)) return nullptr;
   if (!use->device->allocator->Held().maps_spilled) {
-    if (!schema || MayAllocateNothing(*schema)) SayUse(*use, function.name(), /*maps=*/false);
+    const auto schema = function.operator_schema();
+    if (!schema || MayAllocateNothing(*schema)) SayUse(*use, Describe(*use), function.name(), /*maps=*/false);
     return nullptr;
   }
   suspects = true;
@@ -174,8 +129,8 @@ std::unique_ptr<at::ObserverContext> Begins(const at::RecordFunction& function) 
 void Ends(const at::RecordFunction& function, at::ObserverContext* context) {
   if (context == nullptr) return;
   suspects = false;
-  const Use& use = static_cast<Suspicion*>(context)->use;
-  if (use.OutOfTurn()) SayUse(use, function.name(), /*maps=*/true);
+  const auto& [use, tensor] = static_cast<const Suspicion&>(*context);
+  if (use.OutOfTurn()) SayUse(use, tensor, function.name(), /*maps=*/true);
 }
 
 }  // namespace

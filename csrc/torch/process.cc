@@ -20,6 +20,7 @@
 #include "csrc/torch/interruption.h"
 #include "csrc/torch/native_allocator.h"
 #include "csrc/torch/out_of_turn.h"
+#include "csrc/torch/own_code.h"
 #include "csrc/torch/peers.h"
 #include "csrc/torch/segments.h"
 #include "csrc/torch/settings.h"
@@ -115,6 +116,7 @@ Process::Process() {
 void Process::AfterForkInChild() {
   open_steps.clear();
   abandoned_ = 0;
+  ForgetOwnCode();
   if (!CudaHasStarted() && devices_.StartAnewInChild()) {
     stepped_ = false;
   } else {
@@ -140,6 +142,7 @@ absl::Status Process::Install() {
   c10::SetAllocator(c10::kCUDA, allocator_.get(), /*priority=*/2);
   MakeRoomForContexts(devices_, forked_);
   WatchOperators(devices_);
+  BringBackForOwnCode(devices_);
   HeedSettings(devices_, forked_);
   installed_ = true;
   return absl::OkStatus();
@@ -161,6 +164,7 @@ absl::StatusOr<Bytes> Process::KeepNative() {
   ServeSegments(devices_, forked_);
   MakeRoomForContexts(devices_, forked_);
   WatchOperators(devices_);
+  BringBackForOwnCode(devices_);
   native_ = gated;
   return std::accumulate(held.begin(), held.end(), Bytes{0});
 }
@@ -174,6 +178,10 @@ void Process::Configure(const JobOptions& options) { devices_.Configure(options)
 void Process::SetStackOfCaller(std::string (*stack)()) { hocket::SetStackOfCaller(stack); }
 
 void Process::SetTakeRaised(std::exception_ptr (*take)()) { hocket::SetTakeRaised(take); }
+
+void Process::SetRaiseSoon(void (*raise)(std::exception_ptr raised)) { hocket::SetRaiseSoon(raise); }
+
+bool Process::RunOwnCode(absl::FunctionRef<bool()> handlers) { return hocket::RunOwnCode(handlers); }
 
 void Process::SetHooks(BlockingHooks hooks) { SetBlockingHooks(std::move(hooks)); }
 
@@ -255,10 +263,12 @@ void Process::EndAbandoned() {
 void Process::BeginAway() {
   if (forked_) return;
   for (Client* client : devices_.table().participants) client->BeginAway();
+  SetAway(true);
 }
 
 absl::Status Process::EndAway() {
   if (forked_) return absl::OkStatus();
+  SetAway(false);
   for (Client* client : devices_.table().participants) HOCKET_RETURN_IF_ERROR(client->EndAway());
   return absl::OkStatus();
 }

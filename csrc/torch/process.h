@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -74,6 +75,9 @@ class HOCKET_EXPORT Process {
   void SetStackOfCaller(std::string (*stack)());
   // See interruption.h.
   void SetTakeRaised(std::exception_ptr (*take)());
+  void SetRaiseSoon(void (*raise)(std::exception_ptr raised));
+  // See own_code.h.
+  bool RunOwnCode(absl::FunctionRef<bool()> handlers);
 
   // Joins as a job of the current device if CUDA has started, else of the lane "cpu". Again: does nothing.
   // kInvalidArgument: an option out of range. Where no coordinator can be had it says so on stderr, once,

@@ -114,6 +114,7 @@ def test_a_handler_may_save_in_a_step_of_its_own_while_its_program_waits(world: 
     waiting.expect("asking")
     world.until("a", "waits")
     waiting.signal(signal.SIGTERM)
+    waiting.expect("handling")
     holding.go_on()
     assert waiting.expect("handled") == "handled 200 steps=2"
     waiting.expect("had its turn")
@@ -123,12 +124,78 @@ def test_a_handler_may_save_in_a_step_of_its_own_while_its_program_waits(world: 
     waiting.finishes()
 
 
+UNAWARE = {"HOCKET_VERIFY": "1"}  # who uses memory that is not there is named
+
+
+def _has_used_nothing_out_of_turn(program: Program) -> None:
+    program.finishes()
+    assert "out of turn" not in program.stderr, program.story()
+
+
+@pytest.mark.parametrize("where", ["away", "waiting"])
+def test_a_handler_that_knows_nothing_of_steps_finds_its_memory_back(world: World, where: str) -> None:
+    world.memory = "300MiB"
+    program = world.job("interrupted", "away", "--handler", "--no-step", **UNAWARE)
+    program.expect("built")
+    program.go_on()
+    program.expect("away")
+    holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
+    holding.expect("step 4")
+    world.until_spilled("a")
+    if where == "waiting":
+        program.go_on()
+        program.expect("asking")
+        world.until("a", "waits")
+    program.signal(signal.SIGTERM)
+    program.expect("handling")
+    world.until("a", "waits")
+    holding.go_on()
+    assert program.expect("handled") == "handled 200 steps=1"
+    if where == "away":
+        program.go_on()
+    program.expect("had its turn")
+    program.go_on()
+    assert program.expect("saved") == "saved 200 steps=1"
+    _has_used_nothing_out_of_turn(program)
+    holding.finishes()
+
+
+def test_what_is_saved_after_ctrl_c_is_back_without_a_step(world: World) -> None:
+    world.memory = "300MiB"
+    waiting = world.job("interrupted", "away", "--no-step", **UNAWARE)
+    waiting.expect("built")
+    waiting.go_on()
+    waiting.expect("away")
+    holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
+    holding.expect("step 4")
+    world.until_spilled("a")
+    waiting.go_on()
+    waiting.expect("asking")
+    world.until("a", "waits")
+    waiting.signal(signal.SIGINT)
+    waiting.expect("interrupted")
+    waiting.go_on()
+    world.until("a", "waits")
+    holding.go_on()
+    holding.finishes()
+    assert waiting.expect("saved") == "saved 200 steps=1"
+    _has_used_nothing_out_of_turn(waiting)
+
+
 def test_steps_that_end_out_of_order_or_on_another_thread_leave_none_open(world: World) -> None:
     program = world.job("out_of_order")
     program.finishes()
     assert program.lines[0] == "zipped 3"
     assert program.lines[1].startswith("a step was ended on another thread than the one that began it")
     assert program.lines[2] == "then 4"
+
+
+def test_a_program_that_starts_itself_anew_finds_the_memory_of_its_last_image_free(world: World) -> None:
+    world.memory = "300MiB"
+    program = world.start(sys.executable, str(PROGRAMS / "again.py"), "2")
+    program.finishes()
+    pid = program.process.pid
+    assert program.lines == [f"{left} {pid} 200" for left in (2, 1, 0)]
 
 
 def test_an_exception_that_the_program_catches_leaves_it_able_to_go_on(world: World) -> None:
