@@ -17,28 +17,36 @@ namespace {
 std::atomic<const Devices*> all_devices{nullptr};
 
 std::unique_ptr<at::ObserverContext> OperatorBegins(const at::RecordFunction& function);
+void OperatorEnds(const at::RecordFunction& function, at::ObserverContext* context);
 
 // Of this thread: why its operators are watched, and that they are.
 struct Watch {
   int handlers = 0;  // that run, one in another's wait
   bool raised = false;
   bool away = false;
+  bool gave_up = false;  // in an operator, of which others may be part
   std::optional<at::CallbackHandle> callback;
 
   void Update() {
     const bool needed = handlers > 0 || raised || away;
     if (needed == callback.has_value() || all_devices.load() == nullptr) return;
     if (!needed) return at::removeCallback(*std::exchange(callback, std::nullopt));
-    callback = at::addThreadLocalCallback(
-        at::RecordFunctionCallback(&OperatorBegins).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+    callback = at::addThreadLocalCallback(at::RecordFunctionCallback(&OperatorBegins, &OperatorEnds)
+                                              .needsInputs(true)
+                                              .scopes({at::RecordScope::FUNCTION}));
   }
 };
 thread_local Watch watch;
 
-// An operator cannot be kept from running: where its wait is ended, what ended it is raised behind it.
+// An operator cannot be kept from running: where its wait is ended, it goes on without, and what ended it is
+// raised behind it.
+struct GaveUp final : at::ObserverContext {};
+
 bool Waited(const absl::Status& status) {
-  if (!status.ok()) RaiseSoon(status);
-  return status.ok();
+  if (status.ok()) return true;
+  watch.gave_up = true;
+  RaiseSoon(status);
+  return false;
 }
 
 bool UsesDevice(const at::RecordFunction& function) {
@@ -65,14 +73,21 @@ bool HasEveryTurn(const Devices& devices) {
 }
 
 std::unique_ptr<at::ObserverContext> OperatorBegins(const at::RecordFunction& function) {
+  if (watch.gave_up) return nullptr;
   const Devices& devices = *all_devices.load();
   if (watch.away && UsesDevice(function) && ComeBack(devices)) watch.away = false;
-  while (const std::optional<SpilledUse> use = FindSpilledUse(devices, function)) {
-    if (!Waited(use->device->client->AwaitTurn())) break;
+  while (!watch.gave_up) {
+    const std::optional<SpilledUse> use = FindSpilledUse(devices, function);
+    if (!use || !Waited(use->device->client->AwaitTurn())) break;
   }
+  if (watch.gave_up) return std::make_unique<GaveUp>();
   if (watch.raised && HasEveryTurn(devices)) watch.raised = false;
   watch.Update();
   return nullptr;
+}
+
+void OperatorEnds(const at::RecordFunction& function, at::ObserverContext* context) {
+  if (context != nullptr) watch.gave_up = false;
 }
 
 }  // namespace
@@ -91,7 +106,7 @@ bool RunOwnCode(absl::FunctionRef<bool()> handlers) {
 
 void ForgetOwnCode() {
   watch.handlers = 0;
-  watch.raised = watch.away = false;
+  watch.raised = watch.away = watch.gave_up = false;
   watch.Update();
 }
 

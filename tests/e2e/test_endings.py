@@ -160,26 +160,41 @@ def test_a_handler_that_knows_nothing_of_steps_finds_its_memory_back(world: Worl
     holding.finishes()
 
 
-def test_what_is_saved_after_ctrl_c_is_back_without_a_step(world: World) -> None:
+def _is_interrupted_and_saves_without_a_step(world: World) -> tuple[Program, Program]:
+    """``a``, which waits for the turn to save what it has, and who has the turn, and room that ``a`` needs."""
     world.memory = "300MiB"
-    waiting = world.job("interrupted", "away", "--no-step", **UNAWARE)
-    waiting.expect("built")
-    waiting.go_on()
-    waiting.expect("away")
+    saving = world.job("interrupted", "away", "--no-step", **UNAWARE)
+    saving.expect("built")
+    saving.go_on()
+    saving.expect("away")
     holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
     holding.expect("step 4")
     world.until_spilled("a")
-    waiting.go_on()
-    waiting.expect("asking")
+    saving.go_on()
+    saving.expect("asking")
     world.until("a", "waits")
-    waiting.signal(signal.SIGINT)
-    waiting.expect("interrupted")
-    waiting.go_on()
-    world.until("a", "waits")
+    saving.signal(signal.SIGINT)
+    saving.expect("interrupted")
+    saving.go_on()
+    saving.expect("saving")
+    return saving, holding
+
+
+def test_what_is_saved_after_ctrl_c_is_back_without_a_step(world: World) -> None:
+    saving, holding = _is_interrupted_and_saves_without_a_step(world)
     holding.go_on()
     holding.finishes()
-    assert waiting.expect("saved") == "saved 200 steps=1"
-    _has_used_nothing_out_of_turn(waiting)
+    assert saving.expect("saved") == "saved 200 steps=1"
+    _has_used_nothing_out_of_turn(saving)
+
+
+def test_a_second_ctrl_c_ends_the_wait_for_what_is_to_be_saved(world: World) -> None:
+    saving, holding = _is_interrupted_and_saves_without_a_step(world)
+    saving.signal(signal.SIGINT)
+    assert saving.wait() == -signal.SIGINT, saving.story()
+    assert "KeyboardInterrupt" in saving.stderr and "SystemError" not in saving.stderr, saving.story()
+    holding.go_on()
+    holding.finishes()
 
 
 def test_steps_that_end_out_of_order_or_on_another_thread_leave_none_open(world: World) -> None:

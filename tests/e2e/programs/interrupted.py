@@ -3,9 +3,10 @@
     interrupted.py WHERE [--handler] [--no-step]
 
 WHERE: ``allocation`` (outside of steps), ``away`` (its return) or ``restore`` (the begin of a step, while bytes come
-back). Lines: "built", then, told to go on, "asking" and, once it has the signal, "interrupted" or "handled"; told to go
-on again, "saved SUM steps=N". With ``--handler`` SIGTERM's handler saves, and the wait goes on. What is saved is saved
-in a step of its own, or, with ``--no-step``, as programs do that know nothing of Hocket.
+back). Lines: "built", then, told to go on, "asking" and, once it has the signal, "interrupted", or "handling" and
+"handled"; told to go on again, "saving" and "saved SUM steps=N". With ``--handler`` SIGTERM's handler saves, and the
+wait goes on. What is saved is saved in a step of its own, or, with ``--no-step``, as programs do that know nothing of
+Hocket.
 """
 
 from __future__ import annotations
@@ -81,4 +82,5 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 sys.stdin.readline()
+print("saving", flush=True)
 save("saved")
