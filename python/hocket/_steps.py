@@ -81,9 +81,9 @@ class away:
     """The calling thread does not use the GPU in here: it waits for data, a lock, an answer, or computes on the CPU.
 
     Meanwhile its job's memory may be moved to the host for another job that has its turn. At the end the thread waits
-    until all of it is back, if it was moved. Waiting for a DataLoader with workers counts as away by itself. A step or
-    an allocation on the GPU in here ends it; in a step it does nothing. **Never read or compute on GPU tensors in
-    here:** they may be on the host.
+    until all of it is back, if it was moved. Waiting for a DataLoader with workers counts as away by itself. A step, an
+    allocation on the GPU or one of PyTorch's operators on a GPU tensor in here ends it; in a step it does nothing.
+    **Never let other code than PyTorch's operators use GPU tensors in here:** they may be on the host.
 
     >>> with hocket.away():
     ...     batch = slow_queue.get()
