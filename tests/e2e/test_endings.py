@@ -74,6 +74,19 @@ def _is_interrupted_and_saves(world: World, waiting: Program, holding: Program) 
     waiting.finishes()
 
 
+def _moved_while_away(world: World, *flags: str, **variables: str) -> tuple[Program, Program]:
+    """``a``, which is away, its memory on the host; and who has the turn, and the room that ``a`` needs."""
+    world.memory = "300MiB"
+    away = world.job("interrupted", "away", *flags, **variables)
+    away.expect("built")
+    away.go_on()
+    away.expect("away")
+    holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
+    holding.expect("step 4")
+    world.until_spilled("a")
+    return away, holding
+
+
 @pytest.mark.parametrize("allocator", ["hocket", "native"])
 def test_ctrl_c_ends_an_allocation_that_waits_for_its_turn(world: World, allocator: str) -> None:
     waiting = world.job("interrupted", "allocation", HOCKET_ALLOCATOR=allocator)
@@ -84,14 +97,7 @@ def test_ctrl_c_ends_an_allocation_that_waits_for_its_turn(world: World, allocat
 
 
 def test_ctrl_c_ends_a_wait_for_what_was_moved_while_the_program_was_away(world: World) -> None:
-    world.memory = "300MiB"
-    waiting = world.job("interrupted", "away")
-    waiting.expect("built")
-    waiting.go_on()
-    waiting.expect("away")
-    holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
-    holding.expect("step 4")
-    world.until_spilled("a")
+    waiting, holding = _moved_while_away(world)
     _is_interrupted_and_saves(world, waiting, holding)
 
 
@@ -134,14 +140,7 @@ def _has_used_nothing_out_of_turn(program: Program) -> None:
 
 @pytest.mark.parametrize("where", ["away", "waiting"])
 def test_a_handler_that_knows_nothing_of_steps_finds_its_memory_back(world: World, where: str) -> None:
-    world.memory = "300MiB"
-    program = world.job("interrupted", "away", "--handler", "--no-step", **UNAWARE)
-    program.expect("built")
-    program.go_on()
-    program.expect("away")
-    holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
-    holding.expect("step 4")
-    world.until_spilled("a")
+    program, holding = _moved_while_away(world, "--handler", "--no-step", **UNAWARE)
     if where == "waiting":
         program.go_on()
         program.expect("asking")
@@ -161,15 +160,8 @@ def test_a_handler_that_knows_nothing_of_steps_finds_its_memory_back(world: Worl
 
 
 def _is_interrupted_and_saves_without_a_step(world: World) -> tuple[Program, Program]:
-    """``a``, which waits for the turn to save what it has, and who has the turn, and room that ``a`` needs."""
-    world.memory = "300MiB"
-    saving = world.job("interrupted", "away", "--no-step", **UNAWARE)
-    saving.expect("built")
-    saving.go_on()
-    saving.expect("away")
-    holding = world.job("train", "--name", "holding", "--hold", "4", *LARGE)
-    holding.expect("step 4")
-    world.until_spilled("a")
+    """``a``, which waits for the turn to save what it has, and who has the turn."""
+    saving, holding = _moved_while_away(world, "--no-step", **UNAWARE)
     saving.go_on()
     saving.expect("asking")
     world.until("a", "waits")
