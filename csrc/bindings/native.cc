@@ -125,6 +125,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("join", &Join, Waits());
   m.def("begin_step", &BeginStep, py::arg("guessed") = false);
   m.def("end_step", &EndStep, py::arg("count") = true, py::arg("step") = std::nullopt);
+  m.def(
+      "end_steps", [] { Process::Get().EndSteps(); }, Waits());
   m.def("expect_strays", &ExpectStrays, py::arg("expected"), Waits());
   m.def("begin_away", &BeginAway, Waits());
   m.def("end_away", &EndAway, Waits());

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "csrc/torch/interruption.h"
+#include "csrc/torch/process.h"
 #include "csrc/torch/spilled_use.h"
 
 namespace hocket {
@@ -60,13 +61,6 @@ bool UsesDevice(const at::RecordFunction& function) {
   return std::any_of(function.inputs().begin(), function.inputs().end(), is_there);
 }
 
-bool ComeBack(const Devices& devices) {
-  for (Client* client : devices.table().participants) {
-    if (!Waited(client->EndAway())) return false;
-  }
-  return true;
-}
-
 bool HasEveryTurn(const Devices& devices) {
   const auto& all = devices.table().participants;
   return std::all_of(all.begin(), all.end(), [](const Client* client) { return client->HoldsTurn(); });
@@ -75,7 +69,7 @@ bool HasEveryTurn(const Devices& devices) {
 std::unique_ptr<at::ObserverContext> OperatorBegins(const at::RecordFunction& function) {
   if (watch.gave_up) return nullptr;
   const Devices& devices = *all_devices.load();
-  if (watch.away && UsesDevice(function) && ComeBack(devices)) watch.away = false;
+  if (watch.away && UsesDevice(function)) (void)Waited(Process::Get().EndAway());
   while (!watch.gave_up) {
     const std::optional<SpilledUse> use = FindSpilledUse(devices, function);
     if (!use || !Waited(use->device->client->AwaitTurn())) break;

@@ -247,6 +247,10 @@ absl::Status Process::EndStep(bool count, StepId step) {
   return absl::OkStatus();
 }
 
+void Process::EndSteps() {
+  while (!forked_ && !open_steps.empty()) EndStep(/*count=*/false);
+}
+
 void Process::EndAbandoned() {
   std::vector<StepId> mine;
   {

@@ -97,6 +97,8 @@ class HOCKET_EXPORT Process {
   // Ends that step, and with it those that began in it. Does nothing for one that has ended already.
   // kFailedPrecondition: another thread began it; it ends when that one next begins a step, or ends.
   absl::Status EndStep(bool count, StepId step);
+  // Ends every step that this thread is in, none of them counted.
+  void EndSteps();
 
   // See Client: on every device in use. Nothing where there is none. Where EndAway() fails on one device, the
   // thread may still be away on others, until its next step or allocation there.

@@ -166,6 +166,9 @@ def activate() -> None:
 
             _config.apply()
         options = options_from_environment()  # what raises, up to here, does so at every import of hocket
+        from hocket import notebook
+
+        options = dataclasses.replace(options, name=options.name or notebook.name())
         _native, _activated = native, True
         _configure(options)
         _install_allocator(torch, native, chosen)
@@ -173,6 +176,7 @@ def activate() -> None:
 
     gang.install()
     loading.watch(native)
+    notebook.watch(native)
 
 
 def allocator_from_environment() -> str:

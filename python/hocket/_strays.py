@@ -13,7 +13,8 @@ from typing import Any
 
 # Whose threads never touch tensors on a GPU. (A DataLoader's thread pins memory of the host.)
 HARMLESS = ("hocket", "multiprocessing.queues", "torch.utils.data", "torch.utils.tensorboard", "torch._inductor",
-            "tensorboard", "tqdm", "wandb")  # fmt: skip
+            "tensorboard", "tqdm", "wandb",
+            "IPython", "ipykernel", "zmq", "_pydevd_bundle", "debugpy")  # fmt: skip
 
 _lock = threading.Lock()
 _seen: list[threading.Thread] = []  # when it was looked last

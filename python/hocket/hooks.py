@@ -237,6 +237,13 @@ class Tracker:
             self._waiting_for_forward = 0
             self._watch_forward(False)
 
+    def rest(self) -> None:
+        """The calling thread's code is over for now: a boundary, if a step is open."""
+        thread = self._thread()
+        thread.stepping.clear()  # a step() that raised never reported its end
+        if thread.in_step and self._applies(thread):
+            self._end(thread)
+
     def finish(self) -> None:
         """The process ends: its last round is counted and its step ends."""
         thread = self._thread()
@@ -345,6 +352,12 @@ def stand_down() -> None:
     """Rule 12. Does nothing where no hooks are installed."""
     if _tracker is not None:
         _tracker.stand_down()
+
+
+def rest() -> None:
+    """The calling thread's code is over for now, in the midst of a loop, too (an exception in a notebook's cell)."""
+    if _tracker is not None:
+        _tracker.rest()
 
 
 def install(steps: Steps) -> Tracker:

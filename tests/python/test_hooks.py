@@ -395,6 +395,27 @@ def test_a_loop_that_is_left_ends_its_step(job: Job, at_the_top: bool) -> None:
     assert job.steps == 3
 
 
+def test_a_thread_that_rests_within_a_loop_ends_the_step_and_the_loop_may_go_on(job: Job) -> None:
+    model = Net(job)
+    optimizer = sgd(model)
+    batches = iter(loader(4))
+
+    def step() -> None:
+        model(next(batches)[0]).backward()
+        optimizer.step()
+
+    step()
+    step()
+    assert job.depth == 1
+    hooks.rest()
+    assert job.depth == 0
+    hooks.rest()
+    assert job.depth == 0
+    step()
+    step()
+    assert finished(job) == 4
+
+
 def test_a_forward_without_gradients_begins_no_step(job: Job) -> None:
     model = Net(job)
     optimizer = sgd(model)
