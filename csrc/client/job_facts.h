@@ -3,6 +3,7 @@
 #define HOCKET_CSRC_CLIENT_JOB_FACTS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "csrc/base/bytes.h"
@@ -10,6 +11,10 @@
 #include "csrc/wire/messages.h"
 
 namespace hocket {
+
+// What a process with this command line runs, as people would call it: its first word, and of a Python also
+// the script or module.
+std::string ProgramOf(const std::vector<std::string>& arguments);
 
 // kInvalidArgument: an option out of range, with the value and the range.
 absl::StatusOr<wire::Join> JoinFor(const JobOptions& options, const std::string& device_uuid,

@@ -23,6 +23,28 @@ TEST(JobFactsTest, TheProcessTellsWhoItIs) {
   EXPECT_FALSE(join->hocket_version.empty());
 }
 
+TEST(JobFactsTest, APythonIsKnownByWhatItRuns) {
+  EXPECT_EQ(ProgramOf({"python", "train.py", "--lr", "0.1"}), "python train.py");
+  EXPECT_EQ(ProgramOf({"/opt/bin/python3.12", "-u", "/home/a/train.py"}),
+            "/opt/bin/python3.12 /home/a/train.py");
+  EXPECT_EQ(ProgramOf({"python", "-W", "ignore", "-X", "dev", "train.py"}), "python train.py");
+  EXPECT_EQ(
+      ProgramOf({"python", "-Wignore", "-Xdev", "--check-hash-based-pycs", "always", "-m", "gpt.train", "x"}),
+      "python gpt.train");
+  EXPECT_EQ(ProgramOf({"python", "-um", "gpt"}), "python gpt");
+  EXPECT_EQ(ProgramOf({"python", "-umgpt"}), "python gpt");
+  EXPECT_EQ(ProgramOf({"python", "-c", "import torch; print(1, flush=True)"}), "python");
+  EXPECT_EQ(ProgramOf({"python", "-uc", "pass"}), "python");
+  EXPECT_EQ(ProgramOf({"python", "-", "a"}), "python");
+  EXPECT_EQ(ProgramOf({"python", "-X"}), "python");
+  EXPECT_EQ(ProgramOf({"python"}), "python");
+}
+
+TEST(JobFactsTest, AnyOtherProgramIsKnownByItsFile) {
+  EXPECT_EQ(ProgramOf({"./gpt", "--lr", "0.1"}), "./gpt");
+  EXPECT_EQ(ProgramOf({}), "");
+}
+
 TEST(JobFactsTest, OptionsOutOfRangeAreNamedWithTheRange) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (double weight : {0.0, -1.0, nan, std::numeric_limits<double>::infinity()}) {
