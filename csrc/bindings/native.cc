@@ -128,6 +128,7 @@ PYBIND11_MODULE(_native, m) {
   m.def(
       "end_steps", [] { Process::Get().EndSteps(); }, Waits());
   m.def("expect_strays", &ExpectStrays, py::arg("expected"), Waits());
+  m.def("watch_visitor", [] { Process::Get().WatchVisitor(); });
   m.def("begin_away", &BeginAway, Waits());
   m.def("end_away", &EndAway, Waits());
   m.def("declare_constant", &DeclareConstant, py::arg("tensor"), py::arg("name"), Waits());

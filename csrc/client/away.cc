@@ -1,4 +1,5 @@
-// Threads that say that they do not use the device for a while: they stand at a door all that time.
+// Threads that say that they do not use the device for a while, and those that say when they do: the others'
+// time is as if they stood at a door.
 #include <optional>
 
 #include "csrc/client/blocking.h"
@@ -30,12 +31,37 @@ void ClientImpl::BeginAway() {
 
 absl::Status ClientImpl::EndAway() {
   ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
-  if (me == nullptr || !me->away) return absl::OkStatus();
-  if (ComesBackInTurn(*me)) return absl::OkStatus();
-  const Blocking blocking(*me);
+  if (me == nullptr || !me->away || me->visits) return absl::OkStatus();
+  return ReturnFromAway(*me, /*returns=*/true);
+}
+
+// Between two uses a visitor is away. What it is about to use may be on its way to the host just now: so it
+// is counted first, as one that stands at no door.
+absl::Status ClientImpl::BeginUse() {
+  if (in_child_.load()) return absl::OkStatus();
+  ThreadRecord* me = threads_.Seen();
+  if (me == nullptr) {
+    me = &threads_.Mine();
+    me->visits = !me->helper && !me->ended;
+  } else if (!me->away) {
+    return absl::OkStatus();
+  }
+  return me->visits ? ReturnFromAway(*me, /*returns=*/false) : absl::OkStatus();
+}
+
+bool ClientImpl::EndUse() {
+  const ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
+  if (me == nullptr || !me->visits) return true;
+  if (!me->away) BeginAway();
+  return false;
+}
+
+absl::Status ClientImpl::ReturnFromAway(ThreadRecord& me, bool returns) {
+  if (ComesBackInTurn(me)) return absl::OkStatus();
+  const Blocking blocking(me);
   MutexLock lock(&mutex_);
-  if (!AwaitResident()) return WaitAtDoor(/*step=*/false, /*returns=*/true);
-  ComeBack(*me);
+  if (!AwaitResident()) return WaitAtDoor(/*step=*/false, returns);
+  ComeBack(me);
   return absl::OkStatus();
 }
 

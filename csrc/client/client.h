@@ -82,6 +82,18 @@ class Client : public Gate {
   // what was moved is still on the host: the next step brings it back.
   virtual absl::Status EndAway() = 0;
 
+  // From here to EndUse() the calling thread uses device memory that is there already. For a thread that has
+  // neither made a step nor allocated: others are known to use the device, here it does nothing. Meanwhile
+  // nothing of the job is moved. Waits for a turn, like an allocation, where bytes are on the host; errors as
+  // of EndAway(). A step or an allocation makes the thread one that is known.
+  virtual absl::Status BeginUse() = 0;
+  // Returns whether the thread is known, so that neither call does anything on it any more.
+  virtual bool EndUse() = 0;
+
+  // Whether this process has the turn. (HoldsTurn() is the allocator's question: who asks it is about to
+  // allocate.)
+  virtual bool HasTurn() const = 0;
+
   // This process is one rank of a gang: see csrc/wire/messages.h, Gang.
   virtual void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) = 0;
 

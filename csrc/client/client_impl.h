@@ -101,6 +101,9 @@ class ClientImpl final : public Client {
   void EndStep(bool count) override;
   void BeginAway() override;
   absl::Status EndAway() override;
+  absl::Status BeginUse() override;
+  bool EndUse() override;
+  bool HasTurn() const override { return word_.HoldsTurn() || GoesOnCapturing(); }
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) override;
   void Leave() override;
   JobInfo Info() const override;
@@ -249,6 +252,7 @@ class ClientImpl final : public Client {
   void CheckTaker();
 
   // --- away.cc: threads that do not use the device for a while
+  absl::Status ReturnFromAway(ThreadRecord& me, bool returns);
   void ComeBack(ThreadRecord& me) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ComesBackInTurn(ThreadRecord& me);
   bool AwaitResident() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -13,6 +13,7 @@ namespace hocket {
 absl::Status ClientImpl::BeginStep(bool guessed) {
   ThreadRecord& me = threads_.Mine();
   if (me.depth > 0) return BeginNested(me, guessed);
+  me.visits = false;
   if (me.away) {
     HOCKET_RETURN_IF_ERROR(WaitForTurn(/*step=*/true));
   } else if (!word_.Begin()) {
@@ -66,12 +67,17 @@ void ClientImpl::EndSlow(Duty duty) {
 
 bool ClientImpl::HoldsTurn() const {
   if (!word_.HoldsTurn() && !GoesOnCapturing()) return false;
-  if (threads_.Mine().away) return false;  // AwaitTurn() ends that
+  ThreadRecord& me = threads_.Mine();
+  if (me.away) return false;  // AwaitTurn() ends that
+  me.visits = false;
   if (!allocated_.load(std::memory_order_relaxed)) allocated_.store(true, std::memory_order_relaxed);
   return true;
 }
 
-absl::Status ClientImpl::AwaitTurn() { return WaitForTurn(/*step=*/false); }
+absl::Status ClientImpl::AwaitTurn() {
+  threads_.Mine().visits = false;
+  return WaitForTurn(/*step=*/false);
+}
 
 void ClientImpl::WhileBlocked(absl::FunctionRef<void()> wait) {
   const Blocking blocking(threads_.Mine());

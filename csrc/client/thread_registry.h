@@ -1,5 +1,6 @@
 // The threads of this process that use the GPU, as far as Hocket has seen: those that began a step or
-// allocated device memory. A job may be spilled only while all of them stand at doors.
+// allocated device memory, and those that visit: they use what others have allocated (Client::BeginUse). A
+// job may be spilled only while all of them stand at doors, or are away, as a visitor is between two uses.
 //
 // A thread is known from its first visit until it ends. What it still does after that, while its last
 // thread_local objects are destroyed (a static hocket::Job is later than those of the main thread), is done
@@ -28,6 +29,7 @@ struct ThreadRecord {
   bool helper = false;      // one of autograd's
   bool ended = false;       // counts nowhere any more: its thread has ended, as far as can be seen
   bool away = false;        // counts as standing at a door (Client::BeginAway)
+  bool visits = false;      // it has neither made a step nor allocated
   bool blocking = false;    // inside the blocking hooks already
   Clock::time_point asked;  // when it was asked last whether the user interrupts its wait
   Door* door = nullptr;     // at which it waits: the innermost

@@ -21,6 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "csrc/base/bytes.h"
 #include "csrc/base/say.h"
+#include "csrc/torch/own_code.h"
 #include "csrc/torch/process.h"
 #include "csrc/torch/spilled_use.h"
 
@@ -118,6 +119,7 @@ std::unique_ptr<at::ObserverContext> Begins(const at::RecordFunction& function) 
   std::optional<SpilledUse> use = FindSpilledUse(*watched.load(), function);
   if (!use) return nullptr;
   if (!use->device->allocator->Held().maps_spilled) {
+    if (WaitsForSpilled()) return nullptr;  // behind this
     const auto schema = function.operator_schema();
     if (!schema || MayAllocateNothing(*schema)) SayUse(*use, Describe(*use), function.name(), /*maps=*/false);
     return nullptr;

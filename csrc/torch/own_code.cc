@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bitset>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,6 +16,8 @@
 namespace hocket {
 namespace {
 
+using OrdinalSet = std::bitset<128>;  // c10::DeviceIndex is not negative, and a char
+
 std::atomic<const Devices*> all_devices{nullptr};
 
 std::unique_ptr<at::ObserverContext> OperatorBegins(const at::RecordFunction& function);
@@ -25,11 +28,13 @@ struct Watch {
   int handlers = 0;  // that run, one in another's wait
   bool raised = false;
   bool away = false;
+  bool visits = false;
   bool gave_up = false;  // in an operator, of which others may be part
+  OrdinalSet in_use;     // on which an operator is a visit just now
   std::optional<at::CallbackHandle> callback;
 
   void Update() {
-    const bool needed = handlers > 0 || raised || away;
+    const bool needed = handlers > 0 || raised || away || visits;
     if (needed == callback.has_value() || all_devices.load() == nullptr) return;
     if (!needed) return at::removeCallback(*std::exchange(callback, std::nullopt));
     callback = at::addThreadLocalCallback(at::RecordFunctionCallback(&OperatorBegins, &OperatorEnds)
@@ -39,10 +44,14 @@ struct Watch {
 };
 thread_local Watch watch;
 
+// What an operator's end has to see to.
+struct Begun final : at::ObserverContext {
+  bool gave_up = false;
+  OrdinalSet visits;
+};
+
 // An operator cannot be kept from running: where its wait is ended, it goes on without, and what ended it is
 // raised behind it.
-struct GaveUp final : at::ObserverContext {};
-
 bool Waited(const absl::Status& status) {
   if (status.ok()) return true;
   watch.gave_up = true;
@@ -50,38 +59,74 @@ bool Waited(const absl::Status& status) {
   return false;
 }
 
-bool UsesDevice(const at::RecordFunction& function) {
-  const auto is_there = [](const c10::IValue& value) {
-    const auto on_device = [](const at::Tensor& tensor) { return tensor.defined() && tensor.is_cuda(); };
-    if (value.isTensor()) return on_device(value.toTensor());
-    if (!value.isTensorList()) return false;
-    const auto tensors = value.toTensorVector();
-    return std::any_of(tensors.begin(), tensors.end(), on_device);
-  };
-  return std::any_of(function.inputs().begin(), function.inputs().end(), is_there);
+void AddDevice(const at::Tensor& tensor, OrdinalSet& to) {
+  if (tensor.defined() && tensor.is_cuda()) to.set(static_cast<size_t>(tensor.device().index()) % to.size());
+}
+
+OrdinalSet DevicesUsed(const at::RecordFunction& function) {
+  OrdinalSet used;
+  for (const c10::IValue& value : function.inputs()) {
+    if (value.isTensor()) AddDevice(value.toTensor(), used);
+    if (!value.isTensorList() && !value.isOptionalTensorList()) continue;
+    for (const c10::IValue& element : value.toListRef()) {
+      if (element.isTensor()) AddDevice(element.toTensor(), used);
+    }
+  }
+  return used;
 }
 
 bool HasEveryTurn(const Devices& devices) {
   const auto& all = devices.table().participants;
-  return std::all_of(all.begin(), all.end(), [](const Client* client) { return client->HoldsTurn(); });
+  return std::all_of(all.begin(), all.end(), [](const Client* client) { return client->HasTurn(); });
+}
+
+void Visit(const Devices& devices, OrdinalSet used) {
+  for (const Devices::Device* device : devices.table().devices) {
+    if (device->client && used[device->ordinal] && Waited(device->client->BeginUse()))
+      watch.in_use.set(device->ordinal);
+  }
+}
+
+void EndVisit(const Devices& devices, OrdinalSet visits) {
+  bool known = true;
+  for (const Devices::Device* device : devices.table().devices) {
+    if (device->client && visits[device->ordinal]) known &= device->client->EndUse();
+  }
+  watch.in_use &= ~visits;
+  if (known && devices.table().devices.size() == 1) VisitorIsKnown();
+}
+
+void BringBack(const Devices& devices, const at::RecordFunction& function) {
+  while (!watch.gave_up) {
+    const std::optional<SpilledUse> use = FindSpilledUse(devices, function);
+    if (!use || !Waited(use->device->client->AwaitTurn())) return;
+  }
 }
 
 std::unique_ptr<at::ObserverContext> OperatorBegins(const at::RecordFunction& function) {
   if (watch.gave_up) return nullptr;
   const Devices& devices = *all_devices.load();
-  if (watch.away && UsesDevice(function)) (void)Waited(Process::Get().EndAway());
-  while (!watch.gave_up) {
-    const std::optional<SpilledUse> use = FindSpilledUse(devices, function);
-    if (!use || !Waited(use->device->client->AwaitTurn())) break;
-  }
-  if (watch.gave_up) return std::make_unique<GaveUp>();
+  const OrdinalSet used = DevicesUsed(function);
+  if (used.none()) return nullptr;
+  const OrdinalSet before = watch.in_use;
+  if (watch.away) (void)Waited(Process::Get().EndAway());
+  if (watch.visits) Visit(devices, used & ~before);
+  BringBack(devices, function);
   if (watch.raised && HasEveryTurn(devices)) watch.raised = false;
   watch.Update();
-  return nullptr;
+  const OrdinalSet visits = watch.in_use & ~before;
+  if (!watch.gave_up && visits.none()) return nullptr;
+  auto begun = std::make_unique<Begun>();
+  begun->gave_up = watch.gave_up;
+  begun->visits = visits;
+  return begun;
 }
 
 void OperatorEnds(const at::RecordFunction& function, at::ObserverContext* context) {
-  if (context != nullptr) watch.gave_up = false;
+  if (context == nullptr) return;
+  const auto& begun = static_cast<const Begun&>(*context);
+  if (begun.gave_up) watch.gave_up = false;
+  if (begun.visits.any()) EndVisit(*all_devices.load(), begun.visits);
 }
 
 }  // namespace
@@ -98,14 +143,27 @@ bool RunOwnCode(absl::FunctionRef<bool()> handlers) {
   return raised;
 }
 
+bool WaitsForSpilled() { return watch.callback.has_value(); }
+
 void ForgetOwnCode() {
   watch.handlers = 0;
-  watch.raised = watch.away = watch.gave_up = false;
+  watch.raised = watch.away = watch.visits = watch.gave_up = false;
+  watch.in_use.reset();
   watch.Update();
 }
 
 void SetAway(bool away) {
   watch.away = away;
+  watch.Update();
+}
+
+void WatchVisitor() {
+  watch.visits = true;
+  watch.Update();
+}
+
+void VisitorIsKnown() {
+  watch.visits = false;
   watch.Update();
 }
 

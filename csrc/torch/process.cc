@@ -183,6 +183,8 @@ void Process::SetRaiseSoon(void (*raise)(std::exception_ptr raised)) { hocket::S
 
 bool Process::RunOwnCode(absl::FunctionRef<bool()> handlers) { return hocket::RunOwnCode(handlers); }
 
+void Process::WatchVisitor() { hocket::WatchVisitor(); }
+
 void Process::SetHooks(BlockingHooks hooks) { SetBlockingHooks(std::move(hooks)); }
 
 absl::Status Process::Join() {
@@ -208,6 +210,7 @@ absl::Status Process::BeginStep(bool guessed) {
     return begun;
   }
   open_steps.push_back({NextId(), &table, {}});
+  VisitorIsKnown();
   return absl::OkStatus();
 }
 

@@ -78,6 +78,7 @@ class HOCKET_EXPORT Process {
   void SetRaiseSoon(void (*raise)(std::exception_ptr raised));
   // See own_code.h.
   bool RunOwnCode(absl::FunctionRef<bool()> handlers);
+  void WatchVisitor();
 
   // Joins as a job of the current device if CUDA has started, else of the lane "cpu". Again: does nothing.
   // kInvalidArgument: an option out of range. Where no coordinator can be had it says so on stderr, once,

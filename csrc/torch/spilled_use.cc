@@ -43,7 +43,7 @@ bool IsView(const c10::FunctionSchema& schema) {
 }  // namespace
 
 bool SpilledUse::OutOfTurn() const {
-  return device->client && !device->client->HoldsTurn() && device->allocator->IsSpilled(address, size);
+  return device->client && !device->client->HasTurn() && device->allocator->IsSpilled(address, size);
 }
 
 std::optional<SpilledUse> FindSpilledUse(const Devices& devices, const at::RecordFunction& function) {

@@ -172,8 +172,9 @@ def activate() -> None:
         _native, _activated = native, True
         _configure(options)
         _install_allocator(torch, native, chosen)
-    from hocket import gang, loading
+    from hocket import _strays, gang, loading
 
+    _strays.watch(native)
     gang.install()
     loading.watch(native)
     notebook.watch(native)

@@ -42,13 +42,6 @@ void IsAwayAfterItsTurn(Scene& scene, AwayThread& thread) {
   scene.Expects<wire::TurnOver>();
 }
 
-wire::Spilled Spills(Scene& scene, Bytes bytes) {
-  scene.Says(wire::Spill{.request = 77, .bytes = bytes});
-  wire::Spilled answer = scene.Expects<wire::Spilled>();
-  while (answer.request != 77) answer = scene.Expects<wire::Spilled>();
-  return answer;
-}
-
 TEST(AwayTest, ItsJobIsMovedAndIsWholeWhenItComesBack) {
   Scene scene;
   AwayThread thread(scene, [&] {
@@ -56,7 +49,7 @@ TEST(AwayTest, ItsJobIsMovedAndIsWholeWhenItComesBack) {
     scene.Step();
   });
   IsAwayAfterItsTurn(scene, thread);
-  EXPECT_EQ(Spills(scene, 60).freed, 60u);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
   thread.Returns();
   EXPECT_EQ(scene.Expects<wire::Wait>().need, 60u);
   scene.Grants(2);
@@ -101,7 +94,7 @@ TEST(AwayTest, TheTurnThatBringsItBackIsNotGivenBeforeTheStep) {
   ends.Happens();
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
   EXPECT_TRUE(scene.Expects<wire::Spilled>().movable);  // it is away
-  EXPECT_EQ(Spills(scene, 60).freed, 60u);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
   returns.Happens();
   EXPECT_EQ(scene.Expects<wire::Wait>().need, 60u);
   scene.Grants(2);
@@ -197,7 +190,7 @@ TEST(AwayTest, AnotherThreadInUserCodeKeepsTheJob) {
   std::thread gives([&] { scene.Step(); });
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
   scene.Expects<wire::Wait>();
-  EXPECT_THAT(Spills(scene, 60).why_not, HasSubstr("of 3 threads"));
+  EXPECT_THAT(scene.Spills(60).why_not, HasSubstr("of 3 threads"));
   scene.Grants(2);
   gives.join();
   thread.Returns();
@@ -240,7 +233,7 @@ TEST(AwayTest, AnAllocationEndsIt) {
   allocated.Await();
   scene.Says(wire::Yield{.turn = 1, .now = false});
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
-  EXPECT_THAT(Spills(scene, 60).why_not, HasSubstr("1 of 1 threads"));
+  EXPECT_THAT(scene.Spills(60).why_not, HasSubstr("1 of 1 threads"));
   ends.Happens();
   thread.join();
 }
@@ -331,7 +324,7 @@ TEST(AwayTest, TheCoordinatorDiesAndTheBytesComeBackAllTheSame) {
   Scene scene;
   AwayThread thread(scene, [&] { EXPECT_EQ(scene.allocator().Held().spilled, 0u); });
   IsAwayAfterItsTurn(scene, thread);
-  EXPECT_EQ(Spills(scene, 60).freed, 60u);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
   scene.Dies();
   scene.Answers();
   thread.Returns();

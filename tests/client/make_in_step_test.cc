@@ -40,6 +40,9 @@ class FakeClient final : public Client {
   void EndStep(bool count) override { log.push_back(count ? "end" : "end, not counted"); }
   void BeginAway() override {}
   absl::Status EndAway() override { return absl::OkStatus(); }
+  absl::Status BeginUse() override { return absl::OkStatus(); }
+  bool EndUse() override { return true; }
+  bool HasTurn() const override { return holds; }
   void JoinGang(const std::string&, std::uint64_t, std::uint64_t) override {}
   void Leave() override {}
   JobInfo Info() const override { return {}; }

@@ -249,8 +249,10 @@ class Scene {
   }
 
   // Blocks until the agent has handled all that was said before: it answers an order to spill at once.
-  wire::Spilled AgentHasObeyed() {
-    Says(wire::Spill{.request = ++requests_, .bytes = 0});
+  wire::Spilled AgentHasObeyed() { return Spills(0); }
+  // The answer to an order to spill.
+  wire::Spilled Spills(Bytes bytes) {
+    Says(wire::Spill{.request = ++requests_, .bytes = bytes});
     for (;;) {
       const wire::Spilled answer = Expects<wire::Spilled>();
       if (answer.request == requests_) return answer;

@@ -63,6 +63,12 @@ class FakeNative(types.ModuleType):
     def expect_strays(self, expected: bool) -> None:
         self.expects_strays = expected
 
+    def watch_visitor(self) -> None:
+        pass
+
+    def end_steps(self) -> None:
+        self.open.clear()
+
     def begin_away(self) -> None:
         self.story.append("away")
 

@@ -15,9 +15,13 @@ from hocket import _strays, hooks
 class Native:
     def __init__(self) -> None:
         self.said: list[bool] = []
+        self.watched: list[int] = []  # idents
 
     def expect_strays(self, expected: bool) -> None:
         self.said.append(expected)
+
+    def watch_visitor(self) -> None:
+        self.watched.append(threading.get_ident())
 
 
 class Monitor(threading.Thread):
@@ -26,6 +30,10 @@ class Monitor(threading.Thread):
 
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> Native:
+    # As before Hocket watches any of this process's threads.
+    run = threading.Thread._bootstrap_inner
+    monkeypatch.setattr(threading.Thread, "_bootstrap_inner", getattr(run, "__wrapped__", run))
+    monkeypatch.delattr(threading.current_thread(), _strays._WATCHED, raising=False)
     # Whatever other tests have left running was there before.
     before = {thread for thread in threading.enumerate() if thread is not threading.current_thread()}
     every = _strays._threads
@@ -68,6 +76,24 @@ def test_a_thread_of_the_program_is_expected_to_stray_until_it_ends(native: Nati
     _strays.look(native)
     assert native.said == [True]
     end()
+    _strays.look(native)
+    assert native.said == [True, False]
+
+
+def test_threads_whose_operators_are_watched_do_not_stray(
+    native: Native, running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = threading.current_thread()
+    monkeypatch.setattr(main, _strays._WATCHED, True, raising=False)  # taken back at the end
+    before = running(threading.Thread)
+    _strays.watch(native)
+    running(Monitor)
+    running(threading.Thread)
+    assert native.watched[0] == main.ident
+    assert len(set(native.watched)) == 3, "each on itself"
+    _strays.look(native)
+    assert native.said == [True], "one was there before"
+    before()
     _strays.look(native)
     assert native.said == [True, False]
 

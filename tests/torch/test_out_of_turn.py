@@ -27,10 +27,10 @@ QUIET = {
 def away(world: World):
     """Starts the job with the thread, and one whose step needs its memory; then the thread does what it does."""
 
-    def start(operation: str, **variables: str) -> tuple[Program, Program]:
+    def start(operation: str, *visits: str, **variables: str) -> tuple[Program, Program]:
         world.memory = "256MiB"  # of which the other needs so much that nothing of the job's can stay
         world.check = False  # it would end the thread's work, for which nobody waits
-        job = world.start(sys.executable, str(PROGRAMS / "logs_out_of_turn.py"), operation, **variables)
+        job = world.start(sys.executable, str(PROGRAMS / "logs_out_of_turn.py"), operation, *visits, **variables)
         job.expect("ready")
         other = world.start(sys.executable, str(PROGRAMS / "needs_room.py"))
         other.expect("holds")
@@ -95,3 +95,21 @@ def test_where_it_is_a_fault_it_is_named_before(away) -> None:
     assert job.stderr.count(SAID) == 1, job.stderr
     assert "in make_weights" in job.stderr
     assert "it is a fault" in job.stderr
+
+
+@pytest.mark.parametrize("allocator", ["hocket", "native"])
+@pytest.mark.parametrize("mapped", ["1", "0"], ids=["on the host", "nowhere"])
+@pytest.mark.parametrize(("operation", "_", "value"), STRAYS.values(), ids=STRAYS)
+def test_a_thread_of_pythons_waits_until_what_it_uses_is_back(
+    away, world: World, operation: str, _: str, value: float, mapped: str, allocator: str
+) -> None:
+    variables = {"HOCKET_VERIFY": "1", "HOCKET_EMULATOR_HOST_MAPPING": mapped, "HOCKET_ALLOCATOR": allocator}
+    job, other = away(operation, "visits", **variables)
+    world.until("logs_out_of_turn.py", "waits")
+    other.go_on()
+    if "saw" in operation:
+        assert job.expect("saw") == "saw 3.0"
+    job.finishes()
+    other.finishes()
+    assert job.lines[-1] == f"sum {value * 20 * 1024 * 1024}"
+    assert SAID not in job.stderr

@@ -1,7 +1,9 @@
-"""A job with a thread that Hocket does not know of: it allocates nothing, and reads or writes a tensor while the job is
-away. ``logs_out_of_turn.py OPERATION``: what it does, a statement about ``weights``. Says what the thread has seen.
+"""A job with a thread that makes no step and allocates nothing: it reads or writes a tensor while the job is away.
+``logs_out_of_turn.py OPERATION [visits]``: what it does, a statement about ``weights``. Says what the thread has seen.
+Hocket does not know of the thread, which Python's ``threading`` has not started; but of one that ``visits``.
 """
 
+import _thread
 import sys
 import threading
 
@@ -24,7 +26,10 @@ def logger() -> None:
 weights = make_weights()
 torch.cuda.synchronize()
 done = threading.Event()
-threading.Thread(target=logger, name="logger", daemon=True).start()
+if sys.argv[2:] == ["visits"]:
+    threading.Thread(target=logger, daemon=True).start()
+else:
+    _thread.start_new_thread(logger, ())
 with hocket.step():
     pass
 print("ready", flush=True)
