@@ -50,10 +50,11 @@ absl::Status ClientImpl::BeginUse() {
 }
 
 bool ClientImpl::EndUse() {
-  const ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
-  if (me == nullptr || !me->visits) return true;
-  if (!me->away) BeginAway();
-  return false;
+  if (in_child_.load()) return true;
+  const ThreadRecord* const me = threads_.Seen();
+  if (me == nullptr) return false;
+  if (me->visits && !me->away) BeginAway();
+  return !me->visits;
 }
 
 absl::Status ClientImpl::ReturnFromAway(ThreadRecord& me, bool returns) {

@@ -87,7 +87,8 @@ class Client : public Gate {
   // nothing of the job is moved. Waits for a turn, like an allocation, where bytes are on the host; errors as
   // of EndAway(). A step or an allocation makes the thread one that is known.
   virtual absl::Status BeginUse() = 0;
-  // Returns whether the thread is known, so that neither call does anything on it any more.
+  // Returns whether the thread is known, so that neither call does anything on it any more. Without a use it
+  // does nothing.
   virtual bool EndUse() = 0;
 
   // Whether this process has the turn. (HoldsTurn() is the allocator's question: who asks it is about to

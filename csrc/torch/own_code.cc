@@ -88,12 +88,12 @@ void Visit(const Devices& devices, OrdinalSet used) {
 }
 
 void EndVisit(const Devices& devices, OrdinalSet visits) {
-  bool known = true;
-  for (const Devices::Device* device : devices.table().devices) {
-    if (device->client && visits[device->ordinal]) known &= device->client->EndUse();
-  }
   watch.in_use &= ~visits;
-  if (known && devices.table().devices.size() == 1) VisitorIsKnown();
+  bool known = watch.in_use.none();  // otherwise it is part of another
+  for (const Devices::Device* device : devices.table().devices) {
+    if (device->client && (watch.in_use.none() || visits[device->ordinal])) known &= device->client->EndUse();
+  }
+  if (known) VisitorIsKnown();
 }
 
 void BringBack(const Devices& devices, const at::RecordFunction& function) {
