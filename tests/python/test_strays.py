@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing.pool
 import threading
 import types
@@ -31,8 +32,7 @@ class Monitor(threading.Thread):
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> Native:
     # As before Hocket watches any of this process's threads.
-    run = threading.Thread._bootstrap_inner
-    monkeypatch.setattr(threading.Thread, "_bootstrap_inner", getattr(run, "__wrapped__", run))
+    monkeypatch.setattr(threading.Thread, "_bootstrap_inner", inspect.unwrap(threading.Thread._bootstrap_inner))
     monkeypatch.delattr(threading.current_thread(), _strays._WATCHED, raising=False)
     # Whatever other tests have left running was there before.
     before = {thread for thread in threading.enumerate() if thread is not threading.current_thread()}
