@@ -154,6 +154,15 @@ void RaiseSoon(std::exception_ptr raised) {
 
 bool HandlerRaises() { return Running() && PyErr_CheckSignals() != 0; }
 
+void WithInterpreter(absl::FunctionRef<void()> use) {
+  if (!Running()) return;
+  TakeOrStay([&] {
+    const PyGILState_STATE lock = PyGILState_Ensure();
+    use();
+    PyGILState_Release(lock);
+  });
+}
+
 void KeepThreadsAtTheEnd() {
 #if PY_VERSION_HEX < 0x030E0000
   // Whatever has this function, the program or libpython, has the only call.

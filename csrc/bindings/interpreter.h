@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "csrc/client/client.h"
 
 namespace hocket {
@@ -28,6 +29,9 @@ void RaiseSoon(std::exception_ptr raised);
 // Runs the handlers of signals that have come. True: one has raised, and that is to be thrown. REQUIRES: this
 // thread holds the interpreter's lock.
 bool HandlerRaises();
+
+// Calls `use` with the interpreter's lock held, on any thread; not at all while the interpreter ends.
+void WithInterpreter(absl::FunctionRef<void()> use);
 
 // From now on a thread that asks for the interpreter's lock while the interpreter ends stands still until the
 // process is gone, whoever's thread it is. Python before 3.14 ends it by pthread_exit() instead, which

@@ -9,6 +9,7 @@
 
 #include "csrc/bindings/errors.h"
 #include "csrc/bindings/interpreter.h"
+#include "csrc/bindings/waiting.h"
 #include "csrc/torch/process.h"
 
 namespace py = pybind11;
@@ -147,5 +148,6 @@ PYBIND11_MODULE(_native, m) {
   Process::Get().SetStackOfCaller(&PythonStack);
   Process::Get().SetTakeRaised(&TakeRaised);
   Process::Get().SetRaiseSoon(&RaiseSoon);
+  Process::Get().SetParkingHook(WaitingInPython());
   py::module_::import("atexit").attr("register")(py::cpp_function(&LeaveAtExit, Waits()));
 }

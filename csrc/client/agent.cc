@@ -50,6 +50,7 @@ void ClientImpl::AgentMain() {
     if (Clock::now() >= report_at_) {
       report_at_ = Clock::now() + kReportPause;
       ReportIfChanged();
+      LookForParked();
     }
   }
   MutexLock receiving(&receive_mutex_);

@@ -32,7 +32,7 @@ void ClientImpl::BeginAway() {
 absl::Status ClientImpl::EndAway() {
   ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
   if (me == nullptr || !me->away || me->visits) return absl::OkStatus();
-  return ReturnFromAway(*me, /*returns=*/true);
+  return ReturnFromAway(*me, /*returns=*/!me->parked);
 }
 
 // Between two uses a visitor is away. What it is about to use may be on its way to the host just now: so it
@@ -75,8 +75,9 @@ bool ClientImpl::ComesBackInTurn(ThreadRecord& me) {
 
 // In the same instant in which it may use the device, or comes to another door: nobody is counted twice.
 void ClientImpl::ComeBack(ThreadRecord& me) {
-  if (!std::exchange(me.away, false)) return;
+  if (!me.away.exchange(false)) return;
   --at_doors_.threads;
+  if (me.parked.exchange(false)) --parked_;
 }
 
 // True: all bytes are on the device, and stay there when the calling thread comes back now. False: for that a

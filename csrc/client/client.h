@@ -91,6 +91,10 @@ class Client : public Gate {
   // does nothing.
   virtual bool EndUse() = 0;
 
+  // Whether threads are away that have not said so (parking.h): EndAway() on one that is about to use the
+  // device brings it back.
+  virtual bool HasParked() const = 0;
+
   // Whether this process has the turn. (HoldsTurn() is the allocator's question: who asks it is about to
   // allocate.)
   virtual bool HasTurn() const = 0;

@@ -83,6 +83,7 @@ void ClientImpl::ThreadHasEnded(const ThreadRecord& gone) {
   if (gone.away) {
     MutexLock lock(&mutex_);
     --at_doors_.threads;
+    if (gone.parked) --parked_;
     return;
   }
   if (CachingAllocator* allocator = allocator_.load(std::memory_order_acquire)) allocator->EndStep();
@@ -102,13 +103,15 @@ ClientImpl::~ClientImpl() {
 void ClientImpl::StopAgent() {
   if (!agent_) return;
   if (in_child_.load()) {
-    (void)agent_.release();  // that thread does not exist here
+    (void)agent_.release();  // these threads do not exist here
+    (void)parker_.release();
     return;
   }
   stop_.store(true, std::memory_order_release);
   Wake();
   agent_->join();
   agent_.reset();
+  if (parker_) parker_->join();
 }
 
 // What was told of the arena already is made known to it first.
@@ -226,6 +229,7 @@ void ClientImpl::AfterForkInChild() {
   threads_.Forget();
   threads_.Mine().away = false;
   at_doors_ = AtDoors();
+  parked_ = 0;
   word_.BecomeOutside(threads_.Mine().depth > 0 ? 1 : 0);
   for (int fd : {lane_.fd(), wake_.get()}) PointAtNothing(fd);
   for (int fd : connection_.Descriptors()) PointAtNothing(fd);

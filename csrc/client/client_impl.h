@@ -46,6 +46,7 @@
 #include "csrc/client/lane_lock.h"
 #include "csrc/client/mapping_times.h"
 #include "csrc/client/mutex.h"
+#include "csrc/client/parking.h"
 #include "csrc/client/progress.h"
 #include "csrc/client/state_word.h"
 #include "csrc/client/thread_registry.h"
@@ -103,6 +104,7 @@ class ClientImpl final : public Client {
   absl::Status EndAway() override;
   absl::Status BeginUse() override;
   bool EndUse() override;
+  bool HasParked() const override { return parked_.load() > 0; }
   bool HasTurn() const override { return word_.HoldsTurn() || GoesOnCapturing(); }
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) override;
   void Leave() override;
@@ -116,6 +118,10 @@ class ClientImpl final : public Client {
   void WhileBlocked(absl::FunctionRef<void()> wait) override;
   void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) override;
   void ArenaLost(ArenaChunkId chunk) override;
+
+  // Parks its threads in the program's own code, if all of them wait; returns whether it has. REQUIRES: as of
+  // ParkingHook.
+  bool Park(IsWaiting is_waiting);
 
   // At the end of the process: gives the turn on if that needs no waiting, and leaves. What it cannot do the
   // kernel will.
@@ -256,6 +262,10 @@ class ClientImpl final : public Client {
   void ComeBack(ThreadRecord& me) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ComesBackInTurn(ThreadRecord& me);
   bool AwaitResident() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- parking.cc: threads that wait
+  bool MayPark() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LookForParked();
 
   // --- hand_over.cc: taking and giving the turn
   // `for_step`: who waits for it begins a step.
@@ -465,7 +475,9 @@ class ClientImpl final : public Client {
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
-  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;  // bytes move, or the job leaves
+  std::atomic<int> parked_{0};                                 // of these
+  std::uint64_t turns_when_idle_ ABSL_GUARDED_BY(mutex_) = 0;  // when it was looked last
+  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;              // bytes move, or the job leaves
   // What was spilled may have nothing behind its addresses yet, or should have nothing any more: when to see
   // to it (CachingAllocator::MapSpilled, UnmapSpilled).
   MappingTimes mapping_times_ ABSL_GUARDED_BY(mutex_){tuning_.map_after, tuning_.expect_margin};
@@ -508,6 +520,8 @@ class ClientImpl final : public Client {
   std::uint64_t host_taking_told_ns_ = 0;     // of Holdings::host_taking_ns, what a Spilled has told
   Holdings reported_;
   std::unique_ptr<std::thread> agent_;
+  std::unique_ptr<std::thread> parker_;  // the agent's
+  std::atomic<bool> parker_is_done_{false};
 };
 
 }  // namespace hocket

@@ -90,6 +90,7 @@ std::optional<ClientImpl::Absence> ClientImpl::LeaveDoor(ThreadRecord& me) {
 // What changed meanwhile, its wait finds out.
 void ClientImpl::ReturnToDoor(ThreadRecord& me, const Absence& absence) {
   me.blocking = true;
+  ComeBack(me);  // the handler may have waited for something (parking.h)
   if (taker_ == &me) taker_left_.reset();
   me.door = absence.door;
   me.room = absence.room;

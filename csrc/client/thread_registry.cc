@@ -13,6 +13,7 @@ namespace hocket {
 struct ThreadRegistry::Shared {
   Mutex mutex;
   std::function<void(const ThreadRecord&)> gone ABSL_GUARDED_BY(mutex);  // empty: the registry is no more
+  std::vector<ThreadRecord*> records ABSL_GUARDED_BY(mutex);  // their threads destroy them after the removal
   std::atomic<int> known{0};
   std::atomic<bool> forgotten{false};  // a forked child's copy: its mutex may be locked for ever
 };
@@ -90,11 +91,16 @@ ThreadRecord& ThreadRegistry::Mine() {
       if (shared->forgotten.load()) return;
       {
         MutexLock lock(&shared->mutex);
+        std::erase(shared->records, &gone);
         if ((gone.depth > 0 || gone.away) && shared->gone) shared->gone(gone);
       }
       if (!gone.helper) shared->known.fetch_sub(1);
     };
     this_thread.entries.push_back({serial_, std::move(fresh), std::move(at_exit)});
+    if (!shared_->forgotten.load()) {
+      MutexLock lock(&shared_->mutex);
+      shared_->records.push_back(record);
+    }
   }
   latest = {serial_, record};
   return *record;
@@ -103,6 +109,12 @@ ThreadRecord& ThreadRegistry::Mine() {
 ThreadRecord* ThreadRegistry::Seen() const {
   if (latest.serial == serial_) return latest.record;
   return records_are_gone ? nullptr : this_thread.Find(serial_);
+}
+
+void ThreadRegistry::WithAll(absl::FunctionRef<void(const std::vector<ThreadRecord*>&)> use) const {
+  if (shared_->forgotten.load()) return;
+  MutexLock lock(&shared_->mutex);
+  use(shared_->records);
 }
 
 int ThreadRegistry::known() const { return shared_->known.load(); }

@@ -9,31 +9,38 @@
 #ifndef HOCKET_CSRC_CLIENT_THREAD_REGISTRY_H_
 #define HOCKET_CSRC_CLIENT_THREAD_REGISTRY_H_
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "csrc/client/mutex.h"
 
 namespace hocket {
 
 class Door;
 
-// One thread as one client knows it. Only that thread touches it.
+// One thread as one client knows it. Only that thread touches it, but for what may be said of it while it
+// waits (parking.h).
 struct ThreadRecord {
-  int depth = 0;            // steps begun and not ended, nested
-  std::uint64_t begun = 0;  // when the outermost began, ns
-  bool guessed = false;     // the step under way
-  bool helper = false;      // one of autograd's
-  bool ended = false;       // counts nowhere any more: its thread has ended, as far as can be seen
-  bool away = false;        // counts as standing at a door (Client::BeginAway)
-  bool visits = false;      // it has neither made a step nor allocated
-  bool blocking = false;    // inside the blocking hooks already
-  Clock::time_point asked;  // when it was asked last whether the user interrupts its wait
-  Door* door = nullptr;     // at which it waits: the innermost
-  std::uint64_t room = 0;   // the question for room whose answer it waits for
+  pthread_t thread = pthread_self();
+  int depth = 0;                    // steps begun and not ended, nested
+  std::uint64_t begun = 0;          // when the outermost began, ns
+  bool guessed = false;             // the step under way
+  bool helper = false;              // one of autograd's
+  bool ended = false;               // counts nowhere any more: its thread has ended, as far as can be seen
+  std::atomic<bool> away{false};    // counts as standing at a door (Client::BeginAway)
+  std::atomic<bool> parked{false};  // away, without having said so
+  bool visits = false;              // it has neither made a step nor allocated
+  bool blocking = false;            // inside the blocking hooks already
+  Clock::time_point asked;          // when it was asked last whether the user interrupts its wait
+  Door* door = nullptr;             // at which it waits: the innermost
+  std::uint64_t room = 0;           // the question for room whose answer it waits for
 };
 
 class ThreadRegistry {
@@ -51,6 +58,10 @@ class ThreadRegistry {
 
   // Threads that count.
   int known() const;
+
+  // The records of all threads that live, helpers too. None of them ends meanwhile, nor does another become
+  // known. `use` may ask for known() only. As `gone`, it is called with a lock of this registry's held.
+  void WithAll(absl::FunctionRef<void(const std::vector<ThreadRecord*>&)> use) const;
 
   // In a forked child: no other thread exists here, and nobody is told of the end of this one.
   void Forget();

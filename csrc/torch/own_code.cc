@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "csrc/torch/interruption.h"
 #include "csrc/torch/process.h"
 #include "csrc/torch/spilled_use.h"
@@ -129,6 +130,43 @@ void OperatorEnds(const at::RecordFunction& function, at::ObserverContext* conte
   if (begun.visits.any()) EndVisit(*all_devices.load(), begun.visits);
 }
 
+// The callback of all threads, while some are parked.
+struct ParkedWatch {
+  absl::Mutex mutex;
+  std::optional<at::CallbackHandle> callback ABSL_GUARDED_BY(mutex);
+};
+
+ParkedWatch& TheParkedWatch() {
+  static auto* const watch = new ParkedWatch;
+  return *watch;
+}
+
+bool SomeAreParked(const Devices& devices) {
+  const auto& all = devices.table().participants;
+  return std::any_of(all.begin(), all.end(), [](const Client* client) { return client->HasParked(); });
+}
+
+void UnwatchParked(const Devices& devices) {
+  absl::MutexLock lock(&TheParkedWatch().mutex);
+  auto& callback = TheParkedWatch().callback;
+  if (callback && !SomeAreParked(devices)) at::removeCallback(*std::exchange(callback, std::nullopt));
+}
+
+std::unique_ptr<at::ObserverContext> ParkedBegins(const at::RecordFunction& function) {
+  if (watch.gave_up || Process::Get().forked()) return nullptr;
+  const OrdinalSet used = DevicesUsed(function);
+  if (used.none()) return nullptr;
+  const Devices& devices = *all_devices.load();
+  for (const Devices::Device* device : devices.table().devices) {
+    if (device->client && used[device->ordinal]) (void)Waited(device->client->EndAway());
+  }
+  if (!SomeAreParked(devices)) UnwatchParked(devices);
+  if (!watch.gave_up) return nullptr;
+  auto begun = std::make_unique<Begun>();
+  begun->gave_up = true;
+  return begun;
+}
+
 }  // namespace
 
 void BringBackForOwnCode(const Devices& devices) { all_devices = &devices; }
@@ -141,6 +179,17 @@ bool RunOwnCode(absl::FunctionRef<bool()> handlers) {
   watch.raised |= raised;
   watch.Update();
   return raised;
+}
+
+void WatchParked() {
+  const Devices* const devices = all_devices.load();
+  if (devices == nullptr) return;
+  absl::MutexLock lock(&TheParkedWatch().mutex);
+  auto& callback = TheParkedWatch().callback;
+  if (callback || !SomeAreParked(*devices)) return;
+  callback = at::addGlobalCallback(at::RecordFunctionCallback(&ParkedBegins, &OperatorEnds)
+                                       .needsInputs(true)
+                                       .scopes({at::RecordScope::FUNCTION}));
 }
 
 bool WaitsForSpilled() { return watch.callback.has_value(); }

@@ -1,6 +1,6 @@
 // What a program does where nobody expects it to use the device: a signal's handler that runs while its
 // thread waits for the turn, or is away; where a handler has raised (Ctrl-C), what the program does after it;
-// and threads that use what others have allocated, a logging one, say.
+// threads that use what others have allocated, a logging one, say; and threads that have been parked.
 //
 // Its memory may lie on the host then, or move, and nobody brings it back for code that does not ask: a
 // handler that saves a model, or `except KeyboardInterrupt: torch.save(...)`. So on such a thread an operator
@@ -33,6 +33,10 @@ void SetAway(bool away);
 void WatchVisitor();
 // It is known: it makes a step.
 void VisitorIsKnown();
+
+// Threads have been parked, or may have been (csrc/client/parking.h): from now on an operator on any of them
+// brings its thread back, until none is parked.
+void WatchParked();
 
 // Whether an operator on this thread waits for what is spilled.
 bool WaitsForSpilled();

@@ -183,6 +183,17 @@ void Process::SetRaiseSoon(void (*raise)(std::exception_ptr raised)) { hocket::S
 
 bool Process::RunOwnCode(absl::FunctionRef<bool()> handlers) { return hocket::RunOwnCode(handlers); }
 
+// While they cannot go on: before any of them could come to an operator.
+void Process::SetParkingHook(ParkingHook hook) {
+  if (!hook) return;
+  hocket::SetParkingHook([hook = std::move(hook)](absl::FunctionRef<void(IsWaiting)> park) {
+    hook([&](IsWaiting is_waiting) {
+      park(is_waiting);
+      WatchParked();
+    });
+  });
+}
+
 void Process::WatchVisitor() { hocket::WatchVisitor(); }
 
 void Process::SetHooks(BlockingHooks hooks) { SetBlockingHooks(std::move(hooks)); }

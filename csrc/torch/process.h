@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "csrc/client/parking.h"
 #include "csrc/torch/devices.h"
 #include "csrc/torch/export.h"
 
@@ -79,6 +80,8 @@ class HOCKET_EXPORT Process {
   // See own_code.h.
   bool RunOwnCode(absl::FunctionRef<bool()> handlers);
   void WatchVisitor();
+  // See csrc/client/parking.h.
+  void SetParkingHook(ParkingHook hook);
 
   // Joins as a job of the current device if CUDA has started, else of the lane "cpu". Again: does nothing.
   // kInvalidArgument: an option out of range. Where no coordinator can be had it says so on stderr, once,

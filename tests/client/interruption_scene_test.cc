@@ -578,5 +578,28 @@ TEST_F(InterruptionTest, WhoeverRunsAHandlerIsNotLetInMeanwhile) {
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn_steps, 1u) << "no step is under way";
 }
 
+TEST_F(InterruptionTest, AHandlerThatWaitsForSomethingIsNotCountedTwiceWhenItIsBack) {
+  Scene scene;
+  Happening runs, ends, in_user_code, leaves;
+  scene.TakesTurn(1, /*contended=*/true);
+  scene.Expects<wire::TurnOver>();
+  std::thread main = Main(Lasts(runs, ends), [&] {
+    scene.Step();
+    in_user_code.Happens();
+    leaves.Await();
+  });
+  scene.Expects<wire::Wait>();
+  SignalComes();
+  runs.Await();
+  EXPECT_TRUE(scene.job().Park([](pthread_t) { return true; }));
+  ends.Happens();
+  scene.Grants(2, /*contended=*/true);
+  in_user_code.Await();
+  EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
+  EXPECT_THAT(scene.Spills(60).why_not, HasSubstr("1 of 1 threads"));
+  leaves.Happens();
+  main.join();
+}
+
 }  // namespace
 }  // namespace hocket

@@ -42,6 +42,7 @@ class FakeClient final : public Client {
   absl::Status EndAway() override { return absl::OkStatus(); }
   absl::Status BeginUse() override { return absl::OkStatus(); }
   bool EndUse() override { return true; }
+  bool HasParked() const override { return false; }
   bool HasTurn() const override { return holds; }
   void JoinGang(const std::string&, std::uint64_t, std::uint64_t) override {}
   void Leave() override {}

@@ -73,12 +73,12 @@ TEST(ThreadRegistryTest, AForkedChildEndsThoughAnotherThreadWasEnding) {
     EXPECT_EQ(write(began[1], &byte, 1), 1);
     EXPECT_EQ(read(end[0], &byte, 1), 1);
   });
-  std::thread ending([&] { registry.Mine().depth = 1; });
-  char byte;
-  ASSERT_EQ(read(began[0], &byte, 1), 1);
   std::promise<int> ended;
+  std::promise<void> is_known, may_fork;
   std::thread forks([&] {
     registry.Mine();
+    is_known.set_value();
+    may_fork.get_future().wait();
     const pid_t child = fork();
     if (child == 0) {
       alarm(20);  // it would hang
@@ -90,6 +90,11 @@ TEST(ThreadRegistryTest, AForkedChildEndsThoughAnotherThreadWasEnding) {
     waitpid(child, &status, 0);
     ended.set_value(status);
   });
+  is_known.get_future().wait();
+  std::thread ending([&] { registry.Mine().depth = 1; });
+  char byte;
+  EXPECT_EQ(read(began[0], &byte, 1), 1);
+  may_fork.set_value();
   EXPECT_EQ(ended.get_future().get(), 0);
   EXPECT_EQ(write(end[1], "e", 1), 1);
   ending.join();
