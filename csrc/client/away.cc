@@ -2,6 +2,7 @@
 // time is as if they stood at a door.
 #include <optional>
 
+#include "csrc/base/status_macros.h"
 #include "csrc/client/blocking.h"
 #include "csrc/client/client_impl.h"
 
@@ -40,21 +41,44 @@ absl::Status ClientImpl::EndAway() {
 absl::Status ClientImpl::BeginUse() {
   if (in_child_.load()) return absl::OkStatus();
   ThreadRecord* me = threads_.Seen();
-  if (me == nullptr) {
+  const bool is_new = me == nullptr;
+  if (is_new) {
     me = &threads_.Mine();
     me->visits = !me->helper && !me->ended;
-  } else if (!me->away) {
-    return absl::OkStatus();
   }
-  return me->visits ? ReturnFromAway(*me, /*returns=*/false) : absl::OkStatus();
+  if (me->helper) return BeginHelpersUse(*me);
+  const bool begins = me->visits && (is_new || me->away);
+  return begins ? ReturnFromAway(*me, /*returns=*/false) : absl::OkStatus();
 }
 
 bool ClientImpl::EndUse() {
   if (in_child_.load()) return true;
-  const ThreadRecord* const me = threads_.Seen();
+  ThreadRecord* const me = threads_.Seen();
   if (me == nullptr) return false;
+  if (me->uses) EndHelpersUse(*me);
   if (me->visits && !me->away) BeginAway();
   return !me->visits;
+}
+
+// Nobody counts a helper, but for as long as it uses the device here. Between its turn and that instant the
+// turn may pass, and bytes move.
+absl::Status ClientImpl::BeginHelpersUse(ThreadRecord& me) {
+  const Blocking blocking(me);
+  MutexLock lock(&mutex_);
+  while (!outside_ && phase_ != Phase::kHeld && !AwaitResident())
+    HOCKET_RETURN_IF_ERROR(WaitAtDoor(/*step=*/false, /*returns=*/false));
+  me.uses = true;
+  ++helpers_at_work_;
+  return absl::OkStatus();
+}
+
+void ClientImpl::EndHelpersUse(ThreadRecord& me) {
+  const Blocking blocking(me);
+  MutexLock lock(&mutex_);
+  me.uses = false;
+  if (--helpers_at_work_ > 0) return;
+  Arrive();
+  TellIfMovable();
 }
 
 absl::Status ClientImpl::ReturnFromAway(ThreadRecord& me, bool returns) {

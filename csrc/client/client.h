@@ -83,9 +83,10 @@ class Client : public Gate {
   virtual absl::Status EndAway() = 0;
 
   // From here to EndUse() the calling thread uses device memory that is there already. For a thread that has
-  // neither made a step nor allocated: others are known to use the device, here it does nothing. Meanwhile
-  // nothing of the job is moved. Waits for a turn, like an allocation, where bytes are on the host; errors as
-  // of EndAway(). A step or an allocation makes the thread one that is known.
+  // neither made a step nor allocated, and one of autograd's, which may work for such a thread, or a parked
+  // one: others are known to use the device, here it does nothing. Meanwhile nothing of the job is moved.
+  // Waits for a turn, like an allocation, where bytes are on the host; errors as of EndAway(). A step or an
+  // allocation makes the thread one that is known.
   virtual absl::Status BeginUse() = 0;
   // Returns whether the thread is known, so that neither call does anything on it any more. Without a use it
   // does nothing.

@@ -229,7 +229,7 @@ void ClientImpl::AfterForkInChild() {
   threads_.Forget();
   threads_.Mine().away = false;
   at_doors_ = AtDoors();
-  parked_ = 0;
+  parked_ = helpers_at_work_ = 0;
   word_.BecomeOutside(threads_.Mine().depth > 0 ? 1 : 0);
   for (int fd : {lane_.fd(), wake_.get()}) PointAtNothing(fd);
   for (int fd : connection_.Descriptors()) PointAtNothing(fd);

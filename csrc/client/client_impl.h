@@ -258,6 +258,8 @@ class ClientImpl final : public Client {
   void CheckTaker();
 
   // --- away.cc: threads that do not use the device for a while
+  absl::Status BeginHelpersUse(ThreadRecord& me);
+  void EndHelpersUse(ThreadRecord& me);
   absl::Status ReturnFromAway(ThreadRecord& me, bool returns);
   void ComeBack(ThreadRecord& me) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ComesBackInTurn(ThreadRecord& me);
@@ -475,6 +477,7 @@ class ClientImpl final : public Client {
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
+  int helpers_at_work_ ABSL_GUARDED_BY(mutex_) = 0;            // within BeginUse() and EndUse()
   std::atomic<int> parked_{0};                                 // of these
   std::uint64_t turns_when_idle_ ABSL_GUARDED_BY(mutex_) = 0;  // when it was looked last
   bool spilling_ ABSL_GUARDED_BY(mutex_) = false;              // bytes move, or the job leaves

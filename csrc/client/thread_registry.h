@@ -37,6 +37,7 @@ struct ThreadRecord {
   std::atomic<bool> away{false};    // counts as standing at a door (Client::BeginAway)
   std::atomic<bool> parked{false};  // away, without having said so
   bool visits = false;              // it has neither made a step nor allocated
+  bool uses = false;                // a helper, within BeginUse() and EndUse()
   bool blocking = false;            // inside the blocking hooks already
   Clock::time_point asked;          // when it was asked last whether the user interrupts its wait
   Door* door = nullptr;             // at which it waits: the innermost

@@ -104,14 +104,46 @@ void BringBack(const Devices& devices, const at::RecordFunction& function) {
   }
 }
 
+// The callback of all threads, while some are parked.
+struct ParkedWatch {
+  absl::Mutex mutex;
+  std::optional<at::CallbackHandle> callback ABSL_GUARDED_BY(mutex);
+  std::atomic<bool> on{false};  // as `callback`
+};
+
+ParkedWatch& TheParkedWatch() {
+  static auto* const watch = new ParkedWatch;
+  return *watch;
+}
+
+bool SomeAreParked(const Devices& devices) {
+  const auto& all = devices.table().participants;
+  return std::any_of(all.begin(), all.end(), [](const Client* client) { return client->HasParked(); });
+}
+
+// One that is parked comes back; when none is any more their watch ends.
+void EndParking(const Devices& devices, OrdinalSet used) {
+  for (const Devices::Device* device : devices.table().devices) {
+    if (device->client && used[device->ordinal]) (void)Waited(device->client->EndAway());
+  }
+  ParkedWatch& all = TheParkedWatch();
+  absl::MutexLock lock(&all.mutex);
+  if (!all.callback || SomeAreParked(devices)) return;
+  at::removeCallback(*std::exchange(all.callback, std::nullopt));
+  all.on = false;
+}
+
+// Of a watched thread, of one of autograd's that works for such a thread (it has its callbacks, not its
+// `watch`), and of any while some are parked.
 std::unique_ptr<at::ObserverContext> OperatorBegins(const at::RecordFunction& function) {
-  if (watch.gave_up) return nullptr;
-  const Devices& devices = *all_devices.load();
+  if (watch.gave_up || Process::Get().forked()) return nullptr;
   const OrdinalSet used = DevicesUsed(function);
   if (used.none()) return nullptr;
+  const Devices& devices = *all_devices.load();
   const OrdinalSet before = watch.in_use;
   if (watch.away) (void)Waited(Process::Get().EndAway());
-  if (watch.visits) Visit(devices, used & ~before);
+  if (TheParkedWatch().on) EndParking(devices, used);
+  if (watch.visits || !watch.callback) Visit(devices, used & ~before);
   BringBack(devices, function);
   if (watch.raised && HasEveryTurn(devices)) watch.raised = false;
   watch.Update();
@@ -128,43 +160,6 @@ void OperatorEnds(const at::RecordFunction& function, at::ObserverContext* conte
   const auto& begun = static_cast<const Begun&>(*context);
   if (begun.gave_up) watch.gave_up = false;
   if (begun.visits.any()) EndVisit(*all_devices.load(), begun.visits);
-}
-
-// The callback of all threads, while some are parked.
-struct ParkedWatch {
-  absl::Mutex mutex;
-  std::optional<at::CallbackHandle> callback ABSL_GUARDED_BY(mutex);
-};
-
-ParkedWatch& TheParkedWatch() {
-  static auto* const watch = new ParkedWatch;
-  return *watch;
-}
-
-bool SomeAreParked(const Devices& devices) {
-  const auto& all = devices.table().participants;
-  return std::any_of(all.begin(), all.end(), [](const Client* client) { return client->HasParked(); });
-}
-
-void UnwatchParked(const Devices& devices) {
-  absl::MutexLock lock(&TheParkedWatch().mutex);
-  auto& callback = TheParkedWatch().callback;
-  if (callback && !SomeAreParked(devices)) at::removeCallback(*std::exchange(callback, std::nullopt));
-}
-
-std::unique_ptr<at::ObserverContext> ParkedBegins(const at::RecordFunction& function) {
-  if (watch.gave_up || Process::Get().forked()) return nullptr;
-  const OrdinalSet used = DevicesUsed(function);
-  if (used.none()) return nullptr;
-  const Devices& devices = *all_devices.load();
-  for (const Devices::Device* device : devices.table().devices) {
-    if (device->client && used[device->ordinal]) (void)Waited(device->client->EndAway());
-  }
-  if (!SomeAreParked(devices)) UnwatchParked(devices);
-  if (!watch.gave_up) return nullptr;
-  auto begun = std::make_unique<Begun>();
-  begun->gave_up = true;
-  return begun;
 }
 
 }  // namespace
@@ -184,12 +179,13 @@ bool RunOwnCode(absl::FunctionRef<bool()> handlers) {
 void WatchParked() {
   const Devices* const devices = all_devices.load();
   if (devices == nullptr) return;
-  absl::MutexLock lock(&TheParkedWatch().mutex);
-  auto& callback = TheParkedWatch().callback;
-  if (callback || !SomeAreParked(*devices)) return;
-  callback = at::addGlobalCallback(at::RecordFunctionCallback(&ParkedBegins, &OperatorEnds)
-                                       .needsInputs(true)
-                                       .scopes({at::RecordScope::FUNCTION}));
+  ParkedWatch& all = TheParkedWatch();
+  absl::MutexLock lock(&all.mutex);
+  if (all.callback || !SomeAreParked(*devices)) return;
+  all.on = true;
+  all.callback = at::addGlobalCallback(at::RecordFunctionCallback(&OperatorBegins, &OperatorEnds)
+                                           .needsInputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
 }
 
 bool WaitsForSpilled() { return watch.callback.has_value(); }

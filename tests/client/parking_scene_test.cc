@@ -77,8 +77,9 @@ TEST(ParkingTest, AnAllocationBringsItBack) {
   EXPECT_EQ(scene.Spills(60).freed, 60u);
   thread.GoesOn();
   scene.Expects<wire::Wait>();
-  scene.Grants(2, /*contended=*/true);
+  scene.Grants(2);
   allocated.Await();
+  scene.Says(wire::Yield{.turn = 2, .now = false});
   EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
   EXPECT_THAT(scene.Spills(60).why_not, HasSubstr("1 of 1 threads"));
   ends.Happens();

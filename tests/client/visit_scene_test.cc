@@ -203,5 +203,32 @@ TEST(VisitTest, ThatItIsAwayIsItsOwnAffair) {
   thread.join();
 }
 
+// One of autograd's threads, which works for a thread that visits, or is parked.
+TEST(VisitTest, AHelpersUseKeepsItsJobToo) {
+  Scene scene;
+  HasHadItsTurn(scene);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
+  Happening uses, ends, ended;
+  std::thread helper([&] {
+    pthread_setname_np(pthread_self(), "pt_autograd_0");
+    EXPECT_TRUE(scene.job().BeginUse().ok());
+    uses.Happens();
+    ends.Await();
+    EXPECT_TRUE(scene.job().EndUse());
+    EXPECT_TRUE(scene.job().EndUse()) << "of nothing";
+    ended.Happens();
+  });
+  EXPECT_EQ(scene.Expects<wire::Wait>().need, 60u);
+  scene.Grants(2, /*contended=*/true);
+  uses.Await();
+  EXPECT_EQ(scene.allocator().Held().spilled, 0u);
+  EXPECT_FALSE(scene.Expects<wire::TurnOver>().movable);
+  EXPECT_NE(scene.Spills(60).why_not, "");
+  ends.Happens();
+  ended.Await();
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
+  helper.join();
+}
+
 }  // namespace
 }  // namespace hocket

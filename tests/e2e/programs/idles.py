@@ -2,7 +2,7 @@
 
     idles.py HOW COUNT
 
-Lines: "idles", then "LAST SUM" of the numbers 0 to COUNT - 1.
+Lines: "idles", then "LAST SUM" of the numbers 0 to COUNT - 1; of "backward" those of as many gradients, each 2.
 """
 
 import asyncio
@@ -39,6 +39,20 @@ def in_a_queue(count: int) -> str:
     print("idles", flush=True)
     lines.get()
     return look()
+
+
+def in_a_queue_before_backward(count: int) -> str:
+    """Of what follows the wait, autograd's thread does the first operator."""
+    lines: queue.Queue[str] = queue.Queue()
+    weights = torch.ones(count // 3, device="cuda", requires_grad=True)
+    results, gradients = weights * 2, torch.ones(count // 3, device="cuda")
+    torch.cuda.synchronize()
+    threading.Thread(target=lambda: lines.put(sys.stdin.readline())).start()
+    print("idles", flush=True)
+    lines.get()
+    results.backward(gradients)
+    assert weights.grad is not None
+    return f"{int(weights.grad[-1].item())} {int(weights.grad.sum().item())}"
 
 
 def in_a_pool(count: int) -> str:
@@ -100,6 +114,7 @@ if __name__ == "__main__":
     hocket.join(name="idle")
     ways = {
         "queue": in_a_queue,
+        "backward": in_a_queue_before_backward,
         "pool": in_a_pool,
         "process": in_another_process,
         "loop": lambda count: asyncio.run(in_a_loop(count)),
