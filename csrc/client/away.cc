@@ -33,7 +33,7 @@ void ClientImpl::BeginAway() {
 absl::Status ClientImpl::EndAway() {
   ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
   if (me == nullptr || !me->away || me->visits) return absl::OkStatus();
-  return ReturnFromAway(*me, /*returns=*/!me->parked);
+  return ReturnFromAway(*me, /*returns=*/true);
 }
 
 // Between two uses a visitor is away. What it is about to use may be on its way to the host just now: so it

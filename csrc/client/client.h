@@ -92,9 +92,10 @@ class Client : public Gate {
   // does nothing.
   virtual bool EndUse() = 0;
 
-  // Whether threads are away that have not said so (parking.h): EndAway() on one that is about to use the
-  // device brings it back.
+  // Whether threads are away that have not said so (parking.h).
   virtual bool HasParked() const = 0;
+  // The calling thread is about to use the device, or may be. If it is parked it comes back, as by EndAway().
+  virtual absl::Status EndParked() = 0;
 
   // Whether this process has the turn. (HoldsTurn() is the allocator's question: who asks it is about to
   // allocate.)

@@ -105,6 +105,7 @@ class ClientImpl final : public Client {
   absl::Status BeginUse() override;
   bool EndUse() override;
   bool HasParked() const override { return parked_.load() > 0; }
+  absl::Status EndParked() override;
   bool HasTurn() const override { return word_.HoldsTurn() || GoesOnCapturing(); }
   void JoinGang(const std::string& gang, std::uint64_t rank, std::uint64_t size) override;
   void Leave() override;
@@ -119,9 +120,9 @@ class ClientImpl final : public Client {
   void ArenaGrew(ArenaChunkId chunk, Bytes size, UniqueFd descriptor) override;
   void ArenaLost(ArenaChunkId chunk) override;
 
-  // Parks its threads in the program's own code, if all of them wait; returns whether it has. REQUIRES: as of
+  // Parks those of its threads in the program's own code that wait; returns how many. REQUIRES: as of
   // ParkingHook.
-  bool Park(IsWaiting is_waiting);
+  int Park(IsWaiting is_waiting);
 
   // At the end of the process: gives the turn on if that needs no waiting, and leaves. What it cannot do the
   // kernel will.
@@ -477,10 +478,9 @@ class ClientImpl final : public Client {
   std::uint64_t stop_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of a gang: stop after it; 0: after this step
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   AtDoors at_doors_ ABSL_GUARDED_BY(mutex_);
-  int helpers_at_work_ ABSL_GUARDED_BY(mutex_) = 0;            // within BeginUse() and EndUse()
-  std::atomic<int> parked_{0};                                 // of these
-  std::uint64_t turns_when_idle_ ABSL_GUARDED_BY(mutex_) = 0;  // when it was looked last
-  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;              // bytes move, or the job leaves
+  int helpers_at_work_ ABSL_GUARDED_BY(mutex_) = 0;  // within BeginUse() and EndUse()
+  std::atomic<int> parked_{0};                       // of these
+  bool spilling_ ABSL_GUARDED_BY(mutex_) = false;    // bytes move, or the job leaves
   // What was spilled may have nothing behind its addresses yet, or should have nothing any more: when to see
   // to it (CachingAllocator::MapSpilled, UnmapSpilled).
   MappingTimes mapping_times_ ABSL_GUARDED_BY(mutex_){tuning_.map_after, tuning_.expect_margin};

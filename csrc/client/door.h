@@ -12,9 +12,10 @@ namespace hocket {
 
 // Who stands at doors.
 struct AtDoors {
-  int threads = 0;   // known ones
-  int in_steps = 0;  // of these: in the midst of a step, in an allocation
-  int helpers = 0;   // autograd's
+  int threads = 0;          // known ones
+  int in_steps = 0;         // of these: in the midst of a step, in an allocation
+  int helpers = 0;          // autograd's
+  int helpers_at_work = 0;  // of these: within BeginUse() and EndUse()
 };
 
 // REQUIRES: the mutex that guards `counts` is held whenever this is made, left or destroyed: who is let in
@@ -24,6 +25,7 @@ class Door {
   Door(ThreadRecord& me, AtDoors& counts)
       : me_(me),
         helper_(me.helper),
+        at_work_(me.uses),
         in_step_(me.depth > 0),
         counts_(counts),
         outer_(std::exchange(me.door, this)) {
@@ -50,6 +52,7 @@ class Door {
   void Count(int by) {
     if (helper_) {
       counts_.helpers += by;
+      if (at_work_) counts_.helpers_at_work += by;
       return;
     }
     counts_.threads += by;
@@ -58,6 +61,7 @@ class Door {
 
   ThreadRecord& me_;
   const bool helper_;
+  const bool at_work_;
   const bool in_step_;
   AtDoors& counts_;
   Door* const outer_;  // at which this thread waited when own code came to this one

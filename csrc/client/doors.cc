@@ -322,7 +322,7 @@ void ClientImpl::NotifyAll() {
 
 // One of autograd's threads that stands at a door stands there for the thread that waits for it.
 bool ClientImpl::AllAtDoors() const {
-  if (helpers_at_work_ > 0) return false;
+  if (helpers_at_work_ > at_doors_.helpers_at_work) return false;
   return at_doors_.threads + (at_doors_.helpers > 0 ? 1 : 0) >= threads_.known();
 }
 
@@ -351,7 +351,7 @@ std::string ClientImpl::WhyNotMovable() const {
     return "a thread that Hocket has not seen uses the device, and the driver cannot map host memory where "
            "that thread would look";
   }
-  if (helpers_at_work_ > 0) return "one of autograd's threads uses the device";
+  if (helpers_at_work_ > at_doors_.helpers_at_work) return "one of autograd's threads uses the device";
   return absl::StrCat(
       threads_.known() - at_doors_.threads, " of ", threads_.known(),
       " threads that use the GPU are in the program's own code, not at a begin of a step or in "

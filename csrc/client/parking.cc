@@ -1,6 +1,5 @@
 #include "csrc/client/parking.h"
 
-#include <algorithm>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -48,16 +47,14 @@ bool ClientImpl::MayPark() const {
          facts_.gang.empty() && progress_.turns() > 0 && !AllAtDoors();
 }
 
-// Seen twice, a second apart, it is worth a look. On a thread of its own, which may have to wait long for the
-// interpreter's lock.
+// On a thread of its own, which may have to wait long for the interpreter's lock.
 void ClientImpl::LookForParked() {
   if (parker_ && !parker_is_done_.load(std::memory_order_acquire)) return;
   if (parker_) parker_->join();
   parker_.reset();
   {
     MutexLock lock(&mutex_);
-    const std::uint64_t turns = progress_.turns();
-    if (!MayPark() || std::exchange(turns_when_idle_, turns) != turns) return;
+    if (!MayPark()) return;
   }
   if (!HasParkingHook()) return;
   parker_is_done_ = false;
@@ -70,24 +67,28 @@ void ClientImpl::LookForParked() {
   }
 }
 
-// The agent says with its next report that the job can be moved.
-bool ClientImpl::Park(IsWaiting is_waiting) {
-  bool parks = false;
+absl::Status ClientImpl::EndParked() {
+  ThreadRecord* const me = in_child_.load() ? nullptr : threads_.Seen();
+  if (me == nullptr || !me->parked) return absl::OkStatus();
+  return ReturnFromAway(*me, /*returns=*/false);
+}
+
+// The agent says with its next report if the job can be moved now. Whoever does not wait may come to a door
+// later, or stand for somebody who does (one of autograd's).
+int ClientImpl::Park(IsWaiting is_waiting) {
+  int parked = 0;
   threads_.WithAll([&](const std::vector<ThreadRecord*>& records) {
     MutexLock lock(&mutex_);
     if (!MayPark()) return;
-    std::vector<ThreadRecord*> in_own_code;
     for (ThreadRecord* const record : records) {
-      if (!record->helper && !record->away && record->door == nullptr) in_own_code.push_back(record);
+      if (record->helper || record->away || record->door != nullptr || !is_waiting(record->thread)) continue;
+      record->away = record->parked = true;
+      ++at_doors_.threads;
+      ++parked_;
+      ++parked;
     }
-    parks = std::all_of(in_own_code.begin(), in_own_code.end(),
-                        [&](const ThreadRecord* record) { return is_waiting(record->thread); });
-    if (!parks) return;
-    for (ThreadRecord* const record : in_own_code) record->away = record->parked = true;
-    at_doors_.threads += static_cast<int>(in_own_code.size());
-    parked_ += static_cast<int>(in_own_code.size());
   });
-  return parks;
+  return parked;
 }
 
 }  // namespace hocket

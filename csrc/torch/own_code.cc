@@ -1,14 +1,17 @@
 #include "csrc/torch/own_code.h"
 
 #include <ATen/record_function.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bitset>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "csrc/torch/interruption.h"
 #include "csrc/torch/process.h"
@@ -108,7 +111,6 @@ void BringBack(const Devices& devices, const at::RecordFunction& function) {
 struct ParkedWatch {
   absl::Mutex mutex;
   std::optional<at::CallbackHandle> callback ABSL_GUARDED_BY(mutex);
-  std::atomic<bool> on{false};  // as `callback`
 };
 
 ParkedWatch& TheParkedWatch() {
@@ -121,20 +123,43 @@ bool SomeAreParked(const Devices& devices) {
   return std::any_of(all.begin(), all.end(), [](const Client* client) { return client->HasParked(); });
 }
 
-// One that is parked comes back; when none is any more their watch ends.
-void EndParking(const Devices& devices, OrdinalSet used) {
-  for (const Devices::Device* device : devices.table().devices) {
-    if (device->client && used[device->ordinal]) (void)Waited(device->client->EndAway());
-  }
+void UnwatchParked(const Devices& devices) {
   ParkedWatch& all = TheParkedWatch();
   absl::MutexLock lock(&all.mutex);
-  if (!all.callback || SomeAreParked(devices)) return;
-  at::removeCallback(*std::exchange(all.callback, std::nullopt));
-  all.on = false;
+  if (all.callback && !SomeAreParked(devices)) at::removeCallback(*std::exchange(all.callback, std::nullopt));
 }
 
-// Of a watched thread, of one of autograd's that works for such a thread (it has its callbacks, not its
-// `watch`), and of any while some are parked.
+bool IsAutogradsThread() {
+  static thread_local const bool is = [] {
+    std::array<char, 16> name{};
+    (void)pthread_getname_np(pthread_self(), name.data(), name.size());
+    return absl::StartsWith(name.data(), "pt_autograd_");
+  }();
+  return is;
+}
+
+// What the end of an operator that has begun has to see to; null: nothing.
+std::unique_ptr<at::ObserverContext> ForItsEnd(OrdinalSet before) {
+  const OrdinalSet visits = watch.in_use & ~before;
+  if (!watch.gave_up && visits.none()) return nullptr;
+  auto begun = std::make_unique<Begun>();
+  begun->gave_up = watch.gave_up;
+  begun->visits = visits;
+  return begun;
+}
+
+// Of all threads. What the operator uses is not recorded, which would cost the others more than all of this.
+std::unique_ptr<at::ObserverContext> AnyOperatorBegins(const at::RecordFunction& function) {
+  if (watch.gave_up || Process::Get().forked()) return nullptr;
+  const Devices& devices = *all_devices.load();
+  const OrdinalSet before = watch.in_use;
+  for (Client* client : devices.table().participants) (void)Waited(client->EndParked());
+  if (IsAutogradsThread()) Visit(devices, ~before);
+  if (!SomeAreParked(devices)) UnwatchParked(devices);
+  return ForItsEnd(before);
+}
+
+// Of a watched thread, and of one of autograd's that works for it: that has its callbacks, not its `watch`.
 std::unique_ptr<at::ObserverContext> OperatorBegins(const at::RecordFunction& function) {
   if (watch.gave_up || Process::Get().forked()) return nullptr;
   const OrdinalSet used = DevicesUsed(function);
@@ -142,17 +167,11 @@ std::unique_ptr<at::ObserverContext> OperatorBegins(const at::RecordFunction& fu
   const Devices& devices = *all_devices.load();
   const OrdinalSet before = watch.in_use;
   if (watch.away) (void)Waited(Process::Get().EndAway());
-  if (TheParkedWatch().on) EndParking(devices, used);
   if (watch.visits || !watch.callback) Visit(devices, used & ~before);
   BringBack(devices, function);
   if (watch.raised && HasEveryTurn(devices)) watch.raised = false;
   watch.Update();
-  const OrdinalSet visits = watch.in_use & ~before;
-  if (!watch.gave_up && visits.none()) return nullptr;
-  auto begun = std::make_unique<Begun>();
-  begun->gave_up = watch.gave_up;
-  begun->visits = visits;
-  return begun;
+  return ForItsEnd(before);
 }
 
 void OperatorEnds(const at::RecordFunction& function, at::ObserverContext* context) {
@@ -182,10 +201,8 @@ void WatchParked() {
   ParkedWatch& all = TheParkedWatch();
   absl::MutexLock lock(&all.mutex);
   if (all.callback || !SomeAreParked(*devices)) return;
-  all.on = true;
-  all.callback = at::addGlobalCallback(at::RecordFunctionCallback(&OperatorBegins, &OperatorEnds)
-                                           .needsInputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
+  all.callback = at::addGlobalCallback(
+      at::RecordFunctionCallback(&AnyOperatorBegins, &OperatorEnds).scopes({at::RecordScope::FUNCTION}));
 }
 
 bool WaitsForSpilled() { return watch.callback.has_value(); }

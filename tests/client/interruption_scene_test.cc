@@ -591,7 +591,7 @@ TEST_F(InterruptionTest, AHandlerThatWaitsForSomethingIsNotCountedTwiceWhenItIsB
   scene.Expects<wire::Wait>();
   SignalComes();
   runs.Await();
-  EXPECT_TRUE(scene.job().Park([](pthread_t) { return true; }));
+  EXPECT_EQ(scene.job().Park([](pthread_t) { return true; }), 1);
   ends.Happens();
   scene.Grants(2, /*contended=*/true);
   in_user_code.Await();

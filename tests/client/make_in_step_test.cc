@@ -43,6 +43,7 @@ class FakeClient final : public Client {
   absl::Status BeginUse() override { return absl::OkStatus(); }
   bool EndUse() override { return true; }
   bool HasParked() const override { return false; }
+  absl::Status EndParked() override { return absl::OkStatus(); }
   bool HasTurn() const override { return holds; }
   void JoinGang(const std::string&, std::uint64_t, std::uint64_t) override {}
   void Leave() override {}

@@ -53,7 +53,7 @@ TEST(ParkingTest, AThreadThatWaitsIsAwayUntilItsNextStep) {
     EXPECT_EQ(scene.allocator().Held().spilled, 0u);
   });
   WaitsAfterItsTurn(scene, thread);
-  EXPECT_TRUE(scene.job().Park(&Waits));
+  EXPECT_EQ(scene.job().Park(&Waits), 1);
   EXPECT_TRUE(scene.job().HasParked());
   EXPECT_EQ(scene.Spills(60).freed, 60u);
   thread.GoesOn();
@@ -73,7 +73,7 @@ TEST(ParkingTest, AnAllocationBringsItBack) {
     ends.Await();
   });
   WaitsAfterItsTurn(scene, thread);
-  EXPECT_TRUE(scene.job().Park(&Waits));
+  EXPECT_EQ(scene.job().Park(&Waits), 1);
   EXPECT_EQ(scene.Spills(60).freed, 60u);
   thread.GoesOn();
   scene.Expects<wire::Wait>();
@@ -89,13 +89,13 @@ TEST(ParkingTest, AnOperatorBringsItBackWithoutATurnWhereNothingWasMoved) {
   Scene scene;
   Happening back, ends;
   Waiting thread(scene, [&] {
-    EXPECT_TRUE(scene.job().EndAway().ok());
+    EXPECT_TRUE(scene.job().EndParked().ok());
     EXPECT_FALSE(scene.job().HasParked());
     back.Happens();
     ends.Await();
   });
   WaitsAfterItsTurn(scene, thread);
-  EXPECT_TRUE(scene.job().Park(&Waits));
+  EXPECT_EQ(scene.job().Park(&Waits), 1);
   thread.GoesOn();
   back.Await();
   EXPECT_FALSE(scene.job().HasTurn());
@@ -106,11 +106,11 @@ TEST(ParkingTest, AnOperatorBringsItBackWithoutATurnWhereNothingWasMoved) {
 TEST(ParkingTest, AnOperatorBringsBackWhatWasMoved) {
   Scene scene;
   Waiting thread(scene, [&] {
-    EXPECT_TRUE(scene.job().EndAway().ok());
+    EXPECT_TRUE(scene.job().EndParked().ok());
     EXPECT_EQ(scene.allocator().Held().spilled, 0u);
   });
   WaitsAfterItsTurn(scene, thread);
-  EXPECT_TRUE(scene.job().Park(&Waits));
+  EXPECT_EQ(scene.job().Park(&Waits), 1);
   EXPECT_EQ(scene.Spills(60).freed, 60u);
   thread.GoesOn();
   EXPECT_EQ(scene.Expects<wire::Wait>().need, 60u);
@@ -118,7 +118,7 @@ TEST(ParkingTest, AnOperatorBringsBackWhatWasMoved) {
   thread.Ends();
 }
 
-TEST(ParkingTest, OneThreadThatWorksKeepsAll) {
+TEST(ParkingTest, OneThreadThatWorksKeepsTheJob) {
   Scene scene(Scene::NeverIdle());
   Waiting first(scene, [] {});
   scene.Expects<wire::Wait>();
@@ -132,12 +132,11 @@ TEST(ParkingTest, OneThreadThatWorksKeepsAll) {
   scene.Expects<wire::TurnOver>();
   scene.Expects<wire::Wait>();
   int asked = 0;
-  EXPECT_FALSE(scene.job().Park([&](pthread_t) { return ++asked < 2; }));
+  EXPECT_EQ(scene.job().Park([&](pthread_t) { return ++asked < 2; }), 1);
   EXPECT_EQ(asked, 2) << "not the one that stands at a door";
-  EXPECT_FALSE(scene.job().HasParked());
-  EXPECT_FALSE(scene.job().Park(&Works));
-  EXPECT_THAT(scene.Spills(60).why_not, HasSubstr("2 of 3 threads"));
-  EXPECT_TRUE(scene.job().Park(&Waits));
+  EXPECT_EQ(scene.job().Park(&Works), 0);
+  EXPECT_THAT(scene.Spills(60).why_not, HasSubstr("1 of 3 threads"));
+  EXPECT_EQ(scene.job().Park(&Waits), 1);
   EXPECT_EQ(scene.Spills(60).freed, 60u);
   scene.Grants(2);
   gives.join();
@@ -149,14 +148,14 @@ TEST(ParkingTest, NobodyIsParkedInItsTurnNorInAGang) {
   scene.Expects<wire::Wait>();
   scene.Grants(1);
   thread.Awaits();
-  EXPECT_FALSE(scene.job().Park(&Waits)) << "it has the turn";
+  EXPECT_EQ(scene.job().Park(&Waits), 0) << "it has the turn";
   scene.Says(wire::Yield{.turn = 1, .now = true});
   scene.AgentHasObeyed();
   std::thread gives([&] { scene.Step(); });
   scene.Expects<wire::TurnOver>();
   scene.Expects<wire::Wait>();
   scene.job().JoinGang("gang", 0, 2);
-  EXPECT_FALSE(scene.job().Park(&Waits)) << "a fellow's work may come to it by another thread";
+  EXPECT_EQ(scene.job().Park(&Waits), 0) << "a fellow's work may come to it by another thread";
   scene.Grants(2);
   gives.join();
 }
@@ -166,7 +165,7 @@ TEST(ParkingTest, OneThatEndsIsForgotten) {
   {
     Waiting thread(scene, [] {});
     WaitsAfterItsTurn(scene, thread);
-    EXPECT_TRUE(scene.job().Park(&Waits));
+    EXPECT_EQ(scene.job().Park(&Waits), 1);
   }
   EXPECT_FALSE(scene.job().HasParked());
   EXPECT_EQ(scene.Spills(60).freed, 60u);

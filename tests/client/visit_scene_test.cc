@@ -230,5 +230,20 @@ TEST(VisitTest, AHelpersUseKeepsItsJobToo) {
   helper.join();
 }
 
+TEST(VisitTest, AHelpersAllocationThatWaitsInAUseHoldsNothing) {
+  Scene scene;
+  HasHadItsTurn(scene);
+  std::thread helper([&] {
+    pthread_setname_np(pthread_self(), "pt_autograd_0");
+    EXPECT_TRUE(scene.job().BeginUse().ok());
+    EXPECT_TRUE(scene.allocator().Malloc(1, nullptr).ok());
+    EXPECT_TRUE(scene.job().EndUse());
+  });
+  scene.Expects<wire::Wait>();  // of the allocation: all is on the device
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
+  scene.Grants(2);
+  helper.join();
+}
+
 }  // namespace
 }  // namespace hocket
