@@ -52,3 +52,12 @@ def test_who_is_in_its_own_code_keeps_its_memory(world: World, alone: Callable[.
     idle.finishes()
     other.finishes()
     assert world.losses("other").read_text().split() == alone("train", *LARGE)
+
+
+@pytest.mark.parametrize("mapped", ["1", "0"], ids=["on the host", "nowhere"])
+def test_threads_that_wake_at_any_moment_find_what_they_have_left(world: World, mapped: str) -> None:
+    world.memory = "160MiB"  # each holds 72 to 120 MiB
+    jobs = [world.job("wakes", name, 5, HOCKET_EMULATOR_HOST_MAPPING=mapped) for name in ("first", "second")]
+    for job in jobs:
+        job.finishes()
+        assert job.lines[-1] == "5 rounds"
