@@ -22,12 +22,6 @@ namespace {
 
 std::atomic<std::uint64_t> next_serial{1};
 
-bool IsAutogradThread() {
-  char name[16] = "";
-  pthread_getname_np(pthread_self(), name, sizeof(name));
-  return std::strncmp(name, "pt_autograd_", std::strlen("pt_autograd_")) == 0;
-}
-
 // The record asked for last: what almost every call wants.
 struct Latest {
   std::uint64_t serial;
@@ -66,6 +60,12 @@ static_assert(std::is_trivially_destructible_v<ThreadRecord>);
 
 }  // namespace
 
+bool IsHelper() {
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return std::strncmp(name, "pt_autograd_", std::strlen("pt_autograd_")) == 0;
+}
+
 ThreadRegistry::ThreadRegistry(std::function<void(const ThreadRecord&)> gone)
     : shared_(std::make_shared<Shared>()), serial_(next_serial.fetch_add(1)) {
   MutexLock lock(&shared_->mutex);
@@ -85,7 +85,7 @@ ThreadRecord& ThreadRegistry::Mine() {
   if (record == nullptr) {
     auto fresh = std::make_unique<ThreadRecord>();
     record = fresh.get();
-    record->helper = IsAutogradThread();
+    record->helper = IsHelper();
     if (!record->helper) shared_->known.fetch_add(1);
     auto at_exit = [shared = shared_](const ThreadRecord& gone) {
       if (shared->forgotten.load()) return;

@@ -44,6 +44,9 @@ struct ThreadRecord {
   std::uint64_t room = 0;           // the question for room whose answer it waits for
 };
 
+// Whether the calling thread is one of autograd's, which never changes.
+bool IsHelper();
+
 class ThreadRegistry {
  public:
   // `gone` is called on a thread that ends inside a step, or away, while it still counts.

@@ -1,18 +1,16 @@
 #include "csrc/torch/own_code.h"
 
 #include <ATen/record_function.h>
-#include <pthread.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bitset>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
+#include "csrc/client/thread_registry.h"
 #include "csrc/torch/interruption.h"
 #include "csrc/torch/process.h"
 #include "csrc/torch/spilled_use.h"
@@ -129,15 +127,6 @@ void UnwatchParked(const Devices& devices) {
   if (all.callback && !SomeAreParked(devices)) at::removeCallback(*std::exchange(all.callback, std::nullopt));
 }
 
-bool IsAutogradsThread() {
-  static thread_local const bool is = [] {
-    std::array<char, 16> name{};
-    (void)pthread_getname_np(pthread_self(), name.data(), name.size());
-    return absl::StartsWith(name.data(), "pt_autograd_");
-  }();
-  return is;
-}
-
 // What the end of an operator that has begun has to see to; null: nothing.
 std::unique_ptr<at::ObserverContext> ForItsEnd(OrdinalSet before) {
   const OrdinalSet visits = watch.in_use & ~before;
@@ -154,7 +143,8 @@ std::unique_ptr<at::ObserverContext> AnyOperatorBegins(const at::RecordFunction&
   const Devices& devices = *all_devices.load();
   const OrdinalSet before = watch.in_use;
   for (Client* client : devices.table().participants) (void)Waited(client->EndParked());
-  if (IsAutogradsThread()) Visit(devices, ~before);
+  static thread_local const bool is_helper = IsHelper();
+  if (is_helper) Visit(devices, ~before);
   if (!SomeAreParked(devices)) UnwatchParked(devices);
   return ForItsEnd(before);
 }

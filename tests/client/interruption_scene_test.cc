@@ -67,13 +67,6 @@ class InterruptionTest : public ::testing::Test {
   Happening other_waits_, handler_waits_;
 };
 
-wire::Spilled OrdersSpill(Scene& scene, std::uint64_t request) {
-  scene.Says(wire::Spill{.request = request, .bytes = 60});
-  wire::Spilled answer = scene.Expects<wire::Spilled>();
-  while (answer.request != request) answer = scene.Expects<wire::Spilled>();
-  return answer;
-}
-
 // How much came back.
 Bytes OrdersRestore(Scene& scene, std::uint64_t request) {
   scene.Says(wire::Restore{.request = request, .bytes = 60});
@@ -189,12 +182,12 @@ TEST_F(InterruptionTest, EndsAReturnFromAwayAndTheThreadIsBack) {
   scene.Grants(1, /*contended=*/true);
   away.Await();
   scene.Expects<wire::TurnOver>();
-  EXPECT_EQ(OrdersSpill(scene, 1).freed, 60u);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
   returns.Happens();
   EXPECT_EQ(scene.Expects<wire::Wait>().need, 60u);
   SignalComes();
   back.Await();
-  EXPECT_THAT(OrdersSpill(scene, 2).why_not, HasSubstr("in the program's own code"));
+  EXPECT_THAT(scene.Spills(60).why_not, HasSubstr("in the program's own code"));
   EXPECT_EQ(OrdersRestore(scene, 1), 0u) << "it may be reading its memory, wherever that is";
   scene.Grants(2);  // nobody waits for it any more
   EXPECT_EQ(scene.Expects<wire::TurnOver>().turn, 2u);
@@ -211,12 +204,12 @@ TEST_F(InterruptionTest, WhileAHandlerRunsNothingMoves) {
   EXPECT_TRUE(scene.Expects<wire::Wait>().movable);
   SignalComes();
   runs.Await();
-  const wire::Spilled refused = OrdersSpill(scene, 1);
+  const wire::Spilled refused = scene.Spills(60);
   EXPECT_EQ(refused.freed, 0u);
   EXPECT_THAT(refused.why_not, HasSubstr("in the program's own code"));
   ends.Happens();
   EXPECT_TRUE(scene.Expects<wire::Spilled>().movable) << "the coordinator is told when it may be asked again";
-  EXPECT_EQ(OrdersSpill(scene, 2).freed, 60u);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
   scene.Grants(1);
   main.join();
   EXPECT_EQ(scene.job().Info().steps, 1u);
@@ -228,10 +221,10 @@ TEST_F(InterruptionTest, NorDoBytesComeBackBeforeTheTurnWhileAHandlerRuns) {
   Happening runs, ends;
   std::thread main = Main(Lasts(runs, ends), [&] { scene.Step(); });
   scene.Expects<wire::Wait>();
-  EXPECT_EQ(OrdersSpill(scene, 1).freed, 60u);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
   SignalComes();
   runs.Await();
-  EXPECT_THAT(OrdersSpill(scene, 2).why_not, HasSubstr("in the program's own code"));
+  EXPECT_THAT(scene.Spills(60).why_not, HasSubstr("in the program's own code"));
   EXPECT_EQ(OrdersRestore(scene, 1), 0u);
   EXPECT_THAT(scene.allocator().TakeLog(), ElementsAre("spill"));
   ends.Happens();
@@ -248,7 +241,7 @@ TEST_F(InterruptionTest, NorIsWhatIsMappedTakenAwayWhileAHandlerRuns) {
   scene.TakesTurn(1);
   scene.Says(wire::Yield{.turn = 1, .now = true});
   scene.Expects<wire::TurnOver>();
-  EXPECT_EQ(OrdersSpill(scene, 1).freed, 60u);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
   scene.TakesTurn(2);  // after a short wait: so the next one is expected to be short
   scene.Says(wire::Yield{.turn = 2, .now = true});
   scene.Expects<wire::TurnOver>();
@@ -259,7 +252,7 @@ TEST_F(InterruptionTest, NorIsWhatIsMappedTakenAwayWhileAHandlerRuns) {
     goes_on.Await();
   });
   scene.allocator().unmapped = 1;
-  EXPECT_EQ(OrdersSpill(scene, 2).freed, 60u);
+  EXPECT_EQ(scene.Spills(60).freed, 60u);
   while (scene.allocator().mapped == 0) std::this_thread::yield();
   scene.allocator().mapped = kMany;
   std::thread main = Main(Lasts(runs, ends), [&] { scene.Step(); });
@@ -304,7 +297,7 @@ TEST_F(InterruptionTest, BytesThatMoveAreNotDisturbedByAHandler) {
   handled.AwaitInVain();
   goes_on.Happens();
   handled.Await();
-  while (!OrdersSpill(scene, 2).why_not.empty()) continue;  // until the thread is back at its door
+  while (!scene.Spills(60).why_not.empty()) continue;  // until the thread is back at its door
   scene.Grants(1);
   main.join();
 }
